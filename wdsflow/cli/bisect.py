@@ -21,16 +21,10 @@ Out = Annotated[
     Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="New folder for the smallest shards.")
 ]
 HangAfter = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS", min=0.1, help="Look for a hang: a run that takes longer is killed.", show_default=False
-    ),
+    float | None, typer.Option(metavar="SECONDS", min=0.1, help="Look for a hang: a run that takes longer is killed.")
 ]
 Match = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT", help="Only a run that prints this text fails, whatever its exit status.", show_default=False
-    ),
+    str | None, typer.Option(metavar="TEXT", help="Only a run that prints this text fails, whatever its exit status.")
 ]
 
 

@@ -38,14 +38,10 @@ LedgerA = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="Output folder of score or filter with the scores of A. By default that of the shards, if both sets have one.",
-        show_default=False,
         rich_help_panel=CHECKS,
     ),
 ]
-LedgerB = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="The same for B.", show_default=False, rich_help_panel=CHECKS),
-]
+LedgerB = Annotated[Path | None, typer.Option(metavar="FOLDER", help="The same for B.", rich_help_panel=CHECKS)]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards read at once.", rich_help_panel=MACHINES)]
 
 

@@ -9,9 +9,7 @@ from wdsflow.cli.shared.terminal import console, fail
 
 
 def explain(
-    code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.", show_default=False)
-    ] = None,
+    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.")] = None,
 ) -> None:
     """Explain a rule, or list all rules.
 

@@ -57,11 +57,7 @@ if TYPE_CHECKING:
 Also = Annotated[
     list[str] | None,
     typer.Option(
-        "--scores",
-        metavar="NAMES",
-        help="More scores to write to the ledger, for every sample.",
-        rich_help_panel=MAIN,
-        show_default=False,
+        "--scores", metavar="NAMES", help="More scores to write to the ledger, for every sample.", rich_help_panel=MAIN
     ),
 ]
 HashImages = Annotated[
@@ -76,8 +72,7 @@ PrintSchema = Annotated[
     bool, typer.Option("--print-schema", help="Print the JSON Schema of recipes, and exit.", rich_help_panel=OTHER)
 ]
 PrintRecipe = Annotated[
-    bool,
-    typer.Option("--print-recipe", help="Print the recipe for these flags, and exit.", rich_help_panel=OTHER),
+    bool, typer.Option("--print-recipe", help="Print the recipe for these flags, and exit.", rich_help_panel=OTHER)
 ]
 Measure = Annotated[
     bool,

@@ -37,7 +37,6 @@ Out = Annotated[
         parser=folder_name,
         metavar="FOLDER",
         help="Folder for the files, if shards are not local or cannot have files next to them.",
-        show_default=False,
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -25,19 +25,14 @@ Caption = Annotated[
     typer.Option(
         metavar="json:FIELD[;OTHER]",
         help="Write KEY.txt from this field of KEY.json if a sample has no caption; auto: find the field that holds captions.",
-        show_default=False,
     ),
 ]
 Rename = Annotated[
-    list[str] | None,
-    typer.Option(metavar="OLD=NEW", help="Rename a field; repeatable. txt.gz=txt also unpacks it.", show_default=False),
+    list[str] | None, typer.Option(metavar="OLD=NEW", help="Rename a field; repeatable. txt.gz=txt also unpacks it.")
 ]
-DropField = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Leave a field out; repeatable.", show_default=False)
-]
+DropField = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave a field out; repeatable.")]
 DropBad = Annotated[
-    bool,
-    typer.Option("--drop-bad", help="Leave out samples without a caption, or without an image that decodes."),
+    bool, typer.Option("--drop-bad", help="Leave out samples without a caption, or without an image that decodes.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards repaired at once.")]
 

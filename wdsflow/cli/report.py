@@ -10,15 +10,10 @@ from wdsflow.cli.shared.terminal import check_output, fail, write_output
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import quote_path
 
-Folder = Annotated[
-    Path | None,
-    typer.Argument(metavar="FOLDER", help="Folder that filter, score or cut wrote.", show_default=False),
-]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Folder that filter, score or cut wrote.")]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Page to write. Default: FOLDER/_wdsflow/report.html", show_default=False
-    ),
+    typer.Option("-o", "--output", metavar="FILE", help="Page to write. Default: FOLDER/_wdsflow/report.html"),
 ]
 NoPictures = Annotated[bool, typer.Option("--no-pictures", help="Show no images of samples.")]
 

@@ -36,12 +36,9 @@ Split = Annotated[
     typer.Option(
         metavar="NAME=SHARE,...",
         help="Parts in folders of their own, by a hash of the key: train=0.9,val=0.1; --shards counts for each.",
-        show_default=False,
     ),
 ]
-Folds = Annotated[
-    int | None, typer.Option(metavar="K", help="K parts of equal share: fold-0 and so on.", show_default=False)
-]
+Folds = Annotated[int | None, typer.Option(metavar="K", help="K parts of equal share: fold-0 and so on.")]
 ByKey = Annotated[bool, typer.Option("--by-key", help="Order samples by key.")]
 Repeated = Annotated[
     OnRepeatedKeys,
@@ -57,7 +54,6 @@ EvenFor = Annotated[
         metavar="RANKSxWORKERS",
         help="Report how even an epoch is for these; by default those of --divisible-by, otherwise 1x4.",
         rich_help_panel=OTHER,
-        show_default=False,
     ),
 ]
 Jobs = Annotated[

@@ -51,7 +51,6 @@ Scores = Annotated[
         metavar="NAMES",
         help="Scores to compute, separated by commas: min_side,caption_words.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 HashImages = Annotated[

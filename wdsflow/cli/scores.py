@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score
 
 Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[NAME]", help="A score; prints its page. With --ledger: scores.", show_default=False),
+    list[str] | None, typer.Argument(metavar="[NAME]", help="A score; prints its page. With --ledger: scores.")
 ]
 Ledger = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", metavar="DIR", help="Folder that score or filter wrote: print its values.", show_default=False
-    ),
+    Path | None, typer.Option("--ledger", metavar="DIR", help="Folder that score or filter wrote: print its values.")
 ]
 
 

@@ -20,7 +20,6 @@ Urls = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[URL...]",
-        show_default=False,
         help="Where the shards are now: their folder, or all of them. By default where the certificate says.",
     ),
 ]

@@ -51,7 +51,6 @@ Address = Annotated[
         metavar="HOST:PORT",
         help="Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
         rich_help_panel=MACHINES,
-        show_default=False,
     ),
 ]
 Device = Annotated[
@@ -66,11 +65,7 @@ Device = Annotated[
 GpuMemory = Annotated[
     str | None,
     typer.Option(
-        "--gpu-memory",
-        metavar="SIZE",
-        help="Limit for models on each GPU: 8GiB or 80%.",
-        rich_help_panel=MACHINES,
-        show_default=False,
+        "--gpu-memory", metavar="SIZE", help="Limit for models on each GPU: 8GiB or 80%.", rich_help_panel=MACHINES
     ),
 ]
 Embeddings = Annotated[
@@ -79,7 +74,6 @@ Embeddings = Annotated[
         "--embeddings/--no-embeddings",
         help="Store the CLIP embeddings of images and captions in the ledger, as half floats.",
         rich_help_panel=SAMPLES,
-        show_default=False,
     ),
 ]
 Embedded = Annotated[
@@ -89,7 +83,6 @@ Embedded = Annotated[
         metavar="DIR",
         help="Folder that score or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
         rich_help_panel=SAMPLES,
-        show_default=False,
     ),
 ]
 Numbering = Annotated[
@@ -99,7 +92,6 @@ Numbering = Annotated[
         metavar="WHAT",
         help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, assigned when all shards of all slices are done.",
         rich_help_panel=OUTPUT,
-        show_default=False,
     ),
 ]
 To = Annotated[
@@ -109,7 +101,6 @@ To = Annotated[
         metavar="WHAT",
         help="Format of the output for JSON lines. jsonl (default): the lines. tar: shards with their images.",
         rich_help_panel=LINES,
-        show_default=False,
     ),
 ]
 TarSamples = Annotated[
@@ -131,9 +122,7 @@ TarSize = Annotated[
 Urls = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="URL...",
-        show_default=False,
-        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both.",
+        metavar="URL...", help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both."
     ),
 ]
 Shards = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
@@ -153,7 +142,6 @@ Pipeline = Annotated[
         metavar="CODE",
         help="Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 Levels = Annotated[
@@ -208,7 +196,6 @@ Certify = Annotated[
         metavar="FILE",
         help="If no error is found, write a certificate: what was judged, and the hash of each shard, for wdsflow verify. Reads all bytes.",
         rich_help_panel=OUTPUT,
-        show_default=False,
     ),
 ]
 Croissant = Annotated[
@@ -218,7 +205,6 @@ Croissant = Annotated[
         metavar="FILE",
         help="Write metadata in the Croissant format (JSON-LD), with the hash of each shard. Reads all bytes.",
         rich_help_panel=OUTPUT,
-        show_default=False,
     ),
 ]
 Manifest = Annotated[
@@ -228,7 +214,6 @@ Manifest = Annotated[
         metavar="FILE",
         help="Only compare shards with checksums.json of wdsflow index --checksums: by size and time of change, or with --level full by hash.",
         rich_help_panel=OTHER,
-        show_default=False,
     ),
 ]
 Formats = Annotated[
@@ -258,12 +243,7 @@ MaxLoss = Annotated[
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--jobs",
-        min=1,
-        metavar="N",
-        help="Number of processes; by default one per core.",
-        rich_help_panel=MAIN,
-        show_default=False,
+        "--jobs", min=1, metavar="N", help="Number of processes; by default one per core.", rich_help_panel=MAIN
     ),
 ]
 WorldSize = Annotated[

@@ -17,10 +17,7 @@ _OF_LEDGER = ("ledger", "where", "keep", "unknown")
 _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
 
 Samples = Annotated[int | None, typer.Option(metavar="N", help="At most N samples in a shard; all shards equal.")]
-Size = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="At most so many bytes in a shard, such as 1GB."),
-]
+Size = Annotated[str | None, typer.Option(metavar="SIZE", help="At most so many bytes in a shard, such as 1GB.")]
 Shards = Annotated[int | None, typer.Option(metavar="N", help="N shards of equal size.")]
 DivisibleBy = Annotated[
     str | None,
@@ -30,8 +27,7 @@ DivisibleBy = Annotated[
     ),
 ]
 Shuffle = Annotated[
-    int | None,
-    typer.Option(metavar="SEED", help="Shuffle all samples; the same seed gives the same order."),
+    int | None, typer.Option(metavar="SEED", help="Shuffle all samples; the same seed gives the same order.")
 ]
 
 

@@ -12,20 +12,10 @@ from .help_panels import LINES, MACHINES, MAIN, OUTPUT, SAMPLES
 from .terminal import folder_name
 from .typed_command import free
 
-Urls = Annotated[
-    list[str] | None, typer.Argument(metavar="URL...", help="Shards, as for validate.", show_default=False)
-]
+Urls = Annotated[list[str] | None, typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        parser=folder_name,
-        metavar="OUT",
-        help="Output folder.",
-        rich_help_panel=MAIN,
-        show_default=False,
-    ),
+    typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Output folder.", rich_help_panel=MAIN),
 ]
 Where = Annotated[
     str | None,
@@ -42,14 +32,11 @@ Keep = Annotated[
         metavar="SHARE",
         help='Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
         rich_help_panel=SAMPLES,
-        show_default=False,
     ),
 ]
 Ledger = Annotated[
     Path | None,
-    typer.Option(
-        "--ledger", metavar="DIR", help="Folder that score or filter wrote.", rich_help_panel=MAIN, show_default=False
-    ),
+    typer.Option("--ledger", metavar="DIR", help="Folder that score or filter wrote.", rich_help_panel=MAIN),
 ]
 Unknown = Annotated[
     str | None,
@@ -58,7 +45,6 @@ Unknown = Annotated[
         metavar="WHAT",
         help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
         rich_help_panel=SAMPLES,
-        show_default=False,
     ),
 ]
 Empty = Annotated[
@@ -103,16 +89,12 @@ Workers = Annotated[
         metavar="N",
         help="Number of processes; by default one per core, of this machine or of the cluster.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE",
-        help="Memory limit for all processes together, such as 4GiB.",
-        rich_help_panel=MACHINES,
-        show_default=False,
+        metavar="SIZE", help="Memory limit for all processes together, such as 4GiB.", rich_help_panel=MACHINES
     ),
 ]
 ImageMemory = Annotated[
@@ -122,7 +104,6 @@ ImageMemory = Annotated[
         metavar="SIZE",
         help="Memory limit for decoding one image; 512MiB by default. Larger images are quarantined.",
         rich_help_panel=MACHINES,
-        show_default=False,
     ),
 ]
 ImageToken = Annotated[
@@ -132,7 +113,6 @@ ImageToken = Annotated[
         metavar="TEXT",
         help="Text that stands for an image; <__dj__image> by default.",
         rich_help_panel=LINES,
-        show_default=False,
     ),
 ]
 VideoToken = Annotated[
@@ -142,17 +122,12 @@ VideoToken = Annotated[
         metavar="TEXT",
         help="Text that stands for a video; <__dj__video> by default.",
         rich_help_panel=LINES,
-        show_default=False,
     ),
 ]
 ChunkEnd = Annotated[
     str | None,
     typer.Option(
-        "--chunk-end",
-        metavar="TEXT",
-        help="Text that ends a chunk; <|__dj__eoc|> by default.",
-        rich_help_panel=LINES,
-        show_default=False,
+        "--chunk-end", metavar="TEXT", help="Text that ends a chunk; <|__dj__eoc|> by default.", rich_help_panel=LINES
     ),
 ]
 MediaRoot = Annotated[
@@ -162,7 +137,6 @@ MediaRoot = Annotated[
         metavar="DIR",
         help="Folder of the images; by default the folder of the file.",
         rich_help_panel=LINES,
-        show_default=False,
     ),
 ]
 Export = Annotated[
@@ -172,7 +146,6 @@ Export = Annotated[
         metavar="FILE",
         help="Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: the stored embeddings.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 Quarantine = Annotated[
