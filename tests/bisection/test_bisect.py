@@ -62,7 +62,7 @@ def members(path):
     ("program", "options", "how"),
     [
         (FAILS, (), "fails with status 1, ValueError: no token for 27.txt"),
-        (DIES, (), "fails with signal SIGKILL"),
+        (DIES, (), "fails with SIGKILL"),
         (HANGS, ("--hang-after", "2"), "hangs"),
         (SAYS, ("--match", "loss is nan"), "prints 'loss is nan'"),
     ],

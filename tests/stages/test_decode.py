@@ -314,20 +314,20 @@ def test_what_is_over_the_budget_is_not_admitted():
 
 
 MEASURE = """
-import resource, sys
+import sys
 from pathlib import Path
 from PIL import Image
 import simplejpeg
+from wdsflow.memory.usage import peak
 from wdsflow.stages.decode import Decode
 from tests.pictures import encoded, photo
 stage = Decode(mode=sys.argv[2], target=int(sys.argv[3]) or None, output=sys.argv[4], max_pixels=None)
 data = Path(sys.argv[1]).read_bytes()
 small = encoded(photo(600, 500), sys.argv[5])
 stage.decode(small)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 stage.decode(data)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print((after - before) // (1024 if sys.platform == "darwin" else 1) * 1024)
+print(peak() - before)
 """
 
 

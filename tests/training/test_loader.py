@@ -15,6 +15,7 @@ import open_clip
 import torch
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
+from wdsflow.memory.usage import forget_peak, peak
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls.stall import StallError
@@ -357,9 +358,10 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
         file.write(giant.tobuf(tarfile.GNU_FORMAT))
         file.seek(giant.size, 1)  # a hole: the file takes no room
         file.write((tmp_path / "more.tar").read_bytes())
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak()
+    before = peak()
     loading = loader(str(shard), workers=1, train=False, preprocess=EVAL, caption="txt|json:caption", memory="256MiB")
     assert sorted(all_texts(loading)) == [f"0/{number}" for number in range(6)]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10  # KiB
+    assert peak() - before < 400 << 20
     counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
     assert counts == {"huge-image": 1, "too-many-pixels": 1, "bad-json": 1}

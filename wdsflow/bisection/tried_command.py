@@ -1,5 +1,6 @@
 """One run of a command, and what became of it."""
 
+from wdsflow.text.words import signal_name
 import mmap
 import os
 import re
@@ -64,7 +65,7 @@ class RunEnd:
             return f"prints {self.error!r}"
         if self.how != "fails":
             return self.how
-        by = f"signal {signal.Signals(-self.status).name}" if self.status < 0 else f"status {self.status}"
+        by = f"{signal_name(-self.status)}" if self.status < 0 else f"status {self.status}"
         return f"fails with {by}{f', {self.error}' if self.error else ''}"
 
 

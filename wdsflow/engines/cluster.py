@@ -6,6 +6,7 @@ program stays as it was. Only where the program is connected to Ray already, by 
 is that connection used.
 """
 
+from wdsflow.text.words import signal_name
 import contextlib
 import signal
 import subprocess
@@ -111,5 +112,4 @@ class _Driver:
             status = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return "does not answer"
-        names = {each.value: each.name for each in signal.Signals}
-        return f"was killed by {names.get(-status, -status)}" if status < 0 else f"ended with status {status}"
+        return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"

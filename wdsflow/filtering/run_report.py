@@ -32,7 +32,6 @@ class RunReport:
     dry_run: bool = False
     whole: bool = True  # all shards of all slices are done
     waits_for: tuple[str, ...] = ()  # scores that compare all samples, if shards are missing: nothing was decided
-    bytes_out: int = 0
     quarantine: Path | None = None
     asked: int = 0  # shards of the run, or of its slice
 

@@ -1,5 +1,6 @@
 """One worker process, from the side of the process that asks."""
 
+from wdsflow.text.words import signal_name
 import contextlib
 import os
 import signal
@@ -117,11 +118,8 @@ class MapWorker:
 def _death(status: int) -> str:
     if status >= 0:
         return f"its process ended by itself (exit status {status})"
-    with contextlib.suppress(ValueError):
-        name = signal.Signals(-status).name
-        often = ": often the system's way to end a process that takes too much memory" if name == "SIGKILL" else ""
-        return f"its process was killed by {name}{often}"
-    return f"its process was killed by signal {-status}"
+    often = ": often the system's way to end a process that takes too much memory" if status == -signal.SIGKILL else ""
+    return f"its process was killed by {signal_name(-status)}{often}"
 
 
 def overrun(size: int) -> str:

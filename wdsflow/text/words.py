@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from signal import Signals
 from urllib.parse import urlsplit
 
 from .escape import escape
@@ -123,3 +124,15 @@ def listed(words: Iterable[str]) -> str:
     """
     *others, last = list(words) or [""]
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal.
+
+    >>> signal_name(9), signal_name(40)
+    ('SIGKILL', 'signal 40')
+    """
+    try:
+        return Signals(number).name
+    except ValueError:  # one for programs
+        return f"signal {number}"

@@ -122,7 +122,7 @@ class Skimmer:
                 self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
         return row
 
-    # One loop without calls of  own_X, on purpose: a call a member, or even a window, would cost a tenth.
+    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:

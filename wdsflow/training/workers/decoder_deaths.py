@@ -1,5 +1,6 @@
 """What is said when a decoding process ends that should not."""
 
+from wdsflow.text.words import signal_name
 import signal
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -64,12 +65,7 @@ def _how(code: int | None) -> tuple[str, str]:
 
 def _signal(code: int | None) -> str:
     """Return the name of the signal that ended a process, "" if none did."""
-    if code is None or code >= 0:
-        return ""
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time one
-        return f"signal {-code}"
+    return "" if code is None or code >= 0 else signal_name(-code)
 
 
 def _next(death: Death, options: FeedOptions) -> Iterator[str]:
