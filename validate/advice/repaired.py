@@ -14,7 +14,6 @@ from typing import NamedTuple
 from wdsflow.repair.preview import Borders, borders
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.scan.shapes import runs_of
 
 from .repaired_scan import NOT_TRIED, scan_repaired
 
@@ -76,7 +75,7 @@ def meet(shards: Sequence[ShardEvidence]) -> bool:
     heads = [(number, shard.runs.head.key) for number, shard in enumerate(shards) if shard.runs.head is not None]
     tails: dict[str, set[int]] = {}
     for number, shard in enumerate(shards):
-        last = shard.runs.tail or shard.runs.head
+        last = shard.runs.last
         if last is not None:
             tails.setdefault(last.key, set()).add(number)
     return any(tails.get(key, set()) - {number} for number, key in heads)
@@ -95,7 +94,7 @@ def _stays(shard: ShardEvidence) -> bool:
         return False
     if any("." in name for name in shard.fields):
         return False
-    shapes = list(islice(runs_of(shard), _MOST_SHAPES + 1))
+    shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
     if len(shapes) > _MOST_SHAPES:
         return False
     # A repair joins folders only if no two kinds of samples share a field.

@@ -142,10 +142,8 @@ def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:
     """Return for each field name in lower case those in the tars, the most frequent field first."""
     spelled: dict[str, set[str]] = {}
     for shard in shards:
-        runs = shard.runs
-        shapes = [run.shape for run in (runs.head, runs.tail) if run] + [item.shape for item in runs.inner]
-        for part in {part.suffix for shape in shapes for part in shape}:
-            spelled.setdefault(part.lower(), set()).add(part)
+        for suffix in {part.suffix for shape in shard.runs.shapes() for part in shape}:
+            spelled.setdefault(suffix.lower(), set()).add(suffix)
     return {
         field: sorted(spelled.get(field.lower(), {field.removeprefix("*.")}))
         for field in overview(shards).fields

@@ -38,7 +38,7 @@ def meetings(shards: Sequence[ShardEvidence]) -> int:
     heads = Counter(shard.runs.head.key for shard in shards if shard.runs.head is not None)
     count = 0
     for shard in shards:
-        last = shard.runs.tail or shard.runs.head
+        last = shard.runs.last
         if last is not None and shard.runs.head is not None:
             count += heads[last.key] - (shard.runs.head.key == last.key) > 0
     return count

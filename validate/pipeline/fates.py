@@ -130,7 +130,7 @@ class Prober:
         path = shard.url if shard.error is not None else self.tars.rest(shard)
         if path is None:
             return None
-        last = shard.runs.tail or shard.runs.head
+        last = shard.runs.last
         after = self._after([last.key] if last is not None else [])
         run = self.run([path, *after])
         if run.how != "ended":

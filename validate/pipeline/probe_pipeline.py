@@ -288,7 +288,7 @@ class _Probing:
         damaged = [shard for shard in self.shards if is_damaged(shard) and shard.url not in joined]
         for index, shard in enumerate(damaged):
             fate = self.prober.rest(shard) if index < self.limits.damaged else None
-            last = shard.runs.tail or shard.runs.head
+            last = shard.runs.last
             counted = counted_in(shapes, [] if last is None else [(shard.url, last)])
             if fate is None:
                 found.shift(0 if last is None else 1, counted)

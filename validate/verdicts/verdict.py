@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
 from wdsflow.text.escape import escape
 
 from ..finding import Advice
@@ -112,8 +112,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
 def _barren(evidence: Evidence, reader: Reader) -> Iterator[str]:
     bound = reader.bound_to(evidence.shards)
     for shard in evidence.shards:
-        shapes = {item.shape for item in bound.runs(shard).inner} if bound.opens(shard) else set()
-        shapes |= {run.shape for run in (bound.runs(shard).head, bound.runs(shard).tail) if run and bound.opens(shard)}
+        shapes = bound.runs(shard).shapes() if bound.opens(shard) else ()
         if shard.error is None and not any(fate.kind == "usable" for shape in shapes for fate in bound.fates(shape)):
             yield shard.url
 
@@ -134,12 +133,12 @@ def _by_reason(result: PassResult) -> dict[str, int]:
 
 
 def _guessed(evidence: Evidence) -> bool:
-    return any(part.status == UNKNOWN for shard in evidence.shards for shape in _shapes(shard) for part in shape)
+    return any(part.status == UNKNOWN for shard in evidence.shards for shape in shard.runs.shapes() for part in shape)
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
     """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
-    shapes = {shape for shard in evidence.shards for shape in _shapes(shard) if any(map(_is_unsafe, shape))}
+    shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
     return any(reader.fates(shape) != reader.fates(tuple(map(_spoiled, shape))) for shape in shapes)
 
 
@@ -149,11 +148,6 @@ def _is_unsafe(part: Part) -> bool:
 
 def _spoiled(part: Part) -> Part:
     return Part(part.suffix, BAD) if _is_unsafe(part) else part
-
-
-def _shapes(shard: ShardEvidence) -> list[Shape]:
-    shapes = [item.shape for item in shard.runs.inner]
-    return shapes + [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
 
 
 def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:

@@ -85,8 +85,7 @@ class Datasets(RaisingReader):
 
     def flushes(self, shard: ShardEvidence) -> bool:
         """Return whether the cut member has another key than the open sample: it looks at the name first."""
-        runs = self.runs(shard)
-        last = runs.tail or runs.head
+        last = self.runs(shard).last
         cut = shard.tally("tar.truncated-data").key
         if last is None or cut is None:
             return False

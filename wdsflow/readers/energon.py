@@ -112,13 +112,10 @@ class Energon(Reader):
     def _counts(self, shards: Sequence[ShardEvidence]) -> tuple[int, int]:
         """Return how many samples are skipped, and how many are not."""
         skipped = usable = 0
-        for shard in shards:
-            runs = self.runs(shard)
-            ends = [(run.shape, 1) for run in (runs.head, runs.tail) if run is not None]
-            for shape, count in [*ends, *((item.shape, item.count) for item in runs.inner)]:
-                lost = self.fates(shape)[0].kind != "usable"
-                skipped += count * lost
-                usable += count * (not lost)
+        for item in (item for shard in shards for item in self.runs(shard).counted()):
+            lost = self.fates(item.shape)[0].kind != "usable"
+            skipped += item.count * lost
+            usable += item.count * (not lost)
         return skipped, usable
 
 

@@ -12,12 +12,11 @@ from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
-from .shapes import runs_of
 from .through_arrow import by_arrow
 from .through_dali import by_dali
 from .through_wids import by_wids
 
-__all__ = ["ScanOptions", "runs_of", "scan_shard"]
+__all__ = ["ScanOptions", "scan_shard"]
 
 _PARSERS = {"dali": by_dali, "wids": by_wids}  # by the name of the reader
 

@@ -15,7 +15,6 @@ from wdsflow.shards.tar.wids_tar import NotForWids, WidsMember, fields, groups, 
 from .content_scan import MOST_FIELD, Looker
 from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence, Stop
 from .runs import LONGEST_RUN, RunCollector
-from .shapes import runs_of
 
 MIXED = "mixed"  # of a sample with members of several keys
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
@@ -44,7 +43,7 @@ def by_wids(
     if not shard.is_whole:
         return None  # it is not in the index
     plain = plain and shard.compression is None and counts_alike(shard)
-    if plain and all(_decodes_alike(run.shape) for run in runs_of(shard)):
+    if plain and all(map(_decodes_alike, shard.runs.shapes())):
         return None
     found = ShardEvidence(shard.url, size=shard.size)
     if not (shard.runs.head or shard.all_runs or shard.tally("name.hidden").count):

@@ -6,7 +6,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, fix_status
+from ..kit.shape_rule import fix_status
 
 
 class NoJsonCaption(LossRule):
@@ -31,7 +31,7 @@ class NoJsonCaption(LossRule):
 
     def seen(self, shard: ShardEvidence) -> Tally:
         tally = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             if any(part.status == NO_CAPTION for part in item.shape):
                 tally.add(item.key, item.offset, count=item.count)
         return tally

@@ -7,7 +7,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import is_option, leave_out, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, fix_status
+from ..kit.shape_rule import fix_status
 
 
 class BadJson(LossRule):
@@ -42,7 +42,7 @@ class BadJson(LossRule):
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair:
         """Drop samples if few are at fault; if most are, keep them and rename the field."""
         bad: Counter[str] = Counter()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             bad.update({part.suffix.lower(): item.count for part in item.shape if _FIX(part) != part})
         name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
         if count * 2 <= shard.samples or not is_option(name):

@@ -4,7 +4,6 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import is_option, repair
-from ..kit.shape_rule import counted
 
 
 class GzippedField(TallyRule):
@@ -27,7 +26,7 @@ class GzippedField(TallyRule):
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape: the field's name shows it at every level."""
         tally = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
             if packed:
                 tally.add(item.key, item.offset, packed[0], item.count * len(packed))

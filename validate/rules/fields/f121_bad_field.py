@@ -8,7 +8,7 @@ from ...finding import Finding, Repair
 from ..kit.base import Context, first_seen
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import RuleLoss, counted, fix_status
+from ..kit.shape_rule import RuleLoss, fix_status
 
 _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 
@@ -36,7 +36,7 @@ class BadField(LossRule):
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which shows gzipped fields too; otherwise by the tally."""
         tally = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             bad = [part.suffix for part in item.shape if part.status == BAD and _is_other(part.suffix)]
             if bad:
                 tally.add(item.key, item.offset, bad[0], item.count * len(bad))

@@ -5,7 +5,7 @@ from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.shape_rule import counted, wanted
+from ..kit.shape_rule import wanted
 
 
 class TwoImages(Rule):
@@ -40,7 +40,7 @@ class TwoImages(Rule):
     def _double(self, context: Context, names: tuple[str, ...], hurt: list[str]) -> Iterator[Finding]:
         for shard in context.evidence.shards:
             count, place, pair = 0, None, ""
-            for item in counted(shard.runs):
+            for item in shard.runs.counted():
                 fields = {part.suffix.lower() for part in item.shape}
                 there = [name for name in names if name in fields]
                 if len(there) > 1:

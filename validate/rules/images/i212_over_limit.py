@@ -2,7 +2,6 @@ from wdsflow.scan.evidence import BIG, BIG_BAD, Part, ShardEvidence, Tally
 
 from ..kit.base import first_seen
 from ..kit.image_rule import BIG_IMAGE, ImageLossRule
-from ..kit.shape_rule import counted
 
 
 class OverLimit(ImageLossRule):
@@ -28,7 +27,7 @@ class OverLimit(ImageLossRule):
         tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
         large = Tally(tally.count - bombs, tally.key, tally.offset, tally.detail) if tally.count > bombs else Tally()
         over = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             if any(part.status in (BIG, BIG_BAD) for part in item.shape):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over

@@ -8,7 +8,7 @@ from ...finding import Repair
 from ..kit.base import Context
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import RuleLoss, counted, crashes, folded
+from ..kit.shape_rule import RuleLoss, crashes, folded
 
 
 class DuplicateMember(LossRule):
@@ -57,7 +57,7 @@ def _single(shape: Shape) -> Shape:
 
 
 def _twice(shard: ShardEvidence) -> str:
-    for item in counted(shard.runs):
+    for item in shard.runs.counted():
         names = Counter(part.suffix.lower() for part in item.shape)
         double = [name for name, count in names.items() if count > 1]
         if double:

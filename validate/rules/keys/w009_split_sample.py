@@ -7,7 +7,6 @@ from wdsflow.text.escape import escape
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import last_run
 
 
 class SplitSample(Rule):
@@ -33,7 +32,7 @@ class SplitSample(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         found = []
         for shard, following in pairwise(context.evidence.shards):
-            tail, head = last_run(shard.runs), following.runs.head
+            tail, head = shard.runs.last, following.runs.head
             if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
                 continue
             if not {part.suffix.lower() for part in tail.shape} & {part.suffix.lower() for part in head.shape}:

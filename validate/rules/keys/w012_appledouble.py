@@ -5,7 +5,7 @@ from wdsflow.scan.naming import is_junk
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule, first_seen
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import counted, crashes
+from ..kit.shape_rule import crashes
 
 
 class AppleDouble(TallyRule):
@@ -57,5 +57,5 @@ def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
     if reader.keys_once and shard.tally("key.again-twin").count:
         return True
     bound = context.bound(reader)
-    junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
+    junk = (item.shape for item in reader.runs(shard).counted() if is_junk(item.key))
     return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)

@@ -1,12 +1,11 @@
 from itertools import combinations
 
-from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import Counted, counted
 
 _MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
 
@@ -33,8 +32,8 @@ class SplitFolders(TallyRule):
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
         tally = Tally()
-        folders: dict[str, list[Counted]] = {}
-        for item in counted(shard.runs):
+        folders: dict[str, list[ShapeCount]] = {}
+        for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
         pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
         for one, other in pairs:
@@ -44,9 +43,9 @@ class SplitFolders(TallyRule):
                 return tally
         return tally
 
-    def _runs_like(self, shard: ShardEvidence, one: Counted, other: Counted) -> int:
+    def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
         """Return how many runs have the same fields as the rarer of the two."""
-        runs = list(counted(shard.runs))
+        runs = list(shard.runs.counted())
         return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -60,5 +59,5 @@ class SplitFolders(TallyRule):
         return repair(urls, note="joins the folders")
 
 
-def _fields(item: Counted) -> set[str]:
+def _fields(item: ShapeCount) -> set[str]:
     return {part.suffix.lower() for part in item.shape}

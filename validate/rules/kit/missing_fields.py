@@ -9,7 +9,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
 from .base import Context
-from .shape_rule import counted, folded, has_role, last_run, wanted
+from .shape_rule import folded, has_role, wanted
 from .unusual_names import is_wild, shown, undotted
 
 __all__ = [
@@ -124,8 +124,8 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
 
 def missing_at_end(shard: ShardEvidence) -> str:
     """Return the fields that most samples of a shard have and its last one lacks."""
-    last = last_run(shard.runs)
-    others = [item for item in counted(shard.runs, with_tail=False) if not is_junk(item.key)]
+    last = shard.runs.last
+    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk(item.key)]
     if last is None or not others:
         return ""
     usual = max(others, key=lambda item: item.count)
