@@ -197,7 +197,7 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
     for kind in ("end", "eof", "silent", "error", "unreadable"):
         stop = Stop(kind, detail="why")  # type: ignore[arg-type]
         assert reader.at_stop(stop) == fates.get(kind)
-        assert reader.joins(stop) is False
+    assert not reader.joins
 
 
 @pytest.mark.parametrize(

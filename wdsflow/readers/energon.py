@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.tar.member_names import is_meta
 
@@ -41,7 +41,7 @@ class Energon(Reader):
 
     name = "energon"
     title = "Megatron-Energon 7 (captioning samples)"
-    raises = False
+    raises = False  # a shard that ends in an error is not in the index
     gives_up = True
     reports_losses = True
     keys_once = True
@@ -66,14 +66,6 @@ class Energon(Reader):
         images = (sample[name] for name in IMAGE_FIELDS if name in sample)
         bad = next((part for part in images if part.status in IMAGE_TROUBLE), None)
         return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return None: a shard that ends in an error is not in the index."""
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: a sample ends with its shard."""
-        return False
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
@@ -21,7 +20,7 @@ _TROUBLE = {
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 
 
-class RayData(RaisingReader):
+class RayData(Reader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
