@@ -11,7 +11,7 @@ from functools import partial
 from itertools import combinations, islice
 from typing import NamedTuple
 
-from wdsflow.repair.preview import Borders, borders
+from wdsflow.repair.split_samples import Borders, borders
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan_options import ScanOptions
 

@@ -2,9 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -20,7 +19,7 @@ from wdsflow.shards.urls import expand_existing
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
-from .split_samples import second_halves
+from .split_samples import Borders, borders
 
 _CODE = 2  # version of the result of a repair
 _REASONS = {
@@ -80,7 +79,9 @@ def repair_shards(
     found = expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
-    work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
+    moved, write = borders(found), not dry_run
+    pairs = enumerate(zip(found, targets, strict=True))
+    work = [Job(url, target, write, allow_pipe, moved.get(place, Borders())) for place, (url, target) in pairs]
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
@@ -152,7 +153,7 @@ def _made_from_now(job: Job) -> dict[str, Any]:
 
 def _made_from(job: Job, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what decides the output of a shard."""
-    moved = [job.skip, job.tail and job.tail[1]]
+    moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 
 
@@ -170,20 +171,6 @@ def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
     renamed = [f"{old}={new}" for old, new in edits.rename]
     dropped = sorted(edits.drop_fields)
     return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
-
-
-def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:
-    halves = second_halves(urls)
-    return [
-        replace(
-            common,
-            url=url,
-            target=target,
-            skip=halves.get(index, 0),
-            tail=(urls[index + 1], halves[index + 1]) if index + 1 in halves else None,
-        )
-        for index, (url, target) in enumerate(zip(urls, targets, strict=True))
-    ]
 
 
 def _field(name: str) -> str:

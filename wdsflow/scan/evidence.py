@@ -231,6 +231,11 @@ class ShardEvidence:
         """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
         return self.error is None and self.stop.kind == "end" and not self.tally("tar.second-archive").count
 
+    def fail(self, error: str, detail: str, *, fix: str = "", offset: int = 0) -> None:
+        """Note why nothing can be read."""
+        self.error, self.error_detail, self.error_fix = error, detail, fix
+        self.stop = Stop("unreadable", offset, detail)
+
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""
         return self.tallies.get(name) or Tally()

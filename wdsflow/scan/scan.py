@@ -7,7 +7,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Stop, Tally
+from .evidence import ShardEvidence, Tally
 from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -57,9 +57,7 @@ def scan_shard(
             if own is not None:
                 shard.by_parser[name] = own
     except SourceError as error:
-        shard.error = error.kind
-        shard.error_detail, shard.error_fix = error.detail, error.fix
-        shard.stop = Stop("unreadable", 0, error.detail)
+        shard.fail(error.kind, error.detail, fix=error.fix)
     shard.seconds = time.perf_counter() - start
     return shard
 

@@ -13,7 +13,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.wids_tar import NotForWids, WidsMember, fields, groups, members
 
 from .content_scan import MOST_FIELD, Looker
-from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence, Stop
+from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence
 from .runs import LONGEST_RUN, RunCollector
 
 MIXED = "mixed"  # of a sample with members of several keys
@@ -56,8 +56,7 @@ def by_wids(
         with open_source(shard.url, allow_pipe=allow_pipe) as source:  # again: some can only be read onwards
             _scan(source, found, there, level, collector())
     except (NotForWids, SourceError) as error:
-        found.error, found.error_detail = NOT_PARSED, error.detail
-        found.stop = Stop("unreadable", getattr(error, "offset", 0), error.detail)
+        found.fail(NOT_PARSED, error.detail, offset=getattr(error, "offset", 0))
     return found
 
 
@@ -100,15 +99,14 @@ def _scan(source: Source, found: ShardEvidence, there: list[WidsMember], level: 
     found.members = len(there)
     looker = None if level == "names" else Looker(found, level, (), 0)
     for group in groups(there):
-        runs.close()
-        runs.key, sample = fields(there, group)
-        runs.offset, runs.parts = there[group[0]].data, []
+        key, sample = fields(there, group)
+        runs.begin(key, there[group[0]].data)
         if sample is None:
             runs.parts.append(Part("", MIXED))
             continue
         image = _image_of(sample)
         for suffix, member in list(sample.items())[:LONGEST_RUN]:
-            status = UNKNOWN if looker is None else _status(source, looker, runs.key, suffix, member, suffix == image)
+            status = UNKNOWN if looker is None else _status(source, looker, key, suffix, member, suffix == image)
             runs.parts.append(Part(suffix, status))
     found.runs = runs.runs()
     found.bytes_read = source.bytes_read
