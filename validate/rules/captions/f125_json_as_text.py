@@ -49,7 +49,7 @@ class JsonAsText(Rule):
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"{how_many(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
+                message=f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
                 f"({context.titles([reader.name])} with --text-key): braces and names are tokenized",
                 shard=place[0],
                 key=place[1].key,

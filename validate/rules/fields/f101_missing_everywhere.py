@@ -86,12 +86,10 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
     all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
     told = []
     for outcome, names in groups.items():
-        titles = context.titles(names)
-        verb = "" if len(names) > 1 else "s"
         if outcome == "crashes":
-            told.append(f"{titles} end{verb} with an exception")
+            told.append(context.ending(names))
         else:
-            hangs = f", and hang{verb}" if outcome == "stalls" else ""
+            hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
             told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
     return "; ".join(told)
 

@@ -33,8 +33,7 @@ class GzippedField(TallyRule):
         return tally
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+        return f"{how_many(count, 'field is', 'fields are')} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()

@@ -44,8 +44,7 @@ class DuplicateMember(LossRule):
         return RuleLoss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'sample')} {verb} a field name twice{_twice(shard)}"
+        return f"{how_many(count, 'sample has', 'samples have')} a field name twice{_twice(shard)}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, safe=False, note="keeps the first member of each name")

@@ -3,9 +3,7 @@ from itertools import combinations
 from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 _MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
 
@@ -28,6 +26,7 @@ class SplitFolders(TallyRule):
     code = "W029"
     severity = "error"
     tallies = ()
+    repair_note = "joins the folders"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
@@ -49,14 +48,10 @@ class SplitFolders(TallyRule):
         return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
         return (
-            f"{how_many(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
+            f"{how_many(count, 'sample has', 'samples have')} fields under different folders{first_seen(detail)}: "
             "the folder is part of the key, so they never pair"
         )
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="joins the folders")
 
 
 def _fields(item: ShapeCount) -> set[str]:

@@ -102,15 +102,6 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool
     return any(context.usable(reader, trial) for trial in trials)
 
 
-def fix_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> FixPart:
-    """Return a ``fixed_part`` for parts with one of the statuses whose lower-case field name passes ``when``."""
-
-    def fixed_part(part: Part) -> Part:
-        return Part(part.suffix, OK) if part.status in statuses and when(part.suffix.lower()) else part
-
-    return fixed_part
-
-
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
     paired = [*reader.paired_fields(), *(["txt"] if reader.pairs_with == "caption" else [])]
     return list(dict.fromkeys([*reader.image_fields(), "jpg"])), list(dict.fromkeys(paired))

@@ -7,7 +7,6 @@ from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
-from ..kit.rule_commands import repair
 from ..kit.shape_rule import sound
 
 
@@ -32,6 +31,7 @@ class OtherForDali(Rule):
 
     code = "W034"
     severity = "error"
+    repair_note = "leaves out what is no sample, and writes names that DALI reads"
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard with samples that end DALI, and that no other reader has."""
@@ -69,10 +69,6 @@ class OtherForDali(Rule):
             readers=(reader.name,),
             repair=fix,
         )
-
-    def repair(self, *urls: str) -> Repair:
-        """Return the fix: plain names, and samples only."""
-        return repair(urls, note="leaves out what is no sample, and writes names that DALI reads")
 
 
 def _total(items: Iterable[ShapeCount]) -> int:

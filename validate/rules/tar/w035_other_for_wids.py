@@ -6,9 +6,8 @@ from wdsflow.scan.through_wids import MIXED
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from ...finding import Finding, Repair
+from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.rule_commands import repair
 
 
 class OtherForWids(Rule):
@@ -31,6 +30,7 @@ class OtherForWids(Rule):
 
     code = "W035"
     severity = "error"
+    repair_note = "writes plain headers, and each name once"
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard of which wids loses samples that other readers have."""
@@ -56,10 +56,6 @@ class OtherForWids(Rule):
             readers=(reader.name,),
             repair=None if kept else self.repair(shard.url),
         )
-
-    def repair(self, *urls: str) -> Repair:
-        """Return the fix: plain headers, and each name once."""
-        return repair(urls, note="writes plain headers, and each name once")
 
 
 def _trouble(reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> str:
