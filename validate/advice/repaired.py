@@ -11,6 +11,7 @@ from functools import partial
 from itertools import combinations, islice
 from typing import NamedTuple
 
+from wdsflow.readers.equal_keys import meetings
 from wdsflow.repair.split_samples import Borders, borders
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan_options import ScanOptions
@@ -44,7 +45,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members after damage
     urls = [shard.url for shard in readable]
-    moved = borders(urls) if meet(readable) else {}
+    moved = borders(urls) if meetings(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
     changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
     ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
@@ -68,17 +69,6 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
         for place in range(len(readable))
     )
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)
-
-
-def meet(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether a shard ends with the first key of another one; readers shuffle shards."""
-    heads = [(number, shard.runs.head.key) for number, shard in enumerate(shards) if shard.runs.head is not None]
-    tails: dict[str, set[int]] = {}
-    for number, shard in enumerate(shards):
-        last = shard.runs.last
-        if last is not None:
-            tails.setdefault(last.key, set()).add(number)
-    return any(tails.get(key, set()) - {number} for number, key in heads)
 
 
 def _stays(shard: ShardEvidence) -> bool:

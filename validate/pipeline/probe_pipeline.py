@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from wdsflow.readers.equal_keys import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .counted_samples import counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
+from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, Prober, agree
 from .load_pipeline import PipelineError

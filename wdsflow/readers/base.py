@@ -60,9 +60,7 @@ class Reader(ABC):
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     own_parser: ClassVar[bool] = False  # has a tar parser of its own, where others use Python's tarfile
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
-    gives_none: ClassVar[bool] = (
-        False  # gives rows with None where an image or caption is missing; they count as dropped
-    )
+    gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
     stand_in: ClassVar[str] = "None"  # what it gives there
     shares_samples: ClassVar[bool] = False  # ranks share out samples; of the others, ranks and workers share out shards
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so

@@ -8,7 +8,8 @@ from wdsflow.media.media_format import media_kind
 from wdsflow.scan.content.arrays import npy_rank
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import Column
-from wdsflow.scan.content.image_content import decode_image, ends_early, header_status, image_notes
+from wdsflow.scan.content.full_decode import decode_image
+from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
 from wdsflow.scan.content.interleaved import interleaved
 from wdsflow.scan.content.json_fields import look_at_json, texts_in
 from wdsflow.scan.content.media_content import media_notes

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from zlib import crc32
 
 from wdsflow.images.image_header import read_header
-from wdsflow.scan.content.image_content import decode_image, header_status
+from wdsflow.scan.content.full_decode import decode_image
+from wdsflow.scan.content.image_content import header_status
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source

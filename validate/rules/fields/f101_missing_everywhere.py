@@ -2,6 +2,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
+from wdsflow.readers.installed_versions import release
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
@@ -189,7 +190,5 @@ def _rename(
 
 def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
     """Return the flag as advice if OpenCLIP 4 is one of the readers."""
-    version = context.environment.get("open_clip_torch", "")
-    major = version.partition(".")[0]
-    at_hand = "open-clip-4" in hurt or (major.isdigit() and int(major) >= 4)
+    at_hand = "open-clip-4" in hurt or release(context.environment.get("open_clip_torch", "")) >= (4,)
     return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""

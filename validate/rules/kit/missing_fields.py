@@ -12,18 +12,6 @@ from .base import Context
 from .shape_rule import folded, has_role, wanted
 from .unusual_names import is_wild, shown, undotted
 
-__all__ = [
-    "ROLES",
-    "Lack",
-    "Role",
-    "Wants",
-    "alternative",
-    "is_wild",
-    "lacks",
-    "undotted",
-    "wants",
-]
-
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
 
