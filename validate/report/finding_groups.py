@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from wdsflow.text.words import short
 
-from ..finding import Finding, Repair, Severity
+from ..finding import ORDER, Finding, Repair, Severity
 
-ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
 

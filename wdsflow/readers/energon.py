@@ -47,14 +47,6 @@ class Energon(Reader):
     keys_once = True
     unopened = "are damaged, and left out of its index"
 
-    def image_fields(self) -> tuple[str, ...]:
-        """Return the image fields of the field map."""
-        return IMAGE_FIELDS
-
-    def paired_fields(self) -> tuple[str, ...]:
-        """Return the caption field of the field map."""
-        return (_CAPTION,)
-
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run; it is never a crash."""
         sample: Sample = {part.suffix: part for part in shape}

@@ -41,7 +41,7 @@ class Job:
     moved: Borders
 
 
-def repair_shard(job: Job, edits: Edits, stop: Event) -> ShardRepair:
+def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
     """Write a valid shard and account for every member of the old one.
 
     What cannot be read is reported in ``lost``. ``stop`` is set when another shard failed: then it gives up. Raises OSError if the output cannot be written.

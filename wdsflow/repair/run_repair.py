@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from wdsflow.shards.caption_field import parse_caption_field
@@ -96,7 +95,7 @@ def repair_shards(
 
 def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
     done: dict[Path, ShardRepair] = {}
-    run_in_threads(work, partial(_repair, edits), lambda job, shard: done.update({job.target: shard}), jobs, begin)
+    run_in_threads(work, partial(repair_shard, edits), lambda job, shard: done.update({job.target: shard}), jobs, begin)
     return [done[job.target] for job in work]
 
 
@@ -108,7 +107,7 @@ def _written(
     done: dict[Path, ShardRepair] = {}
     todo = []
     for job in work:
-        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from_now, job))
+        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from, job))
         if before is not None:
             done[job.target] = ShardRepair.from_dict(before)
             done[job.target].output = str(job.target) if before["output"] else None
@@ -124,7 +123,7 @@ def _written(
             record.add(job.target.name, _made_from(job, shard.inputs), about, written=bool(shard.output))
 
     try:
-        run_in_threads(todo, partial(_repair, edits), note, jobs, begin)
+        run_in_threads(todo, partial(repair_shard, edits), note, jobs, begin)
         record.finish([job.target.name for job in work])
     except BaseException:
         with suppress(OSError):  # the first error counts
@@ -143,16 +142,9 @@ def _count(record: OutputRecord, shards: Iterable[ShardRepair]) -> None:
     record.count({Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
 
 
-def _repair(edits: Edits, job: Job, stop: Event) -> ShardRepair:
-    return repair_shard(job, edits, stop)
-
-
-def _made_from_now(job: Job) -> dict[str, Any]:
-    return _made_from(job, inputs_of(job))
-
-
-def _made_from(job: Job, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what decides the output of a shard."""
+def _made_from(job: Job, inputs: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Return what decides the output of a shard, by its inputs as they are now if no others are given."""
+    inputs = inputs_of(job) if inputs is None else inputs
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 

@@ -56,18 +56,7 @@ class Scanner:
         self.junk: set[str] = set()  # keys of twins, dot-files and metadata
         self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
         self.prefixed = 0  # members whose names start with ./
-        self.looker = (
-            None
-            if options.level == "names"
-            else Looker(
-                shard,
-                options.level,
-                options.json_text_key,
-                options.max_image_pixels,
-                options.kinds(),
-                options.columns,
-            )
-        )
+        self.looker = None if options.level == "names" else Looker(shard, options)
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""

@@ -15,6 +15,7 @@ from wdsflow.shards.tar.wids_tar import NotForWids, WidsMember, fields, groups, 
 from .content_scan import MOST_FIELD, Looker
 from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence
 from .runs import LONGEST_RUN, RunCollector
+from .scan_options import ScanOptions
 
 MIXED = "mixed"  # of a sample with members of several keys
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
@@ -97,7 +98,7 @@ def _image_of(suffixes: Iterable[str]) -> str | None:
 
 def _scan(source: Source, found: ShardEvidence, there: list[WidsMember], level: Level, runs: RunCollector) -> None:
     found.members = len(there)
-    looker = None if level == "names" else Looker(found, level, (), 0)
+    looker = None if level == "names" else Looker(found, ScanOptions(level))
     for group in groups(there):
         key, sample = fields(there, group)
         runs.begin(key, there[group[0]].data)

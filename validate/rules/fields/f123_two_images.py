@@ -5,7 +5,7 @@ from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.shape_rule import wanted
+from ..kit.shape_rule import fields_in, wanted
 
 
 class TwoImages(Rule):
@@ -41,7 +41,7 @@ class TwoImages(Rule):
         for shard in context.evidence.shards:
             count, place, pair = 0, None, ""
             for item in shard.runs.counted():
-                fields = {part.suffix.lower() for part in item.shape}
+                fields = fields_in(item.shape)
                 there = [name for name in names if name in fields]
                 if len(there) > 1:
                     count += item.count

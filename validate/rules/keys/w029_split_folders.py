@@ -4,6 +4,7 @@ from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ..kit.base import TallyRule, first_seen
+from ..kit.shape_rule import fields_in
 
 _MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
 
@@ -37,7 +38,7 @@ class SplitFolders(TallyRule):
         pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
-            if apart and not _fields(one) & _fields(other):
+            if apart and not fields_in(one.shape) & fields_in(other.shape):
                 tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
                 return tally
         return tally
@@ -45,14 +46,12 @@ class SplitFolders(TallyRule):
     def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
         """Return how many runs have the same fields as the rarer of the two."""
         runs = list(shard.runs.counted())
-        return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
+        return min(
+            sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
+        )
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return (
             f"{how_many(count, 'sample has', 'samples have')} fields under different folders{first_seen(detail)}: "
             "the folder is part of the key, so they never pair"
         )
-
-
-def _fields(item: ShapeCount) -> set[str]:
-    return {part.suffix.lower() for part in item.shape}

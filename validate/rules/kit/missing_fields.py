@@ -9,7 +9,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
 from .base import Context
-from .shape_rule import folded, has_role, wanted
+from .shape_rule import fields_in, folded, has_role, wanted
 from .unusual_names import is_wild, shown, undotted
 
 Role = Literal["caption", "image"]
@@ -119,8 +119,4 @@ def missing_at_end(shard: ShardEvidence) -> str:
     usual = max(others, key=lambda item: item.count)
     if usual.count * 2 < sum(item.count for item in others):
         return ""
-    return ", ".join(sorted(_fields(usual.shape) - _fields(last.shape)))
-
-
-def _fields(shape: Shape) -> set[str]:
-    return {part.suffix.lower() for part in shape}
+    return ", ".join(sorted(fields_in(usual.shape) - fields_in(last.shape)))

@@ -73,6 +73,11 @@ def well(part: Part) -> Part:
     return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
 
+def fields_in(shape: Shape) -> set[str]:
+    """Return the field names of a sample, in lower case."""
+    return {part.suffix.lower() for part in shape}
+
+
 def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
     """Return the field names that a reader takes for the ``role`` ("image" or "caption"); () if it wants none."""
     images, captions = _candidates(reader)
@@ -97,7 +102,7 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool
     images, captions = _candidates(reader)
     others = captions if role == "image" else images
     shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
-    names = {part.suffix.lower() for part in shape}
+    names = fields_in(shape)
     trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
     return any(context.usable(reader, trial) for trial in trials)
 

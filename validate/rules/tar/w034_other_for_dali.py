@@ -39,9 +39,9 @@ class OtherForDali(Rule):
             for shard in context.evidence.shards if reader.name == "dali" else ():
                 own = reader.as_read(shard)
                 if own is not shard and shard.error is None and shard.stop.kind in ("end", "eof"):
-                    yield from self._judge(context, reader, shard, own)
+                    yield from self._judge(reader, shard, own)
 
-    def _judge(self, context: Context, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
+    def _judge(self, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
         title = reader.title.split(" (")[0]
         fix = self.repair(shard.url) if shard.samples else None  # else there is nothing to write
         if own.error is not None:
