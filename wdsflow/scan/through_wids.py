@@ -61,9 +61,9 @@ def by_wids(
     return found
 
 
-def count_samples(url: str, *, allow_pipe: bool) -> int | None:
+def count_samples(url: str) -> int | None:
     """Return how many samples wids finds in a shard that is not compressed, None if it raises. Raises ``OSError``."""
-    with open_source(url, allow_pipe=allow_pipe) as source:
+    with open_source(url) as source:
         try:
             return len(groups(members(source.read_at, source.reaches)))
         except NotForWids:
