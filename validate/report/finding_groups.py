@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.text.words import short
+from wdsflow.text.words import short, unique
 
 from ..finding import ORDER, Finding, Repair, Severity
 
@@ -53,4 +53,4 @@ def titles() -> dict[str, str]:
 
 def shards_of(group: FindingGroup) -> list[str]:
     """Return the names of the shards in which a rule found something, each once."""
-    return list(dict.fromkeys(short(finding.shard) for finding in group.findings if finding.shard is not None))
+    return unique(short(finding.shard) for finding in group.findings if finding.shard is not None)

@@ -1,5 +1,6 @@
 """The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel of samples."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -82,6 +83,9 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         result.merge(one)
         if result.crash is not None:
             break
+    lost: Counter[str] = Counter()
+    for loss, count in result.lost.items():
+        lost[loss.reason] += count
     samples = evidence.samples + result.split
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
@@ -102,7 +106,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         ),
         exact=exact,
         note=_note(evidence, pickled, unknown),
-        lost=_by_reason(result),
+        lost=dict(lost),
         barren=tuple(_barren(evidence, reader)),
         reports_losses=reader.reports_losses,
         pairs_with=reader.pairs_with,
@@ -123,13 +127,6 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
     if stalls:
         return "stalls"
     return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
-
-
-def _by_reason(result: PassResult) -> dict[str, int]:
-    lost: dict[str, int] = {}
-    for loss, count in result.lost.items():
-        lost[loss.reason] = lost.get(loss.reason, 0) + count
-    return lost
 
 
 def _guessed(evidence: Evidence) -> bool:

@@ -98,16 +98,9 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
     it.
     """
     known = IMAGES if role == "image" else CAPTIONS if reader.pairs_with == "caption" else tuple(reader.aliases)
-    best: tuple[int, str] | None = None
-    for part in shape:
-        lower = part.suffix.lower()
-        last = lower.removesuffix(".gz").rpartition(".")[2]
-        if last not in known or is_wild(shard, lower):
-            continue
-        rank = known.index(last)
-        if best is None or rank < best[0]:
-            best = rank, lower
-    return "" if best is None else best[1]
+    lasts = {(name := part.suffix.lower()): name.removesuffix(".gz").rpartition(".")[2] for part in shape}
+    fit = [name for name, last in lasts.items() if last in known and not is_wild(shard, name)]
+    return min(fit, key=lambda name: known.index(lasts[name]), default="")
 
 
 def missing_at_end(shard: ShardEvidence) -> str:
