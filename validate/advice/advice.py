@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import yaml
 
-from wdsflow.readers.energon_settings import captioning
+from wdsflow.readers.energon import captioning
 from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence

@@ -13,12 +13,11 @@ from wdsflow.scan.scan_options import ScanOptions
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
 from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
-from .fates import ProbedFate, ProbedShape, Prober, agree
+from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
-from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups

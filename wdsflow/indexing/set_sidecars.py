@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from wdsflow.readers.energon_settings import captioning
+from wdsflow.readers.energon import captioning
 from wdsflow.shards.counts import known_counts
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.identities.certificate import Certificate, ShardFields, load

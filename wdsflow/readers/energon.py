@@ -103,6 +103,14 @@ class Energon(Reader):
         return skipped, usable
 
 
+def captioning(images: Sequence[str], captions: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return ``.nv-meta/dataset.yaml`` for samples with images and captions: of each list, the first that a sample has."""
+    return {
+        "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
+        "field_map": {"image": ",".join(images), "caption": ",".join(captions)},
+    }
+
+
 def _obstacle(shard: ShardEvidence) -> str:
     """Return why there is no index of a shard that is not damaged, "" if there is one."""
     if shard.compression is not None:
