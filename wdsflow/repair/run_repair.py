@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -78,9 +78,7 @@ def repair_shards(
     found = expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
-    moved, write = borders(found), not dry_run
-    pairs = enumerate(zip(found, targets, strict=True))
-    work = [Job(url, target, write, allow_pipe, moved.get(place, Borders())) for place, (url, target) in pairs]
+    work = _jobs(found, targets, write=not dry_run, allow_pipe=allow_pipe)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
@@ -163,6 +161,11 @@ def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
     renamed = [f"{old}={new}" for old, new in edits.rename]
     dropped = sorted(edits.drop_fields)
     return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
+
+
+def _jobs(urls: Sequence[str], targets: Sequence[Path], *, write: bool, allow_pipe: bool) -> list[Job]:
+    moved, pairs = borders(urls), enumerate(zip(urls, targets, strict=True))
+    return [Job(url, target, write, allow_pipe, moved.get(place, Borders())) for place, (url, target) in pairs]
 
 
 def _field(name: str) -> str:
