@@ -92,7 +92,7 @@ def check(
     context = _with_pipeline(judged, pipeline, options, world_size)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, accepted = split_by_baseline(findings, () if baseline is None else baseline)
-    asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
+    asked = Invocation(written, tuple(readers), level, arguments, world_size, allow_pipe)
     findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, context.verdicts)
     evidence.seconds = time.perf_counter() - start
     found = _report(written, context, findings, ignored, accepted, against_baseline=baseline is not None)
@@ -115,10 +115,6 @@ def _report(
 def _scan_on(jobs: int | None, engine: EngineName, address: str | None) -> Scan:
     check_engine(engine, address)
     return partial(scan_shards, jobs=jobs, engine=engine, address=address)
-
-
-def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if arguments is None else tuple(arguments)
 
 
 def _settled(

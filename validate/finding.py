@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from wdsflow.text.words import listed
+
 Severity = Literal["error", "warning", "info"]
+ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,9 @@ def promises(advice: Sequence[Advice]) -> str:
 def promised(advice: Sequence[Advice]) -> str:
     """Return the gain of advice, for readers that get the same number of samples."""
     first = advice[0]
-    readers = [f"{each.title} (now {each.now:,})" for each in advice]
-    *others, last = readers
-    listed = f"{', '.join(others)} and {last}" if others else last
+    readers = listed(f"{each.title} (now {each.now:,})" for each in advice)
     most = "" if first.exact else "up to "
-    return f"{most}{first.usable:,} of {first.samples:,} samples would reach a batch in {listed}"
+    return f"{most}{first.usable:,} of {first.samples:,} samples would reach a batch in {readers}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> 
             if reader.flushes(shard):
                 _take(reader, waiting, keys)
             return keys, True
-        if not reader.joins(stop):
+        if not reader.joins:
             if _take(reader, waiting, keys):
                 return keys, True
             waiting.clear()

@@ -132,7 +132,7 @@ def test_openclip_goes_on_with_the_open_sample_whatever_ends_a_shard(kind: str) 
     stop = Stop(kind)  # type: ignore[arg-type]
 
     assert OLD.at_stop(stop) is None
-    assert OLD.joins(stop)
+    assert OLD.joins
     assert OLD.empty_stalls
 
 

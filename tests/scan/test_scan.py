@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
-from wdsflow.scan.scan import ScanOptions, runs_of, scan_shard
+from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards.tar.member_names import is_meta, split_name
 
 STEMS = st.sampled_from(
@@ -101,7 +101,7 @@ def test_contents_get_the_status_that_their_decoder_would_give(tmp_path: Path) -
         ("c.bin", b"anything"),
     ]
     shard = scanned(write(tmp_path / "a.tar", members), "headers")
-    statuses = {(run.key, part.suffix): part.status for run in runs_of(shard) for part in run.shape}
+    statuses = {(run.key, part.suffix): part.status for run in shard.runs.counted() for part in run.shape}
 
     assert statuses["a", "txt"] == OK
     assert statuses["a", "json"] == OK

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import yaml
 
-from wdsflow.readers.energon_settings import captioning
+from wdsflow.readers.energon import captioning
 from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
@@ -21,10 +21,25 @@ from ..rules.kit.rule_commands import BAD_SAMPLES, is_option, renamed
 from ..verdicts.verdict import Verdict
 from .changes import ShapeEdits, as_caption, caption_edits, together, with_caption
 from .promises import Trial
-from .snippet import caption_stages
 from .training_advice import advise_training
 
 _MOST = 8
+# Takes captions from json in a webdataset pipeline, without wdsflow; to be put before ``wds.decode``.
+_CAPTION_STAGES = """\
+import json
+import webdataset as wds
+
+def with_caption(sample):
+    try:
+        caption = json.loads(sample["json"])[{name!r}].strip().encode()
+    except (AttributeError, KeyError, TypeError, ValueError):  # no json, or no text under that name
+        return sample
+    return {{**sample, "txt": caption}} if caption and not sample.get("txt", b"").strip() else sample
+
+def is_complete(sample):
+    return "txt" in sample and not {{"jpg", "png", "jpeg", "webp"}}.isdisjoint(sample)
+
+stages = [wds.map(with_caption), wds.select(is_complete)]"""
 
 
 def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
@@ -168,7 +183,9 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
     usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
     if usable is not None and usable > verdict.usable:
         does = "in a custom pipeline, put these stages before wds.decode"
-        yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")
+        yield replace(
+            trial.promise(verdict, does, usable), command=_CAPTION_STAGES.format(name=named[0]), language="python"
+        )
 
 
 def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:

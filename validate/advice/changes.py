@@ -152,13 +152,13 @@ def is_uniform(shards: Sequence[ShardEvidence]) -> bool:
 
 def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
     """Return the distinct shapes of samples."""
-    return {item.shape for shard in shards for item in _items(shard)}
+    return set().union(*(shard.runs.shapes() for shard in shards))
 
 
 def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bool:
     """Return whether an edit keeps all of the first ``most`` samples of a shard, as far as is known."""
     told = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
-    items = _items(shard)
+    items = list(shard.runs.counted())
     total: Counter[Shape] = Counter()
     for item in items:
         total[item.shape] += item.count
@@ -166,18 +166,11 @@ def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bo
     return all(edit(shape, told.get(shape, 0) == total[shape]) is not None for shape in early)
 
 
-def _items(shard: ShardEvidence) -> list[ShapeCount]:
-    head, inner, tail = shard.runs.head, shard.runs.inner, shard.runs.tail
-    first, last = ([ShapeCount(run.shape, 1, run.key, run.offset, ())] if run else [] for run in (head, tail))
-    return [*first, *inner, *last]
-
-
 def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     """Return the runs after an edit. If several shapes became one, their order is unknown."""
-    items = _items(shard)
     told = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
     left: list[ShapeCount] = []
-    for item in items:
+    for item in shard.runs.counted():
         having = min(told.get(item.shape, 0), item.count)
         told[item.shape] = told.get(item.shape, 0) - having
         for count, has in ((having, True), (item.count - having, False)):

@@ -20,7 +20,7 @@ class Invocation:
     urls: tuple[str, ...]  # as the user wrote them
     readers: tuple[str, ...] = ()
     level: str = "headers"
-    training: tuple[str, ...] | None = None  # words for open_clip_train
+    training: Sequence[str] | None = None  # words for open_clip_train
     world_size: int = 1
     allow_pipe: bool = False
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 
-from ..rules.kit.missing_fields import is_wild
 from ..rules.kit.rule_commands import is_option
+from ..rules.kit.unusual_names import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # not captions as they are
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.datasets import EXAMPLES
+from wdsflow.readers.equal_keys import meetings
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
 from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
@@ -27,7 +28,7 @@ from .changes import (
     without_one,
 )
 from .other_names import other_names
-from .repaired import Scan, meet, repaired
+from .repaired import Scan, repaired
 
 _REFUSED = frozenset({"bad-field", "unsafe-field"})
 
@@ -91,7 +92,7 @@ class Trial:
 
         None if the reader would or might raise an error, or if samples continue from one shard to the next.
         """
-        if not is_plain(self.shards) or meet(self.shards):
+        if not is_plain(self.shards) or meetings(self.shards):
             return None
         unreadable = [shard for shard in self.shards if shard.error is not None]
         return self._usable([*unreadable, *changed(self.shards, edit, caption)], reader)

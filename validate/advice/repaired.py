@@ -11,10 +11,10 @@ from functools import partial
 from itertools import combinations, islice
 from typing import NamedTuple
 
-from wdsflow.repair.preview import Borders, borders
+from wdsflow.readers.equal_keys import meetings
+from wdsflow.repair.split_samples import Borders, borders
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.scan.shapes import runs_of
 
 from .repaired_scan import NOT_TRIED, scan_repaired
 
@@ -45,7 +45,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members after damage
     urls = [shard.url for shard in readable]
-    moved = borders(urls) if meet(readable) else {}
+    moved = borders(urls) if meetings(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
     changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
     ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
@@ -71,17 +71,6 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)
 
 
-def meet(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether a shard ends with the first key of another one; readers shuffle shards."""
-    heads = [(number, shard.runs.head.key) for number, shard in enumerate(shards) if shard.runs.head is not None]
-    tails: dict[str, set[int]] = {}
-    for number, shard in enumerate(shards):
-        last = shard.runs.tail or shard.runs.head
-        if last is not None:
-            tails.setdefault(last.key, set()).add(number)
-    return any(tails.get(key, set()) - {number} for number, key in heads)
-
-
 def _stays(shard: ShardEvidence) -> bool:
     """Return whether a repair would write the same samples, with the same fields in the same order."""
     if (
@@ -95,7 +84,7 @@ def _stays(shard: ShardEvidence) -> bool:
         return False
     if any("." in name for name in shard.fields):
         return False
-    shapes = list(islice(runs_of(shard), _MOST_SHAPES + 1))
+    shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
     if len(shapes) > _MOST_SHAPES:
         return False
     # A repair joins folders only if no two kinds of samples share a field.

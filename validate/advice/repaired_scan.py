@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from wdsflow.repair.preview import Borders, Preview
+from wdsflow.repair.preview import Preview
 from wdsflow.repair.sample_fixer import Field
-from wdsflow.scan.evidence import ShardEvidence, Stop
+from wdsflow.repair.split_samples import Borders
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
@@ -30,7 +31,7 @@ def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvi
                 scan.batch(batch, walk)
             scan.finish(walk)
     except (OSError, ValueError) as error:
-        return ShardEvidence(url, error=NOT_TRIED, error_detail=str(error), stop=Stop("unreadable", 0, str(error)))
+        shard.fail(NOT_TRIED, str(error))
     return shard
 
 

@@ -87,7 +87,7 @@ _NAMES = 10  # of json objects, in the description
 _KEY = r"^((?:.*/)?[^/.]+)\..*$"  # webdataset's: the path up to the first dot of the file's name
 
 
-def croissant(shards: Sequence[ShardEvidence], file: str | Path, name: str = "") -> str:
+def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
     """Return Croissant metadata as JSON-LD.
 
     Tars are named relative to the folder of ``file`` where a folder holds both.
@@ -95,7 +95,6 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path, name: str = "")
     Args:
         shards: evidence of a scan that hashed them; where it read json, the description has its names.
         file: where the metadata will be.
-        name: of the data set; by default that of the folder of the shards.
 
     Raises:
         CertificateError: a shard was not read.
@@ -122,7 +121,7 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path, name: str = "")
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": name or _name_of(folder),
+        "name": _name_of(folder),
         "description": f"{how_many(total.samples, 'sample')} in {how_many(len(found), 'WebDataset shard')}, {size(total.size)}",
         "dateModified": datetime.now(timezone.utc).date().isoformat(),
         "distribution": [*tars, *(_file_set(field, suffixes, ids) for field in suffixes)],
@@ -142,10 +141,8 @@ def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:
     """Return for each field name in lower case those in the tars, the most frequent field first."""
     spelled: dict[str, set[str]] = {}
     for shard in shards:
-        runs = shard.runs
-        shapes = [run.shape for run in (runs.head, runs.tail) if run] + [item.shape for item in runs.inner]
-        for part in {part.suffix for shape in shapes for part in shape}:
-            spelled.setdefault(part.lower(), set()).add(part)
+        for suffix in {part.suffix for shape in shard.runs.shapes() for part in shape}:
+            spelled.setdefault(suffix.lower(), set()).add(suffix)
     return {
         field: sorted(spelled.get(field.lower(), {field.removeprefix("*.")}))
         for field in overview(shards).fields

@@ -76,10 +76,8 @@ class Forecast:
     shares: tuple[int, ...] = ()  # usable samples of each worker in epoch 0, rank by rank
     poorest: WorkerPass | None = None  # of epoch 0
     richest: WorkerPass | None = None
-    seen: tuple[float, float] = (
-        0.0,
-        0.0,
-    )  # uses of a sample in epoch 0: of the worker with the fewest, with the most
+    # Uses of a sample in epoch 0: of the worker with the fewest samples, with the most.
+    seen: tuple[float, float] = (0.0, 0.0)
     unseen: int = 0  # samples that epoch 0 does not use, at least
     resampled: Resampled | None = None
     resources: Resources | None = None

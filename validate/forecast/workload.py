@@ -47,8 +47,7 @@ class Shards:
         self.alone = [run_pass(reader, [shard]) for shard in shards]
         runs = [reader.runs(shard) if reader.opens(shard) else Runs() for shard in shards]
         self.heads = [each.head.key if each.head else None for each in runs]
-        last = [each.tail or each.head for each in runs]
-        self.tails = [run.key if run is not None else None for run in last]
+        self.tails = [each.last.key if each.last else None for each in runs]
 
     def over(self, indices: Sequence[int]) -> PassResult:
         """Return the result of one pass over these shards, in this order."""
@@ -100,7 +99,7 @@ def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> 
 
     With a negative seed every worker shuffles by a different seed: then only the number of shards is right.
     """
-    return reader.assigned(range(count), replace(arguments.options(reader), epoch=epoch))
+    return reader.assigned(range(count), replace(arguments.options(reader.name), epoch=epoch))
 
 
 def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
@@ -148,7 +148,7 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
         "members": shard.members,
         "samples": shard.samples,
         "error": shard.error,
-        "stop": {"kind": shard.stop.kind, "offset": shard.stop.offset, "detail": shard.stop.detail},
+        "stop": asdict(shard.stop),
         "compression": shard.compression,
         "beyond": shard.beyond,
     }

@@ -1,4 +1,4 @@
-"""Checks for what breaks or slows training on a machine, each with its fix. A check is data: a name and a function."""
+"""Checks for what breaks or slows training on a machine, each with its fix."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,18 +39,10 @@ class Diagnosis:
 Said = tuple[Status, str, str]  # status, message, fix
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check; ``look`` yields nothing if it does not apply."""
-
-    name: str
-    look: Callable[[Machine], Iterator[Said]]
-
-
 def examine(machine: Machine | None = None) -> list[Diagnosis]:
     """Run all checks on a machine, by default on this one."""
     machine = machine or this_machine()
-    return [Diagnosis(check.name, *said) for check in CHECKS for said in check.look(machine)]
+    return [Diagnosis(name, *said) for name, look in CHECKS.items() for said in look(machine)]
 
 
 def _installed(machine: Machine) -> Iterator[Said]:
@@ -225,18 +217,18 @@ def _rewrites(machine: Machine) -> Iterator[Said]:
         )
 
 
-CHECKS: tuple[Check, ...] = (
-    Check("installed", _installed),
-    Check("versions", _conflicts),
-    Check("start method", _start_method),
-    Check("shared memory", _shared_memory),
-    Check("open files", _open_files),
-    Check("memory", _memory),
-    Check("cores", _cores),
-    Check("threads", _threads),
-    Check("allocator", _allocator),
-    Check("GPU allocator", _gpu_allocator),
-    Check("TensorFlow", _tensorflow),
-    Check("temporary files", _temporary),
-    Check("url variables", _rewrites),
-)
+CHECKS: dict[str, Callable[[Machine], Iterator[Said]]] = {  # by name; one that does not apply yields nothing
+    "installed": _installed,
+    "versions": _conflicts,
+    "start method": _start_method,
+    "shared memory": _shared_memory,
+    "open files": _open_files,
+    "memory": _memory,
+    "cores": _cores,
+    "threads": _threads,
+    "allocator": _allocator,
+    "GPU allocator": _gpu_allocator,
+    "TensorFlow": _tensorflow,
+    "temporary files": _temporary,
+    "url variables": _rewrites,
+}

@@ -1,6 +1,5 @@
 """Samples that are counted one by one: where shards are damaged, or meet."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from wdsflow.scan.evidence import Run, ShardEvidence
@@ -31,17 +30,6 @@ def joined_chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, R
             chain = [(shard.url, tail)]
     if len(chain) > 1:
         yield chain
-
-
-def meetings(shards: Sequence[ShardEvidence]) -> int:
-    """Return how many shards end with the key with which another one begins."""
-    heads = Counter(shard.runs.head.key for shard in shards if shard.runs.head is not None)
-    count = 0
-    for shard in shards:
-        last = shard.runs.tail or shard.runs.head
-        if last is not None and shard.runs.head is not None:
-            count += heads[last.key] - (shard.runs.head.key == last.key) > 0
-    return count
 
 
 def is_damaged(shard: ShardEvidence) -> bool:

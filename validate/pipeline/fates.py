@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 from wdsflow.scan.evidence import ShardEvidence
 
 from .probe_child import ProbeRun, RunRequest
-from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 
@@ -19,6 +18,22 @@ _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then 
 _REPEATS = 4  # of a sample, and
 _REPEATED_SHAPES = 8  # of their samples, where random numbers are drawn
 _COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLimits:
+    """How much of a set a pipeline is tried on."""
+
+    per_shape: int = 4
+    shapes: int = 64  # the most frequent ones
+    samples: int = 400  # probed in a set that is too large to be read whole
+    seconds: float = 10.0  # of one run
+    first_seconds: float = 60.0  # of the first probes of all shapes
+    all_seconds: float = 45.0  # of all probes but the first ones of each shape
+    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
+    whole_bytes: int = 256 << 20
+    whole_seconds: float = 60.0
+    damaged: int = 16  # damaged shards whose ends are tried
 
 
 class ProbedFate(NamedTuple):
@@ -130,7 +145,7 @@ class Prober:
         path = shard.url if shard.error is not None else self.tars.rest(shard)
         if path is None:
             return None
-        last = shard.runs.tail or shard.runs.head
+        last = shard.runs.last
         after = self._after([last.key] if last is not None else [])
         run = self.run([path, *after])
         if run.how != "ended":
@@ -192,12 +207,7 @@ def _spread(places: Iterable[SamplePlace], count: int) -> list[SamplePlace]:
     by_shard: dict[str, list[SamplePlace]] = {}
     for place in places:
         by_shard.setdefault(place.shard, []).append(place)
-    rounds = [
-        place
-        for number in range(max(map(len, by_shard.values()), default=0))
-        for some in by_shard.values()
-        for place in some[number : number + 1]
-    ]
+    rounds = [place for some in zip_longest(*by_shard.values()) for place in some if place is not None]
     if len(by_shard) <= count:
         return rounds[:count]
     step = (len(by_shard) - 1) / max(1, count - 1)

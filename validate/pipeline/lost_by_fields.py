@@ -12,11 +12,11 @@ from itertools import islice
 from types import CodeType
 from typing import Any, NoReturn
 
+from ..tracing.kept_globals import state_of_chance
 from ..tracing.pipeline_steps import Chain, PipelineStep
-from .random_draws import state_of_chance
 from .rewire import PipelineFacts
 
-_FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
+FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
 _MOVE_VALUES = frozenset("to_tuple rename rename_keys extract_keys shuffle detshuffle".split())  # and no more
 _TRIES = 3
 _looks: list[int] = []
@@ -30,7 +30,7 @@ def lost_by_fields(chain: Chain, facts: PipelineFacts) -> int:
         facts: of the same pipeline.
     """
     names = [step.title.partition("(")[0] for step in chain.steps]
-    first = max((index for index, name in enumerate(names) if name in _FORM_SAMPLES), default=None)
+    first = max((index for index, name in enumerate(names) if name in FORM_SAMPLES), default=None)
     if first is None or facts.picks_members:
         return 0
     source: Any = None

@@ -11,11 +11,11 @@ from wdsflow.text.escape import escape
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
 from .fates import ProbedShape, Prober
+from .lost_by_fields import FORM_SAMPLES
 from .rewire import PipelineFacts
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
 _CAPTIONS = ("txt", "text", "caption", "cap")
-_FORMS_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
 _MISSING = re.compile(r"didn't find \[(.*?)\] in|Cannot find \[(.*?)\] in|^KeyError: ('[^']*')")
 _HANDLER = "handler=wds.warn_and_continue"
 _JSON = """\
@@ -56,7 +56,7 @@ def advise_pipeline(
             the run ends early.
     """
     names = [stage.partition("(")[0] for stage in facts.stages]
-    after = max((number for number, name in enumerate(names, 1) if name in _FORMS_SAMPLES), default=0)
+    after = max((number for number, name in enumerate(names, 1) if name in FORM_SAMPLES), default=0)
     found = []
     for code in dict.fromkeys(_stages(shapes, evidence)) if after else ():
         regains = sum(

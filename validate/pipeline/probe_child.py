@@ -17,6 +17,7 @@ from wdsflow.memory.limits import host_memory
 from wdsflow.memory.usage import private_data
 from wdsflow.text.escape import escape
 
+from ..tracing.kept_globals import state_of_chance
 from ..tracing.meter import TraceRun
 from ..tracing.pipeline_steps import take_apart
 from ..tracing.stage_words import error_text, line_of
@@ -25,7 +26,6 @@ from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
 from .lost_by_fields import lost_by_fields
 from .other_datasets import cause_of, start_ray
-from .random_draws import state_of_chance
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")

@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from wdsflow.readers.equal_keys import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .counted_samples import counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
+from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
-from .fates import ProbedFate, ProbedShape, Prober, agree
+from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
-from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
@@ -288,7 +288,7 @@ class _Probing:
         damaged = [shard for shard in self.shards if is_damaged(shard) and shard.url not in joined]
         for index, shard in enumerate(damaged):
             fate = self.prober.rest(shard) if index < self.limits.damaged else None
-            last = shard.runs.tail or shard.runs.head
+            last = shard.runs.last
             counted = counted_in(shapes, [] if last is None else [(shard.url, last)])
             if fate is None:
                 found.shift(0 if last is None else 1, counted)

@@ -158,7 +158,7 @@ class TinyTars:
 
     def rest(self, shard: ShardEvidence) -> str | None:
         """Return the path of a tar that is the end of a shard, from its last sample on; None if that is too long."""
-        last = shard.runs.tail or shard.runs.head
+        last = shard.runs.last
         start = last.offset if last is not None else 0
         try:
             with open_source(shard.url, allow_pipe=self._allow_pipe) as source:

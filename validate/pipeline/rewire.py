@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..tracing.pipeline_steps import is_loader, is_pipeline
+from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
 from .load_pipeline import PipelineError
 from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
@@ -100,11 +100,9 @@ class Rewiring:
         twin.pipeline = [first]
         for stage in others:
             twin.pipeline += self._changed(self._stage(stage))
-        repetitions = getattr(pipeline, "repetitions", 1)
-        if repetitions > sys.maxsize // 2:
-            code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
-            self.facts.endless = True
-            self.facts.breaks = code is not None and "count" in code.co_varnames
+        endless, breaks = repetition(pipeline)
+        if endless:
+            self.facts.endless, self.facts.breaks = True, breaks
         return twin
 
     def _changed(self, stage: Any) -> list[Any]:

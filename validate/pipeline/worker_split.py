@@ -137,6 +137,4 @@ def _starving(
 
 
 def _gives_none(shard: ShardEvidence, lost: set[Shape]) -> bool:
-    runs = [item.shape for item in shard.runs.inner]
-    runs += [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
-    return all(shape in lost for shape in runs)
+    return shard.runs.shapes() <= lost

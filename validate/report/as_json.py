@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Advice, Finding
 from ..forecast.forecast_text import as_dict
-from ..verdicts.verdict import Reason, Verdict
+from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
 from .report_model import Results
 
@@ -40,7 +41,6 @@ def to_dict(report: Results) -> dict[str, Any]:
 
 
 def _shard(shard: ShardEvidence) -> dict[str, Any]:
-    stop = {"kind": shard.stop.kind, "offset": shard.stop.offset, "detail": shard.stop.detail}
     return {
         "url": shard.url,
         "size": shard.size,
@@ -48,7 +48,7 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
         "samples": shard.samples,
         "error": shard.error,
         "error_detail": shard.error_detail,
-        "stop": None if shard.error else stop,
+        "stop": None if shard.error else asdict(shard.stop),
         "compression": shard.compression,
         "beyond": shard.beyond,
         "fields": {name: each.count for name, each in shard.fields.items()},
@@ -64,33 +64,16 @@ def verdict_to_dict(verdict: Verdict, report: Results) -> dict[str, Any]:
         "outcome": verdict.outcome,
         "samples": verdict.samples,
         "usable": verdict.usable,
-        "reasons": [_reason(reason) for reason in verdict.reasons],
+        "reasons": [asdict(reason) for reason in verdict.reasons],
         "title": verdict.title,
         "exact": verdict.exact,
         "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
-        "funnel": {
-            "members": verdict.funnel.members,
-            "samples": verdict.funnel.samples,
-            "complete": verdict.funnel.complete,
-            "decoded": verdict.funnel.decoded,
-            "usable": verdict.funnel.usable,
-        },
+        "funnel": asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
         "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
         "advice": [_advice(each) for each in report.advice if _belongs(each, verdict, report)],
-    }
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {
-        "slug": reason.slug,
-        "count": reason.count,
-        "message": reason.message,
-        "shard": reason.shard,
-        "key": reason.key,
-        "offset": reason.offset,
     }
 
 

@@ -28,8 +28,10 @@ def fingerprint(finding: Finding) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collection[str]) -> tuple[list[Finding], int]:
-    """Return the findings that are not in the baseline, and how many are.
+def split_by_baseline(
+    findings: Iterable[Finding], baseline: str | Path | Collection[str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are not in the baseline, and those that are.
 
     Args:
         findings: findings of the rules.
@@ -38,14 +40,6 @@ def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collectio
     Raises:
         BaselineError: the file cannot be read.
     """
-    fresh, accepted = split_by_baseline(findings, baseline)
-    return fresh, len(accepted)
-
-
-def split_by_baseline(
-    findings: Iterable[Finding], baseline: str | Path | Collection[str]
-) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings that are not in the baseline, and those that are. Arguments and errors: ``apply_baseline``."""
     known = load_baseline(baseline) if isinstance(baseline, str | Path) else frozenset(baseline)
     fresh: list[Finding] = []
     accepted: list[Finding] = []

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.text.words import short
+from wdsflow.text.words import short, unique
 
-from ..finding import Finding, Repair, Severity
+from ..finding import ORDER, Finding, Repair, Severity
 
-ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -54,4 +53,4 @@ def titles() -> dict[str, str]:
 
 def shards_of(group: FindingGroup) -> list[str]:
     """Return the names of the shards in which a rule found something, each once."""
-    return list(dict.fromkeys(short(finding.shard) for finding in group.findings if finding.shard is not None))
+    return unique(short(finding.shard) for finding in group.findings if finding.shard is not None)

@@ -23,7 +23,6 @@ from .second_look import Look, look, pictures
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
 _HEAT_ROWS, _HEAT_COLUMNS = 40, 12
-_WORKERS = 256
 
 
 def render(report: Results) -> str:

@@ -5,6 +5,7 @@ is on a separate line, however narrow the terminal is.
 """
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -233,9 +234,7 @@ def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], write
 
 def ignored_lines(report: Results) -> Iterator[str]:
     """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
-    found: dict[tuple[str, str], int] = {}
-    for finding, reason in report.ignored:
-        found[finding.code, reason] = found.get((finding.code, reason), 0) + 1
+    found = Counter((finding.code, reason) for finding, reason in report.ignored)
     for (code, reason), number in found.items():
         yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
     if report.known:

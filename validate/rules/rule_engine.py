@@ -6,11 +6,10 @@ from graphlib import TopologicalSorter
 
 from wdsflow.text.words import how_many
 
-from ..finding import Finding, Severity
+from ..finding import ORDER, Finding
 from .kit.base import SHARDS_NAMED, Context, Rule
 from .rule_catalog import UnknownCode, catalog
 
-ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 ANYWHERE = ""  # no shard has this name
 Ignored = list[tuple[Finding, str]]
 

@@ -1,4 +1,4 @@
-"""Restore global state after a run: loggers, warnings, random generators."""
+"""Global state that a run must not change: loggers, warnings, random generators."""
 
 import logging
 import random
@@ -77,3 +77,13 @@ def same_random_state() -> Iterator[None]:
     finally:
         for restore, state in undo:
             restore(state)
+
+
+def state_of_chance() -> list[object]:
+    """Return the states of the global generators of Python, numpy and torch, as far as these are imported."""
+    states: list[object] = [random.getstate()]
+    if numpy := sys.modules.get("numpy"):
+        states.append(str(numpy.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        states.append(torch.get_rng_state().numpy().tobytes())
+    return states

@@ -84,11 +84,17 @@ def _collect_pipeline(pipeline: Any, chain: Chain) -> None:
             _collect(stage, chain)
         else:
             chain.add(stage, pipeline.invoke)
-    repetitions = getattr(pipeline, "repetitions", 1)
-    if repetitions > sys.maxsize // 2:
-        chain.endless = True
-        code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
-        chain.breaks = code is not None and "count" in code.co_varnames and not chain.urls
+    endless, breaks = repetition(pipeline)
+    if endless:
+        chain.endless, chain.breaks = True, breaks and not chain.urls
+
+
+def repetition(pipeline: Any) -> tuple[bool, bool]:
+    """Return whether a pipeline repeats endlessly, and whether it ends all the same after a pass without a sample."""
+    if getattr(pipeline, "repetitions", 1) <= sys.maxsize // 2:
+        return False, False
+    code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
+    return True, code is not None and "count" in code.co_varnames
 
 
 def _collect_loader(loader: Any, chain: Chain) -> None:

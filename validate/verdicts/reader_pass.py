@@ -146,7 +146,7 @@ class _Pass:
             if self.reader.flushes(shard) and not self.close():
                 return False
             return self.crash(crash, shard, stop.offset)
-        return self.reader.joins(stop) or self.close()
+        return self.reader.joins or self.close()
 
 
 def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:

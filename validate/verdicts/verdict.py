@@ -1,11 +1,12 @@
 """The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel of samples."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
 from wdsflow.text.escape import escape
 
 from ..finding import Advice
@@ -82,6 +83,9 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         result.merge(one)
         if result.crash is not None:
             break
+    lost: Counter[str] = Counter()
+    for loss, count in result.lost.items():
+        lost[loss.reason] += count
     samples = evidence.samples + result.split
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
@@ -102,7 +106,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         ),
         exact=exact,
         note=_note(evidence, pickled, unknown),
-        lost=_by_reason(result),
+        lost=dict(lost),
         barren=tuple(_barren(evidence, reader)),
         reports_losses=reader.reports_losses,
         pairs_with=reader.pairs_with,
@@ -112,8 +116,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
 def _barren(evidence: Evidence, reader: Reader) -> Iterator[str]:
     bound = reader.bound_to(evidence.shards)
     for shard in evidence.shards:
-        shapes = {item.shape for item in bound.runs(shard).inner} if bound.opens(shard) else set()
-        shapes |= {run.shape for run in (bound.runs(shard).head, bound.runs(shard).tail) if run and bound.opens(shard)}
+        shapes = bound.runs(shard).shapes() if bound.opens(shard) else ()
         if shard.error is None and not any(fate.kind == "usable" for shape in shapes for fate in bound.fates(shape)):
             yield shard.url
 
@@ -126,20 +129,13 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
     return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
 
 
-def _by_reason(result: PassResult) -> dict[str, int]:
-    lost: dict[str, int] = {}
-    for loss, count in result.lost.items():
-        lost[loss.reason] = lost.get(loss.reason, 0) + count
-    return lost
-
-
 def _guessed(evidence: Evidence) -> bool:
-    return any(part.status == UNKNOWN for shard in evidence.shards for shape in _shapes(shard) for part in shape)
+    return any(part.status == UNKNOWN for shard in evidence.shards for shape in shard.runs.shapes() for part in shape)
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
     """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
-    shapes = {shape for shard in evidence.shards for shape in _shapes(shard) if any(map(_is_unsafe, shape))}
+    shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
     return any(reader.fates(shape) != reader.fates(tuple(map(_spoiled, shape))) for shape in shapes)
 
 
@@ -149,11 +145,6 @@ def _is_unsafe(part: Part) -> bool:
 
 def _spoiled(part: Part) -> Part:
     return Part(part.suffix, BAD) if _is_unsafe(part) else part
-
-
-def _shapes(shard: ShardEvidence) -> list[Shape]:
-    shapes = [item.shape for item in shard.runs.inner]
-    return shapes + [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
 
 
 def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:

@@ -12,6 +12,7 @@ from .compare import Comparison, Difference
 from .sidecar_kinds import MANIFEST
 
 _SHOWN = 20  # shards of each kind
+_KINDS = ("changed", "missing", "added", "unreadable", "unknown")
 
 
 def comparison_lines(found: Comparison, file: str, again: str, full: str, as_json: str) -> Iterator[str]:
@@ -27,7 +28,7 @@ def comparison_lines(found: Comparison, file: str, again: str, full: str, as_jso
     certificate = found.certificate
     yield f"{certificate.kind}: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
     yield from _verdicts(found)
-    for kind in ("changed", "missing", "added", "unreadable", "unknown"):
+    for kind in _KINDS:
         yield from _differences(kind, getattr(found, kind), f"{again} {as_json}")
     yield ""
     yield _summary(found)
@@ -65,8 +66,7 @@ def _summary(found: Comparison) -> str:
     how = "all bytes were hashed" if found.full else "compared by size and by ETag or time of change"
     if found.ok:
         return f"the same: all {how_many(total, 'shard')}; {how}"
-    kinds = ("changed", "missing", "added", "unreadable", "unknown")
-    counts = [f"{len(getattr(found, kind)):,} {kind}" for kind in kinds if getattr(found, kind)]
+    counts = [f"{len(getattr(found, kind)):,} {kind}" for kind in _KINDS if getattr(found, kind)]
     return f"NOT the same: {', '.join(counts)}; {found.same:,} of {how_many(total, 'shard')} the same; {how}"
 
 

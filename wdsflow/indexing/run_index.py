@@ -18,10 +18,9 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
-from .checksums import manifest_of
 from .energon_database import EnergonDatabase
 from .index_report import IndexReport
-from .set_sidecars import listed_shards, render_set, render_settings, render_sizes
+from .set_sidecars import listed_shards, manifest_of, render_set, render_settings, render_sizes
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .shard_sidecars import CannotIndex, render
 from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files

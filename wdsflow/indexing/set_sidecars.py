@@ -9,10 +9,12 @@ from typing import Any
 
 import yaml
 
-from wdsflow.readers.energon_settings import captioning
+from wdsflow.readers.energon import captioning
 from wdsflow.shards.counts import known_counts
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.identities.certificate import load
+from wdsflow.shards.identities.certificate import Certificate, ShardFields, load
+from wdsflow.shards.identities.shard_listing import is_whole
+from wdsflow.shards.identities.shard_names import plain_url, shared_folder, stored_folder
 
 from .shard_pass import ShardFacts
 from .sidecar_kinds import LENGTH, MANIFEST, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
@@ -69,6 +71,23 @@ def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
             with suppress(OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
                 found[folder / name] = [os.path.basename(str(each)) for each in names_in(folder / name)]
     return found
+
+
+def manifest_of(shards: Sequence[ShardFacts], file: Path) -> Certificate:
+    """Return the manifest of shards that were hashed.
+
+    Args:
+        shards: at least one.
+        file: path of the manifest; if shards are below its folder, or the other way round, both can be moved together.
+    """
+    urls = [plain_url(facts.url) for facts in shards]
+    folder = shared_folder(urls)
+    named = {url.removeprefix(folder): facts for url, facts in zip(urls, shards, strict=True)}
+    identities = {name: facts.identity for name, facts in named.items() if facts.identity is not None}
+    contents = {name: ShardFields(facts.samples, facts.fields) for name, facts in named.items()}
+    samples, size = (sum(getattr(facts, what) for facts in shards) for what in ("samples", "size"))
+    about = {"samples": samples, "bytes": size}
+    return Certificate(stored_folder(folder, str(file)), identities, about, is_whole(folder, identities), contents)
 
 
 def _parsed(path: Path) -> Any:

@@ -79,25 +79,24 @@ class ShardContents:
     end: int = 0  # offset after the last member
 
 
-def pass_over(url: str, *, places: bool, hashed: bool, allow_pipe: bool = False) -> tuple[ShardFacts, ShardContents]:
+def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, ShardContents]:
     """Read a shard once.
 
     Args:
         url: the shard.
         places: note each member; otherwise samples are only counted.
         hashed: take its SHA-256, of all bytes as stored.
-        allow_pipe: run a ``pipe:`` url in a shell.
     """
     facts, contents = ShardFacts(url), ShardContents()
     shard = ShardEvidence(url)
     try:
         identifying = Identifying(url) if hashed else None
         digest = identifying.digest if identifying is not None else None
-        with open_source(url, allow_pipe=allow_pipe, digest=digest) as source:
+        with open_source(url, digest=digest) as source:
             walk = Walk(source, other_parsers=True)
             _walk_over(walk, shard, facts, contents, places=places)
             if not (walk.is_plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
-                counted = count_samples(url, allow_pipe=allow_pipe)
+                counted = count_samples(url)
                 facts.by_wids = facts.by_wids if counted is None else counted
             facts.size = source.size or 0
             if source.fd >= 0:

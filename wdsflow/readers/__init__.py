@@ -12,6 +12,7 @@ from .datasets import Datasets
 from .datasets_tables import DatasetsTables
 from .energon import Energon
 from .energon_crude import EnergonCrude
+from .installed_versions import release
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
@@ -89,5 +90,4 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
     if name != INSTALLED_OPEN_CLIP:
         raise UnknownReader(name)
     version = environment.get("open_clip_torch") or environment.get("open-clip-torch") or ""
-    major = version.partition(".")[0]
-    return [OpenClip4.name if major.isdigit() and int(major) >= 4 else OpenClip33.name]
+    return [OpenClip4.name if release(version) >= (4,) else OpenClip33.name]

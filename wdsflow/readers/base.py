@@ -60,13 +60,12 @@ class Reader(ABC):
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     own_parser: ClassVar[bool] = False  # has a tar parser of its own, where others use Python's tarfile
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
-    gives_none: ClassVar[bool] = (
-        False  # gives rows with None where an image or caption is missing; they count as dropped
-    )
+    gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
     stand_in: ClassVar[str] = "None"  # what it gives there
     shares_samples: ClassVar[bool] = False  # ranks share out samples; of the others, ranks and workers share out shards
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
+    joins: ClassVar[bool] = False  # nothing marks the end of a shard: the next one may continue its last sample
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
     writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
@@ -98,13 +97,10 @@ class Reader(ABC):
         Nothing after a fate of kind "crash" is reached.
         """
 
-    @abstractmethod
     def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash if the way in which a shard ended raises out of this reader, else None."""
-
-    @abstractmethod
-    def joins(self, stop: Stop) -> bool:
-        """Return whether a sample that is open where a shard ends is continued by the next shard's members."""
+        """Return a crash if this reader raises for a shard that cannot be opened or is cut inside a member, else None."""
+        reason = {"unreadable": "unreadable-shard", "error": "truncated-shard"}.get(stop.kind)
+        return Fate("crash", "group", reason, stop.detail) if self.raises and reason else None
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""

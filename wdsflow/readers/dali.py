@@ -6,13 +6,12 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.through_dali import CAPTION, PAST_END, UNDECIDED, decodes_alike
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import incomplete
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGE_TROUBLE
 
 
-class Dali(RaisingReader):
+class Dali(Reader):
     """``fn.readers.webdataset(paths=shards, ext=["jpg;jpeg;png;webp", "txt"])`` and ``fn.decoders.image(device="cpu")``.
 
     All shards are read when the pipeline is built, and one that is missing, compressed, cut or damaged ends that with an

@@ -10,9 +10,8 @@ from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Options
+from .base import USABLE, Fate, Options, Reader
 from .grouping import KEY, URL, first_of, first_repeat, incomplete
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
@@ -25,7 +24,7 @@ _MEDIA = frozenset(
 )
 
 
-class Datasets(RaisingReader):
+class Datasets(Reader):
     """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
 
     Field names keep their case. The first five samples of the first shard must have the same fields; they become the
@@ -85,8 +84,7 @@ class Datasets(RaisingReader):
 
     def flushes(self, shard: ShardEvidence) -> bool:
         """Return whether the cut member has another key than the open sample: it looks at the name first."""
-        runs = self.runs(shard)
-        last = runs.tail or runs.head
+        last = self.runs(shard).last
         cut = shard.tally("tar.truncated-data").key
         if last is None or cut is None:
             return False

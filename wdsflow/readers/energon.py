@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.tar.member_names import is_meta
 
@@ -41,19 +41,11 @@ class Energon(Reader):
 
     name = "energon"
     title = "Megatron-Energon 7 (captioning samples)"
-    raises = False
+    raises = False  # a shard that ends in an error is not in the index
     gives_up = True
     reports_losses = True
     keys_once = True
     unopened = "are damaged, and left out of its index"
-
-    def image_fields(self) -> tuple[str, ...]:
-        """Return the image fields of the field map."""
-        return IMAGE_FIELDS
-
-    def paired_fields(self) -> tuple[str, ...]:
-        """Return the caption field of the field map."""
-        return (_CAPTION,)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run; it is never a crash."""
@@ -66,14 +58,6 @@ class Energon(Reader):
         images = (sample[name] for name in IMAGE_FIELDS if name in sample)
         bad = next((part for part in images if part.status in IMAGE_TROUBLE), None)
         return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return None: a shard that ends in an error is not in the index."""
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: a sample ends with its shard."""
-        return False
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
@@ -112,14 +96,19 @@ class Energon(Reader):
     def _counts(self, shards: Sequence[ShardEvidence]) -> tuple[int, int]:
         """Return how many samples are skipped, and how many are not."""
         skipped = usable = 0
-        for shard in shards:
-            runs = self.runs(shard)
-            ends = [(run.shape, 1) for run in (runs.head, runs.tail) if run is not None]
-            for shape, count in [*ends, *((item.shape, item.count) for item in runs.inner)]:
-                lost = self.fates(shape)[0].kind != "usable"
-                skipped += count * lost
-                usable += count * (not lost)
+        for item in (item for shard in shards for item in self.runs(shard).counted()):
+            lost = self.fates(item.shape)[0].kind != "usable"
+            skipped += item.count * lost
+            usable += item.count * (not lost)
         return skipped, usable
+
+
+def captioning(images: Sequence[str], captions: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return ``.nv-meta/dataset.yaml`` for samples with images and captions: of each list, the first that a sample has."""
+    return {
+        "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
+        "field_map": {"image": ",".join(images), "caption": ",".join(captions)},
+    }
 
 
 def _obstacle(shard: ShardEvidence) -> str:

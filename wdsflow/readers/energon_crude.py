@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Part, Shape, ShardEvidence
-from wdsflow.scan.shapes import runs_of
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate
@@ -49,7 +48,7 @@ class EnergonCrude(Energon):
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index or a field with a reserved name: samples come in random order."""
-        runs = (run for shard in shards if shard.is_whole for run in runs_of(shard))
+        runs = (run for shard in shards if shard.is_whole for run in shard.runs.counted())
         reserved = (part.suffix for run in runs for part in run.shape if part.suffix in _RESERVED)
         return super().at_start(shards) or next(
             (Fate("crash", "group", "reserved-field", each) for each in reserved), None

@@ -47,6 +47,13 @@ def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
     return False
 
 
+def meetings(shards: Sequence[ShardEvidence]) -> int:
+    """Return how many shards end with the key with which another one begins; readers shuffle shards."""
+    ends = [(shard.runs.head.key, shard.runs.last.key) for shard in shards if shard.runs.head and shard.runs.last]
+    heads = Counter(head for head, _ in ends)
+    return sum(heads[last] - (head == last) > 0 for head, last in ends)
+
+
 def _folders(shards: Sequence[ShardEvidence]) -> Iterable[list[ShardEvidence]]:
     found: dict[str, list[ShardEvidence]] = {}
     for shard in shards:

@@ -32,8 +32,11 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
         path: the folder.
         shards: what the scan found in the shards of that folder.
     """
-    found = [*_wids(path, shards), *_timm(path, shards)]
-    found += _listed(os.path.join(path, ".nv-meta", ".info.json"), shards, lambda tree: tree["shard_counts"])
+    found = [
+        *_wids(path, shards),
+        *_listed(os.path.join(path, "_info.json"), shards, _of_timm),
+        *_listed(os.path.join(path, ".nv-meta", ".info.json"), shards, lambda tree: tree["shard_counts"]),
+    ]
     names = set(os.listdir(path))
     for ending, check in _CHECKS.items():
         wrong = []
@@ -87,13 +90,10 @@ def _sizes(sizes: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> Iterato
             yield f"{escape(base)}: {size:,} bytes instead of {shard.size:,}"
 
 
-def _timm(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
-    def counts(tree: Any) -> dict[str, Any]:
-        splits = tree["splits"].values()
-        pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
-        return {os.path.basename(str(name)): count for name, count in pairs}
-
-    yield from _listed(os.path.join(path, "_info.json"), shards, counts)
+def _of_timm(tree: Any) -> dict[str, Any]:
+    splits = tree["splits"].values()
+    pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
+    return {str(name): count for name, count in pairs}
 
 
 def _listed(

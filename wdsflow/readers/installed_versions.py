@@ -15,23 +15,9 @@ from wdsflow.text.install import install_packages
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 # Distributions whose versions change what happens to shards, or that doctor speaks of.
-DISTRIBUTIONS = (
-    "open_clip_torch",
-    "webdataset",
-    "torch",
-    "torchvision",
-    "timm",
-    "transformers",
-    "numpy",
-    "pillow",
-    "simplejpeg",
-    "img2dataset",
-    "datasets",
-    "ray",
-    "pyarrow",
-    "fsspec",
-    "tensorflow",
-    "wdsflow",
+DISTRIBUTIONS = tuple(
+    "open_clip_torch webdataset torch torchvision timm transformers numpy pillow simplejpeg "
+    "img2dataset datasets ray pyarrow fsspec tensorflow wdsflow".split()
 )
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
@@ -21,7 +20,7 @@ _TROUBLE = {
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 
 
-class RayData(RaisingReader):
+class RayData(Reader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
@@ -77,7 +76,8 @@ class RayData(RaisingReader):
         foreign = shard.tally("name.not-utf8")
         if foreign.key is not None:
             return Fate("crash", "batch", "not-utf8-name", foreign.key)
-        rows = [sample for shape in _shapes(self.runs(shard)) if not is_marked_bad(sample := _sample(shape))]
+        samples = (_sample(item.shape) for item in self.runs(shard).counted())
+        rows = [sample for sample in samples if not is_marked_bad(sample)]
         for field in rows[0] if rows else ():
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
                 return Fate("crash", "batch", "schema", field)
@@ -103,9 +103,3 @@ class RayData(RaisingReader):
 
 def _sample(shape: Shape) -> Sample:
     return {part.suffix: part for part in shape}
-
-
-def _shapes(runs: Runs) -> list[Shape]:
-    """Return the distinct shapes of a shard, that of its first run first."""
-    inner = [item.shape for item in runs.inner]
-    return [run.shape for run in (runs.head,) if run] + inner + [run.shape for run in (runs.tail,) if run]

@@ -16,8 +16,12 @@ def scan_options(
 
     OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of the first shard read.
     """
-    options = ScanOptions(level, allow_pipe=allow_pipe, arrow=any(reader.through_arrow for reader in readers))
-    options = replace(options, parsers=frozenset(reader.name for reader in readers if reader.own_parser))
+    options = ScanOptions(
+        level,
+        allow_pipe=allow_pipe,
+        arrow=any(reader.through_arrow for reader in readers),
+        parsers=frozenset(reader.name for reader in readers if reader.own_parser),
+    )
     if urls and level != "names" and any(reader.makes_columns for reader in readers):
         tables = any(reader.writes_tables for reader in readers)
         options = replace(options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Shape, ShardEvidence
 
 from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, incomplete, is_marked_bad
@@ -35,7 +35,8 @@ class Timm(Reader):
     name = "timm"
     title = "timm 1.0 (training on WebDataset)"
     empty_stalls = True
-    raises = False
+    raises = False  # its handler logs the error and continues with the next shard
+    joins = True  # webdataset up to 0.2.88
     pairs_with = "label"
     aliases: ClassVar[Mapping[str, str]] = {"jpeg": "jpg", "label": _LABEL, "class": _LABEL}
 
@@ -67,14 +68,6 @@ class Timm(Reader):
         if image.status in IMAGE_TROUBLE:
             return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
         return USABLE
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return None: its handler logs the error and continues with the next shard."""
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
-        return True
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return each worker's shards in the order of ``options.epoch``: all are shuffled, then dealt out in turn."""

@@ -2,14 +2,14 @@
 
 import re
 
-from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
+from wdsflow.scan.content.field_kinds import EXTENSIONS
 from wdsflow.scan.evidence import BAD, BIG_BAD, BOMB, EMPTY, NOT_UTF8, Part
 
-IMAGES = IMAGE_EXTENSIONS
-TEXTS = frozenset({"txt", "text", "transcript"})
-INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
-OTHERS = INTEGERS | {"json", "jsn", "ten", "tb", "mp", "msg", "npy", "npz", "cbor"}
-PICKLES = frozenset({"pyd", "pickle", "pth"})
+IMAGES, TEXTS = EXTENSIONS["image"], EXTENSIONS["text"]
+OTHERS = frozenset().union(
+    *(EXTENSIONS[kind] for kind in ("integer", "json", "tenbin", "msgpack", "npy", "npz", "cbor"))
+)
+PICKLES = frozenset({"pyd", "pickle", "pth"})  # webdataset 0.2 leaves pkl as bytes
 
 IMAGE_TROUBLE = frozenset({BAD, EMPTY, BOMB, BIG_BAD})  # what Pillow raises for
 TEXT_TROUBLE = frozenset({BAD, NOT_UTF8})

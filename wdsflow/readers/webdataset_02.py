@@ -1,7 +1,5 @@
 """webdataset 0.2, up to the release that OpenCLIP pins, used as its own introduction shows."""
 
-from wdsflow.scan.evidence import Stop
-
 from .grouping import URL
 from .webdataset_1 import WebDataset1
 
@@ -23,8 +21,5 @@ class WebDataset02(WebDataset1):
     title = "webdataset 0.2 (<= 0.2.86, default handlers)"
     empty_raises = False
     decoded = WebDataset1.decoded - {"pkl"}
+    joins = True  # up to 0.2.88
     path_field = URL  # no other field is set
-
-    def joins(self, stop: Stop) -> bool:
-        """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
-        return True

@@ -5,15 +5,14 @@ from typing import ClassVar
 from wdsflow.scan.evidence import Shape
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
 
 
-class WebDataset1(RaisingReader):
+class WebDataset1(Reader):
     """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
     With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that

@@ -7,9 +7,8 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.through_wids import MIXED, NOT_PARSED, OPENED, foreseen
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import Sample, first_of, incomplete
-from .raising_reader import RaisingReader
 from .wanted_fields import IMAGE_TROUBLE, reason_for, refused
 
 _CAPTION = "txt"
@@ -17,7 +16,7 @@ _DECODED = OPENED | {"txt", "text", "cls", "cls2", "json", "npy", "mp", "pt", "p
 _SAFE = re.compile(r"([a-z0-9]+://)?[\w./,=@%+-]+", re.ASCII)  # what a shell and urlparse leave as it is
 
 
-class Wids(RaisingReader):
+class Wids(Reader):
     """``wids.ShardListDataset("shardindex.json")``, item by item, on the index of ``wdsflow index --wids``.
 
     All fields that it knows are decoded; images (.jpg, .png, .ppm) are only opened, and your code decodes one of .jpg,

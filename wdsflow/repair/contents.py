@@ -10,16 +10,6 @@ from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, exactly
 
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
-_IMAGE_STARTS = (
-    b"\xff\xd8\xff",
-    b"\x89PNG\r\n\x1a\n",
-    b"GIF87a",
-    b"GIF89a",
-    b"BM",
-    b"II*\0",
-    b"MM\0*",
-    b"\0\0\0\x0cjP  ",
-)
 
 
 class Contents:

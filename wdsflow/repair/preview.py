@@ -1,36 +1,16 @@
 """Predicts the members of repaired shards; nothing is written."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import plan
 from wdsflow.repair.sample_fixer import Edits, Field, SampleFixer
-from wdsflow.repair.split_samples import second_halves
+from wdsflow.repair.split_samples import Borders
 from wdsflow.shards.source.opening import open_source
 
 from .repair_report import ShardRepair
-from .repair_shard import Job, meet_halves, read_members
-
-
-@dataclass(frozen=True)
-class Borders:
-    """Members that a repair moves between neighbouring shards to join split samples."""
-
-    skip: int = 0  # members at its start that belong to the shard before
-    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
-
-
-def borders(urls: Sequence[str]) -> Mapping[int, Borders]:
-    """Return what moves at the borders of shards, by their place in ``urls``; shards where nothing moves are left out."""
-    halves = second_halves(urls)
-    places = {*halves, *(index - 1 for index in halves)}
-    return {
-        index: Borders(halves.get(index, 0), (urls[index + 1], halves[index + 1]) if index + 1 in halves else None)
-        for index in places
-    }
+from .repair_shard import meet_halves, read_members
 
 
 class Preview:
@@ -48,8 +28,7 @@ class Preview:
                 raise ValueError(f"{url} can only be read from front to back")
             self._contents = Contents(source)
             members, archives = read_members(source, self._report)
-            job = Job(url, Path(), write=False, skip=moved.skip, tail=moved.tail)
-            meet_halves(self._stack, job, self._contents, members, archives, self._report)
+            meet_halves(self._stack, moved, self._contents, members, archives, self._report)
             planned = plan(members, archives, self._contents.link_target)
             self._samples, self.dropped, self.fixed = planned.samples, planned.dropped, planned.fixed
             self._stack = self._stack.pop_all()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 
 @dataclass
@@ -83,11 +84,11 @@ class RepairReport:
         samples, gone = self.total("samples"), self.merged("samples_dropped")
         if not samples:
             read = sum(not shard.unread for shard in self.shards)
-            return f"nothing to write: {_number(read, 'shard')} read, and none holds a sample"
+            return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
         reason, count = max(gone.items(), key=lambda item: (item[1], item[0]), default=("", 0))
         written = "would be written" if self.dry_run else "was written"
         most = f", {count:,} of them" if count < samples else ""
-        return f"nothing {written}: {samples:,} of {_number(samples, 'sample')} left out{most} for {escape(reason)}"
+        return f"nothing {written}: {samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
 
     def total(self, name: str) -> int:
         """Sum a number over the shards."""
@@ -102,10 +103,10 @@ class RepairReport:
         lines += [line for shard in self.shards for line in _shard_lines(shard)]
         lines += [f"repaired again: {escape(line, 600)}" for line in self.changed]
         did = "would be written" if self.dry_run else "written"
-        before = f" ({_number(self.resumed, 'shard')} done before)" if self.resumed else ""
+        before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
         lines.append(
-            f"{_number(len(self.shards), 'shard')}: {self.total('samples_written'):,} of"
-            f" {_number(self.total('samples'), 'sample')} {did}{before}"
+            f"{how_many(len(self.shards), 'shard')}: {self.total('samples_written'):,} of"
+            f" {how_many(self.total('samples'), 'sample')} {did}{before}"
         )
         dropped = self.merged("dropped")
         lines.append(
@@ -120,14 +121,10 @@ class RepairReport:
 
 
 def _shard_lines(shard: ShardRepair) -> Iterable[str]:
-    what = _number(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
+    what = how_many(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
     yield f"{escape(shard.url, 300)} -> {escape(shard.output, 300) if shard.output else '-'}: {what}"
     for trouble in shard.lost:
         yield f"  lost: {escape(trouble, 300)}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _counted(title: str, counts: Counter[str]) -> Iterable[str]:

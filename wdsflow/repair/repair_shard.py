@@ -20,7 +20,7 @@ from .contents import Contents
 from .regroup import plan
 from .repair_report import ShardRepair
 from .sample_fixer import Edits, SampleFixer
-from .split_samples import first_members
+from .split_samples import Borders, first_members
 
 _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
@@ -36,13 +36,12 @@ class Job:
 
     url: str
     target: Path
-    write: bool = True
-    allow_pipe: bool = False
-    skip: int = 0  # members at the start that belong to the last sample of the shard before
-    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+    write: bool
+    allow_pipe: bool
+    moved: Borders
 
 
-def repair_shard(job: Job, edits: Edits, stop: Event) -> ShardRepair:
+def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
     """Write a valid shard and account for every member of the old one.
 
     What cannot be read is reported in ``lost``. ``stop`` is set when another shard failed: then it gives up. Raises OSError if the output cannot be written.
@@ -57,7 +56,7 @@ def repair_shard(job: Job, edits: Edits, stop: Event) -> ShardRepair:
             report.lost += [damage] if damage else []
             contents = Contents(source)
             members, archives = read_members(source, report)
-            meet_halves(stack, job, contents, members, archives, report)
+            meet_halves(stack, job.moved, contents, members, archives, report)
             _repair(contents, (members, archives), job, edits, report, stop)
     except OSError as error:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
@@ -74,19 +73,24 @@ def inputs_of(job: Job) -> list[dict[str, Any]]:
 
     Raises SourceError.
     """
-    return [input_identity(url) for url in (job.url, *(job.tail or ())[:1])] if job.write else []
+    return [input_identity(url) for url in (job.url, *(job.moved.tail or ())[:1])] if job.write else []
 
 
 def meet_halves(
-    stack: ExitStack, job: Job, contents: Contents, members: list[Member], archives: list[int], report: ShardRepair
+    stack: ExitStack,
+    moved: Borders,
+    contents: Contents,
+    members: list[Member],
+    archives: list[int],
+    report: ShardRepair,
 ) -> None:
     """Bring the halves of samples together that were cut in two at the borders of this shard."""
-    if job.skip:
-        del members[: job.skip], archives[: job.skip]
-        report.dropped["moved to the shard before"] += job.skip
-    if job.tail is not None:
-        following = stack.enter_context(open_source(job.tail[0]))
-        halves = first_members(following, job.tail[1])
+    if moved.skip:
+        del members[: moved.skip], archives[: moved.skip]
+        report.dropped["moved to the shard before"] += moved.skip
+    if moved.tail is not None:
+        following = stack.enter_context(open_source(moved.tail[0]))
+        halves = first_members(following, moved.tail[1])
         for member in halves:
             contents.adopt(member, following)
         members += halves

@@ -4,10 +4,8 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from wdsflow.shards.caption_field import parse_caption_field
@@ -20,7 +18,7 @@ from wdsflow.shards.urls import expand_existing
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
-from .split_samples import second_halves
+from .split_samples import Borders, borders
 
 _CODE = 2  # version of the result of a repair
 _REASONS = {
@@ -80,7 +78,7 @@ def repair_shards(
     found = expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
-    work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
+    work = _jobs(found, targets, write=not dry_run, allow_pipe=allow_pipe)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
@@ -95,7 +93,7 @@ def repair_shards(
 
 def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
     done: dict[Path, ShardRepair] = {}
-    run_in_threads(work, partial(_repair, edits), lambda job, shard: done.update({job.target: shard}), jobs, begin)
+    run_in_threads(work, partial(repair_shard, edits), lambda job, shard: done.update({job.target: shard}), jobs, begin)
     return [done[job.target] for job in work]
 
 
@@ -107,7 +105,7 @@ def _written(
     done: dict[Path, ShardRepair] = {}
     todo = []
     for job in work:
-        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from_now, job))
+        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from, job))
         if before is not None:
             done[job.target] = ShardRepair.from_dict(before)
             done[job.target].output = str(job.target) if before["output"] else None
@@ -123,7 +121,7 @@ def _written(
             record.add(job.target.name, _made_from(job, shard.inputs), about, written=bool(shard.output))
 
     try:
-        run_in_threads(todo, partial(_repair, edits), note, jobs, begin)
+        run_in_threads(todo, partial(repair_shard, edits), note, jobs, begin)
         record.finish([job.target.name for job in work])
     except BaseException:
         with suppress(OSError):  # the first error counts
@@ -142,17 +140,10 @@ def _count(record: OutputRecord, shards: Iterable[ShardRepair]) -> None:
     record.count({Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
 
 
-def _repair(edits: Edits, job: Job, stop: Event) -> ShardRepair:
-    return repair_shard(job, edits, stop)
-
-
-def _made_from_now(job: Job) -> dict[str, Any]:
-    return _made_from(job, inputs_of(job))
-
-
-def _made_from(job: Job, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what decides the output of a shard."""
-    moved = [job.skip, job.tail and job.tail[1]]
+def _made_from(job: Job, inputs: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Return what decides the output of a shard, by its inputs as they are now if no others are given."""
+    inputs = inputs_of(job) if inputs is None else inputs
+    moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 
 
@@ -172,18 +163,9 @@ def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
     return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
 
 
-def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:
-    halves = second_halves(urls)
-    return [
-        replace(
-            common,
-            url=url,
-            target=target,
-            skip=halves.get(index, 0),
-            tail=(urls[index + 1], halves[index + 1]) if index + 1 in halves else None,
-        )
-        for index, (url, target) in enumerate(zip(urls, targets, strict=True))
-    ]
+def _jobs(urls: Sequence[str], targets: Sequence[Path], *, write: bool, allow_pipe: bool) -> list[Job]:
+    moved, pairs = borders(urls), enumerate(zip(urls, targets, strict=True))
+    return [Job(url, target, write, allow_pipe, moved.get(place, Borders())) for place, (url, target) in pairs]
 
 
 def _field(name: str) -> str:

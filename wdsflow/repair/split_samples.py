@@ -1,6 +1,10 @@
 """Finds samples that were split between the end of one shard and the start of the next."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from wdsflow.repair.dots import cut
@@ -25,21 +29,26 @@ class HalfRun(NamedTuple):
         return {cut(member.name)[1].lower() for member in self.members}
 
 
-def second_halves(urls: Sequence[str]) -> dict[int, int]:
-    """Return, for each shard that begins with the second part of a sample, how many members that part has.
+@dataclass(frozen=True)
+class Borders:
+    """Members that a repair moves between neighbouring shards to join split samples."""
 
-    A shard begins with such a part if its first sample has fewer fields than its second, and the shard before it ends
-    with the same key and other fields. Only plain local files are checked; usually only the start of each is read.
+    skip: int = 0  # members at its start that belong to the last sample of the shard before
+    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+
+
+def borders(urls: Sequence[str]) -> dict[int, Borders]:
+    """Return what moves at the borders of shards, by their place in ``urls``; shards where nothing moves are left out.
+
+    A shard begins with the second part of a sample if its first sample has fewer fields than its second, and the shard
+    before it ends with the same key and other fields. Only plain local files are checked; usually only the start of each
+    is read.
     """
-    found: dict[int, int] = {}
-    for index in range(1, len(urls)):
-        head = _suspicious_head(urls[index])
-        if head is None:
-            continue
-        tail = _tail(urls[index - 1])
-        if tail is not None and tail.stem == head.stem and not tail.fields & head.fields:
-            found[index] = len(head.members)
-    return found
+    halves = {index + 1: half for index, pair in enumerate(pairwise(urls)) if (half := _second_half(*pair))}
+    return {
+        index: Borders(halves.get(index, 0), (urls[index + 1], halves[index + 1]) if index + 1 in halves else None)
+        for index in {*halves, *(index - 1 for index in halves)}
+    }
 
 
 def first_members(source: Source, count: int) -> list[Member]:
@@ -52,35 +61,30 @@ def first_members(source: Source, count: int) -> list[Member]:
     return members[:count]
 
 
-def _suspicious_head(url: str) -> HalfRun | None:
+def _second_half(before: str, url: str) -> int:
+    """Return how many members at the start of a shard belong to the last sample of the one before."""
     try:
-        with open_source(url) as source:
-            if source.fd < 0 or source.compression:
-                return None
-            runs = _runs(source)
+        with closing(_runs(url)) as runs:
             head, following = next(runs, None), next(runs, None)
+        if head is None or following is None or len(head.members) > _MEMBERS or not head.fields < following.fields:
+            return 0
+        if sum(member.size for member in head.members) > _LARGEST:
+            return 0
+        tail = next(iter(deque(_runs(before), maxlen=1)), None)
     except OSError:
-        return None
-    if head is None or following is None or len(head.members) > _MEMBERS or not head.fields < following.fields:
-        return None
-    return head if sum(member.size for member in head.members) <= _LARGEST else None
+        return 0
+    joins = tail is not None and tail.stem == head.stem and not tail.fields & head.fields
+    return len(head.members) if joins else 0
 
 
-def _tail(url: str) -> HalfRun | None:
-    tail = None
-    try:
-        with open_source(url) as source:
-            if source.fd < 0 or source.compression:
-                return None
-            for run in _runs(source):
-                tail = run
-    except OSError:
-        return None
-    return tail
+def _runs(url: str) -> Generator[HalfRun, None, None]:
+    """Yield the runs of a plain local file up to the place where readers stop; none of another shard."""
+    with open_source(url) as source:
+        if source.fd >= 0 and not source.compression:
+            yield from _runs_in(source)
 
 
-def _runs(source: Source) -> Iterator[HalfRun]:
-    """Runs up to the place where readers stop."""
+def _runs_in(source: Source) -> Iterator[HalfRun]:
     run: HalfRun | None = None
     for batch in Walk(source):
         if batch.beyond:

@@ -8,31 +8,19 @@ from wdsflow.media.media_format import media_kind
 from wdsflow.scan.content.arrays import npy_rank
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import Column
-from wdsflow.scan.content.image_content import decode_image, ends_early, header_status, image_notes
+from wdsflow.scan.content.full_decode import decode_image
+from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
 from wdsflow.scan.content.interleaved import interleaved
 from wdsflow.scan.content.json_fields import look_at_json, texts_in
 from wdsflow.scan.content.media_content import media_notes
 from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_text
-from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
+from wdsflow.scan.content.typed_columns import MOST_VALUE, Kind
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .evidence import (
-    BAD,
-    EMPTY,
-    MISFIT,
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    FieldCount,
-    JsonKey,
-    Level,
-    Part,
-    Shape,
-    ShardEvidence,
-    Tally,
-)
+from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
 from .interleaved_count import InterleavedCount
+from .scan_options import ScanOptions
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -54,22 +42,15 @@ Read = Callable[[int, int], bytes]  # offset within the contents, number of byte
 class Looker:
     """Judges contents for one shard. ``look`` gives the status of a member as its decoder would find it."""
 
-    def __init__(
-        self,
-        shard: ShardEvidence,
-        level: Level,
-        wanted: tuple[str, ...],
-        max_image_pixels: int,
-        kinds: Mapping[str, str] | None = None,
-        columns: Columns | None = None,
-    ) -> None:
+    def __init__(self, shard: ShardEvidence, options: ScanOptions) -> None:
         self.shard = shard
+        columns = options.columns
         self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
         self.types = columns.types if columns is not None else {}
-        self.kinds = kinds or {}  # for fields that are opaque unless a reader was told to take them
-        self.full = level == "full"
-        self.wanted = wanted
-        self.max_image_pixels = max_image_pixels
+        self.kinds = options.kinds()  # for fields that are opaque unless a reader was told to take them
+        self.full = options.level == "full"
+        self.wanted = options.json_text_key
+        self.max_image_pixels = options.max_image_pixels
         self.captions: Frequent[str] = Frequent(16)
         self.images: Frequent[int] = Frequent(16)
         self.image_hashes = Smallest(64)

@@ -4,6 +4,7 @@ Its size grows with the number of shards, not of samples: samples are counted by
 kind of trouble only the first place and the number of places are kept.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -52,7 +53,7 @@ class ShapeCount:
     count: int
     key: str
     offset: int
-    before: tuple[int, ...]  # counts of the shapes listed earlier, at this shape's first occurrence
+    before: tuple[int, ...] = ()  # counts of the shapes listed earlier, at this shape's first occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,26 @@ class Runs:
     def count(self) -> int:
         """How many runs there are."""
         return sum(item.count for item in self.inner) + (self.head is not None) + (self.tail is not None)
+
+    @property
+    def last(self) -> Run | None:
+        """The last run, which may be the only one."""
+        return self.tail or self.head
+
+    def counted(self, *, with_tail: bool = True) -> Iterator[ShapeCount]:
+        """Yield the shapes: that of the first run, those between, that of the last run, which may be among the others.
+
+        ``with_tail=False`` leaves out the last run, which a cut may have damaged.
+        """
+        if self.head is not None and (with_tail or self.tail is not None):
+            yield ShapeCount(self.head.shape, 1, self.head.key, self.head.offset)
+        yield from self.inner
+        if self.tail is not None and with_tail:
+            yield ShapeCount(self.tail.shape, 1, self.tail.key, self.tail.offset)
+
+    def shapes(self) -> set[Shape]:
+        """Return the distinct shapes."""
+        return {item.shape for item in self.counted()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +230,11 @@ class ShardEvidence:
     def is_whole(self) -> bool:
         """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
         return self.error is None and self.stop.kind == "end" and not self.tally("tar.second-archive").count
+
+    def fail(self, error: str, detail: str, *, fix: str = "", offset: int = 0) -> None:
+        """Note why nothing can be read."""
+        self.error, self.error_detail, self.error_fix = error, detail, fix
+        self.stop = Stop("unreadable", offset, detail)
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

@@ -8,7 +8,7 @@ from wdsflow.shards.source.base import SourceChangedError, SourceError, local_pa
 from wdsflow.shards.source.digest import Digest
 from wdsflow.shards.source.opening import open_source
 
-from .evidence import ShardEvidence, Stop
+from .evidence import ShardEvidence
 from .scan_options import ScanOptions
 
 
@@ -46,7 +46,6 @@ def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
                 shard.identity = identifying.done()
         shard.size = shard.bytes_read = shard.identity.size
     except SourceError as error:
-        shard.error, shard.error_detail, shard.error_fix = error.kind, error.detail, error.fix
-        shard.stop = Stop("unreadable", 0, error.detail)
+        shard.fail(error.kind, error.detail, fix=error.fix)
     shard.seconds = time.perf_counter() - start
     return shard

@@ -1,7 +1,7 @@
 """What kind of samples shards hold: image-text pairs, several images, interleaved documents, video or audio."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -10,7 +10,7 @@ from wdsflow.media.media_format import media_kind
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.text.words import how_many
 
-from .evidence import Runs, Shape, ShardEvidence
+from .evidence import Shape, ShardEvidence
 from .naming import IMAGES, is_side_image
 
 LayoutKind = Literal["pairs", "images", "interleaved", "video", "audio", "text", ""]
@@ -66,8 +66,8 @@ def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
         flavours.update(shard.interleaved)
         numbered = numbered or shard.numbered
         dotted = shard.tally("name.dotted").count > 0
-        for shape, count in _shapes(shard.runs):
-            _add(counts, shape, count, dotted=dotted)
+        for item in shard.runs.counted():
+            _add(counts, item.shape, item.count, dotted=dotted)
     images = (min(counts.images, default=0), max(counts.images, default=0))
     if sum(flavours.values()) * 2 > counts.samples and (len(counts.having) > 1 or images[1]):
         flavour = _FLAVOURS[flavours.most_common(1)[0][0]]
@@ -88,11 +88,6 @@ def _company(counts: _LayoutCounts) -> str:
         if counts.most(kind):
             return f" with {name}"
     return ""
-
-
-def _shapes(runs: Runs) -> Iterator[tuple[Shape, int]]:
-    yield from ((run.shape, 1) for run in (runs.head, runs.tail) if run is not None)
-    yield from ((item.shape, item.count) for item in runs.inner)
 
 
 def _add(counts: _LayoutCounts, shape: Shape, count: int, *, dotted: bool) -> None:

@@ -36,6 +36,11 @@ class RunCollector:
         self.close()
         self.key, self.offset, self.parts = key, offset, [part]
 
+    def begin(self, key: str, offset: int) -> None:
+        """Begin a run, which may stay without members."""
+        self.close()
+        self.key, self.offset, self.parts = key, offset, []
+
     def close(self) -> None:
         """End the open run; it can no longer be the last one of the shard."""
         if self.key is None:

@@ -7,17 +7,16 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Stop, Tally
+from .evidence import ShardEvidence, Tally
 from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
-from .shapes import runs_of
 from .through_arrow import by_arrow
 from .through_dali import by_dali
 from .through_wids import by_wids
 
-__all__ = ["ScanOptions", "runs_of", "scan_shard"]
+__all__ = ["ScanOptions", "scan_shard"]
 
 _PARSERS = {"dali": by_dali, "wids": by_wids}  # by the name of the reader
 
@@ -58,9 +57,7 @@ def scan_shard(
             if own is not None:
                 shard.by_parser[name] = own
     except SourceError as error:
-        shard.error = error.kind
-        shard.error_detail, shard.error_fix = error.detail, error.fix
-        shard.stop = Stop("unreadable", 0, error.detail)
+        shard.fail(error.kind, error.detail, fix=error.fix)
     shard.seconds = time.perf_counter() - start
     return shard
 

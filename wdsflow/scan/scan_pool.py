@@ -13,7 +13,7 @@ from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
 from wdsflow.shards.source.base import local_file
 
-from .evidence import ShardEvidence, Stop
+from .evidence import ShardEvidence
 from .scan import ScanOptions, scan_shard
 
 Progress = Callable[[ShardEvidence], None]
@@ -107,4 +107,6 @@ def _tell(shard: ShardEvidence, progress: Progress | None) -> ShardEvidence:
 
 
 def _dead(url: str, trouble: Trouble) -> ShardEvidence:
-    return ShardEvidence(url, error="worker-died", error_detail=trouble.text, stop=Stop("unreadable", 0, trouble.text))
+    shard = ShardEvidence(url)
+    shard.fail("worker-died", trouble.text)
+    return shard

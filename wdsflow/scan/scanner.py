@@ -1,14 +1,15 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
+from collections.abc import Mapping
 from itertools import chain
+from typing import Protocol
 
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.members import Member
-from wdsflow.shards.tar.walk import MemberBatch
+from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
-from .member_walk import MemberWalk
 from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -17,6 +18,24 @@ from .sketch import smallest_hashes
 from .tallies import TALLIES
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
+
+
+class MemberWalk(Protocol):
+    """Where members come from: a walk over a tar, or what knows as much of members that are not written yet."""
+
+    @property
+    def stop(self) -> WalkStop | None:
+        """How the archive ends; None before it did."""
+
+    @property
+    def seen(self) -> Mapping[str, Seen]:
+        """What is wrong with the archive."""
+
+    def has_holes(self, member: Row) -> bool:
+        """Return whether a member is stored without some of its bytes."""
+
+    def read(self, member: Row, start: int, size: int) -> bytes:
+        """Return a part of the contents of a member of the latest batch."""
 
 
 def _is_unusual(key: str) -> bool:
@@ -56,18 +75,7 @@ class Scanner:
         self.junk: set[str] = set()  # keys of twins, dot-files and metadata
         self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
         self.prefixed = 0  # members whose names start with ./
-        self.looker = (
-            None
-            if options.level == "names"
-            else Looker(
-                shard,
-                options.level,
-                options.json_text_key,
-                options.max_image_pixels,
-                options.kinds(),
-                options.columns,
-            )
-        )
+        self.looker = None if options.level == "names" else Looker(shard, options)
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""

@@ -1,28 +1,24 @@
 """What the shapes of a shard's runs tell."""
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 
-from .evidence import FieldCount, Run, Shape, ShardEvidence, Tally
+from .evidence import FieldCount, Shape, ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 
 
 def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
     """Count fields, repeated fields, dotted names and the samples that these hide: a shape at a time."""
-    runs = shard.runs
-    ends = [run for run in (runs.head, runs.tail) if run is not None]
-    shapes = [(run.shape, 1, run.key, run.offset) for run in ends]
-    shapes += [(item.shape, item.count, item.key, item.offset) for item in runs.inner]
+    runs = sorted(shard.runs.counted(), key=lambda item: item.offset)
     counts: dict[str, int] = {}
     places: dict[str, tuple[str, int]] = {}
-    for shape, count, key, offset in sorted(shapes, key=lambda item: item[3]):
-        lower = [part.suffix.lower() for part in shape]
-        twice = len(lower) - len(set(lower))
-        if twice:
-            note("key.duplicate-field").add(key, offset, count=count)
+    for item in runs:
+        lower = [part.suffix.lower() for part in item.shape]
+        if len(lower) > len(set(lower)):
+            note("key.duplicate-field").add(item.key, item.offset, count=item.count)
         for suffix in lower:
-            counts[suffix] = counts.get(suffix, 0) + count
-            places.setdefault(suffix, (key, offset))
-    shard.numbered = any(_numbers(shape) for shape, *_ in shapes)
+            counts[suffix] = counts.get(suffix, 0) + item.count
+            places.setdefault(suffix, (item.key, item.offset))
+    shard.numbered = any(_numbers(item.shape) for item in runs)
     for suffix, count in counts.items():
         if len(shard.fields) < 256 or suffix in shard.fields:
             shard.fields.setdefault(suffix, FieldCount()).count = count
@@ -40,7 +36,7 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])
     if wild:
-        shard.samples += sum(count * _hidden(shape, wild) for shape, count, _, _ in shapes)
+        shard.samples += sum(item.count * _hidden(item.shape, wild) for item in runs)
 
 
 def _numbers(shape: Shape) -> bool:
@@ -57,13 +53,3 @@ def _hidden(shape: Shape, wild: Container[str]) -> int:
     names = {part.suffix.lower() for part in shape}
     # Beside plain fields an odd one, such as thumb.jpg in one sample of many, is a field like others.
     return len({name.rpartition(".")[0] for name in names}) - 1 if all(name in wild for name in names) else 0
-
-
-def runs_of(shard: ShardEvidence) -> Iterator[Run]:
-    """Yield the first example of every distinct run in a shard, ends included."""
-    if shard.runs.head is not None:
-        yield shard.runs.head
-    for item in shard.runs.inner:
-        yield Run(item.key, item.offset, item.shape)
-    if shard.runs.tail is not None:
-        yield shard.runs.tail

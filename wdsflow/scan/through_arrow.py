@@ -26,19 +26,16 @@ def by_arrow(
         return None
     found = ShardEvidence(shard.url)
     if shard.compression != codec:
-        found.error, found.error_detail = "not-a-tar", f"no {codec} stream, as its name says"
-        found.stop = Stop("unreadable", 0, found.error_detail)
+        found.fail("not-a-tar", f"no {codec} stream, as its name says")
         return found
     try:
         with open_source(shard.url, allow_pipe=allow_pipe) as source:
             source.join()
             scan(source, found)
-            needed = (
-                _FIRST + -(-found.stop.offset // _NEXT) * _NEXT
-            )  # with these bytes comes the end mark, or the error
+            # With these bytes comes the end mark, or the error.
+            needed = _FIRST + -(-found.stop.offset // _NEXT) * _NEXT
             if source.breaks and found.stop.kind == "end" and needed > (source.length or 0):
                 found.stop = Stop("error", found.stop.offset, source.damage or "")
     except SourceError as error:
-        found.error, found.error_detail, found.error_fix = error.kind, error.detail, error.fix
-        found.stop = Stop("unreadable", 0, error.detail)
+        found.fail(error.kind, error.detail, fix=error.fix)
     return found

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from zlib import crc32
 
 from wdsflow.images.image_header import read_header
-from wdsflow.scan.content.image_content import decode_image, header_status
+from wdsflow.scan.content.full_decode import decode_image
+from wdsflow.scan.content.image_content import header_status
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.libtar import CorruptTar, LibtarFile, regular_files
 from wdsflow.shards.tar.tar_header import BLOCK
 
-from .evidence import BAD, BOMB, OK, OPAQUE, UNKNOWN, Level, Part, ShardEvidence, Stop, Tally
+from .evidence import BAD, BOMB, OK, OPAQUE, UNKNOWN, Level, Part, ShardEvidence, Tally
 from .runs import LONGEST_RUN, RunCollector
 
 CAPTION = "txt"
@@ -56,11 +57,9 @@ def by_dali(
         with open_source(shard.url, allow_pipe=allow_pipe) as source:
             _scan(source, found, level, collector())
     except CorruptTar as error:
-        found.error, found.error_detail = "not-a-tar", error.detail
-        found.stop = Stop("unreadable", error.offset, error.detail)
+        found.fail("not-a-tar", error.detail, offset=error.offset)
     except SourceError as error:
-        found.error, found.error_detail, found.error_fix = error.kind, error.detail, error.fix
-        found.stop = Stop("unreadable", 0, error.detail)
+        found.fail(error.kind, error.detail, fix=error.fix)
     found.unreached = max(0, min(shard.unreached, shard.samples - found.runs.count))
     return found
 
@@ -92,22 +91,16 @@ def _scan(source: Source, found: ShardEvidence, level: Level, runs: RunCollector
     for file in regular_files(source.read_at, source.reaches):
         key, suffix = _split(file.name)
         if key != runs.key and (key or runs.key is None):
-            _begin(runs, key, file.data)
+            runs.begin(key, file.data)
         if not key:
             continue
         found.members += 1
         if suffix is not None and len(runs.parts) < LONGEST_RUN:
             runs.parts.append(Part(suffix, _status(source, found, file, suffix, level, runs)))
     if runs.key is None:
-        _begin(runs, "", 0)
+        runs.begin("", 0)
     found.runs = runs.runs()
     found.bytes_read = source.bytes_read
-
-
-def _begin(runs: RunCollector, key: str, offset: int) -> None:
-    """Begin a sample, which may stay without files."""
-    runs.close()
-    runs.key, runs.offset, runs.parts = key, offset, []
 
 
 def _split(name: str) -> tuple[str, str | None]:

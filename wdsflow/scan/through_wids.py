@@ -13,9 +13,9 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.wids_tar import NotForWids, WidsMember, fields, groups, members
 
 from .content_scan import MOST_FIELD, Looker
-from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence, Stop
+from .evidence import BAD, BOMB, NOT_UTF8, OK, UNKNOWN, Level, Part, Shape, ShardEvidence
 from .runs import LONGEST_RUN, RunCollector
-from .shapes import runs_of
+from .scan_options import ScanOptions
 
 MIXED = "mixed"  # of a sample with members of several keys
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
@@ -44,7 +44,7 @@ def by_wids(
     if not shard.is_whole:
         return None  # it is not in the index
     plain = plain and shard.compression is None and counts_alike(shard)
-    if plain and all(_decodes_alike(run.shape) for run in runs_of(shard)):
+    if plain and all(map(_decodes_alike, shard.runs.shapes())):
         return None
     found = ShardEvidence(shard.url, size=shard.size)
     if not (shard.runs.head or shard.all_runs or shard.tally("name.hidden").count):
@@ -57,14 +57,13 @@ def by_wids(
         with open_source(shard.url, allow_pipe=allow_pipe) as source:  # again: some can only be read onwards
             _scan(source, found, there, level, collector())
     except (NotForWids, SourceError) as error:
-        found.error, found.error_detail = NOT_PARSED, error.detail
-        found.stop = Stop("unreadable", getattr(error, "offset", 0), error.detail)
+        found.fail(NOT_PARSED, error.detail, offset=getattr(error, "offset", 0))
     return found
 
 
-def count_samples(url: str, *, allow_pipe: bool) -> int | None:
+def count_samples(url: str) -> int | None:
     """Return how many samples wids finds in a shard that is not compressed, None if it raises. Raises ``OSError``."""
-    with open_source(url, allow_pipe=allow_pipe) as source:
+    with open_source(url) as source:
         try:
             return len(groups(members(source.read_at, source.reaches)))
         except NotForWids:
@@ -99,17 +98,16 @@ def _image_of(suffixes: Iterable[str]) -> str | None:
 
 def _scan(source: Source, found: ShardEvidence, there: list[WidsMember], level: Level, runs: RunCollector) -> None:
     found.members = len(there)
-    looker = None if level == "names" else Looker(found, level, (), 0)
+    looker = None if level == "names" else Looker(found, ScanOptions(level))
     for group in groups(there):
-        runs.close()
-        runs.key, sample = fields(there, group)
-        runs.offset, runs.parts = there[group[0]].data, []
+        key, sample = fields(there, group)
+        runs.begin(key, there[group[0]].data)
         if sample is None:
             runs.parts.append(Part("", MIXED))
             continue
         image = _image_of(sample)
         for suffix, member in list(sample.items())[:LONGEST_RUN]:
-            status = UNKNOWN if looker is None else _status(source, looker, runs.key, suffix, member, suffix == image)
+            status = UNKNOWN if looker is None else _status(source, looker, key, suffix, member, suffix == image)
             runs.parts.append(Part(suffix, status))
     found.runs = runs.runs()
     found.bytes_read = source.bytes_read

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from tests import factories
-from wdsflow.validate.report.baseline import BaselineError, apply_baseline, dump_baseline, fingerprint, load_baseline
+from wdsflow.validate.report.baseline import BaselineError, dump_baseline, fingerprint, load_baseline, split_by_baseline
 
 
 def test_a_fingerprint_stays_while_counts_change():
@@ -30,15 +30,15 @@ def test_known_findings_are_held_back_and_new_ones_are_not(tmp_path):
     known, new = factories.finding("W001"), factories.finding("W002")
     file = tmp_path / "baseline.json"
     file.write_text(dump_baseline([known]))
-    assert apply_baseline([known, new], file) == ([new], 1)
-    assert apply_baseline([known, new], str(file)) == ([new], 1)
-    assert apply_baseline([known, new], [fingerprint(new)]) == ([known], 1)
+    assert split_by_baseline([known, new], file) == ([new], [known])
+    assert split_by_baseline([known, new], str(file)) == ([new], [known])
+    assert split_by_baseline([known, new], [fingerprint(new)]) == ([known], [new])
 
 
 def test_a_plain_list_of_fingerprints_is_a_baseline_too(tmp_path):
     file = tmp_path / "baseline.json"
     file.write_text(json.dumps([fingerprint(factories.finding())]))
-    assert apply_baseline([factories.finding()], file) == ([], 1)
+    assert split_by_baseline([factories.finding()], file) == ([], [factories.finding()])
 
 
 def test_the_file_does_not_depend_on_the_order_of_findings():

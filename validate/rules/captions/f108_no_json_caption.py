@@ -1,12 +1,9 @@
-from wdsflow.scan.evidence import NO_CAPTION, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import NO_CAPTION, ShardEvidence, Tally
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
-from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, fix_status
 
 
 class NoJsonCaption(LossRule):
@@ -28,16 +25,15 @@ class NoJsonCaption(LossRule):
     code = "F108"
     requires = ("F107",)
     capped = False
+    statuses = (NO_CAPTION,)
+    drops_bad = True
 
     def seen(self, shard: ShardEvidence) -> Tally:
         tally = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             if any(part.status == NO_CAPTION for part in item.shape):
                 tally.add(item.key, item.offset, count=item.count)
         return tally
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         best = caption_name([shard])
@@ -48,9 +44,3 @@ class NoJsonCaption(LossRule):
             hint = f' ("{escape(name, 60)}" holds {kind} in {how_many(found.strings, "sample")})'
         of = f"{count:,} of {how_many(shard.samples, 'sample')}"
         return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
-
-    def repair(self, *urls: str) -> Repair:
-        return leave_out(urls)
-
-
-_FIX = fix_status(NO_CAPTION)

@@ -1,10 +1,7 @@
-from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
+from wdsflow.scan.evidence import NOT_UTF8, ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
-from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import fix_status
 
 
 class CaptionNotUtf8(LossRule):
@@ -25,15 +22,8 @@ class CaptionNotUtf8(LossRule):
 
     code = "F109"
     tallies = ("text.not-utf8",)
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
+    statuses = (NOT_UTF8,)
+    drops_bad = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
-
-    def repair(self, *urls: str) -> Repair:
-        return leave_out(urls)
-
-
-_FIX = fix_status(NOT_UTF8)
+        return f"{how_many(count, 'caption is', 'captions are')} not UTF-8"

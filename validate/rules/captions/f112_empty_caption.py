@@ -1,11 +1,7 @@
-from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
+from wdsflow.scan.evidence import BLANK, EMPTY, ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
-from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import fix_status
 
 
 class EmptyCaption(LossRule):
@@ -25,15 +21,9 @@ class EmptyCaption(LossRule):
     code = "F112"
     harmless = "warning"
     tallies = ("text.empty", "text.blank")
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
+    statuses = (EMPTY, BLANK)
+    kinds = ("text", "opaque")
+    drops_bad = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} empty"
-
-    def repair(self, *urls: str) -> Repair:
-        return leave_out(urls)
-
-
-_FIX = fix_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))
+        return f"{how_many(count, 'caption is', 'captions are')} empty"

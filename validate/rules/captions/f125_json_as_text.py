@@ -9,7 +9,7 @@ from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import folded
+from ..kit.shape_rule import fields_in, folded
 
 
 class JsonAsText(Rule):
@@ -40,7 +40,7 @@ class JsonAsText(Rule):
             count, place = 0, None
             for shard in context.evidence.shards:
                 for item in folded(context, reader, shard):
-                    fields = {part.suffix.lower() for part in item.shape}
+                    fields = fields_in(item.shape)
                     if "json" in fields and not fields & better and context.usable(reader, item.shape):
                         count += item.count
                         place = place or (shard.url, item)
@@ -49,7 +49,7 @@ class JsonAsText(Rule):
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"{how_many(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
+                message=f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
                 f"({context.titles([reader.name])} with --text-key): braces and names are tokenized",
                 shard=place[0],
                 key=place[1].key,

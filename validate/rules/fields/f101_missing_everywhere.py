@@ -2,6 +2,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
+from wdsflow.readers.installed_versions import release
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
@@ -86,12 +87,10 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
     all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
     told = []
     for outcome, names in groups.items():
-        titles = context.titles(names)
-        verb = "" if len(names) > 1 else "s"
         if outcome == "crashes":
-            told.append(f"{titles} end{verb} with an exception")
+            told.append(context.ending(names))
         else:
-            hangs = f", and hang{verb}" if outcome == "stalls" else ""
+            hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
             told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
     return "; ".join(told)
 
@@ -191,7 +190,5 @@ def _rename(
 
 def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
     """Return the flag as advice if OpenCLIP 4 is one of the readers."""
-    version = context.environment.get("open_clip_torch", "")
-    major = version.partition(".")[0]
-    at_hand = "open-clip-4" in hurt or (major.isdigit() and int(major) >= 4)
+    at_hand = "open-clip-4" in hurt or release(context.environment.get("open_clip_torch", "")) >= (4,)
     return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""

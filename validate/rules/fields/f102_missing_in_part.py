@@ -7,7 +7,6 @@ from wdsflow.text.words import how_many
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
 from ..kit.missing_fields import Lack, Wants, lacks, wants
-from ..kit.rule_commands import leave_out
 from ..kit.shape_rule import crashes
 from .f101_missing_everywhere import field_phrase
 
@@ -32,17 +31,15 @@ class MissingInPart(Rule):
 
     code = "F102"
     severity = "warning"
+    drops_bad = True
     requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
 
     def check(self, context: Context) -> Iterator[Finding]:
         yield from partial_losses(context, self.code, instead=False, fix=self.fix)
 
-    def fix(self, context: Context, lack: Lack) -> Repair:
+    def fix(self, context: Context, lack: Lack) -> Repair | None:
         """Return the fix for samples that lack something."""
         return self.repair(lack.shard.url)
-
-    def repair(self, *urls: str) -> Repair:
-        return leave_out(urls)
 
 
 Fix = Callable[[Context, Lack], Repair | None]
@@ -94,5 +91,5 @@ def _consequence(context: Context, names: list[str], ending: list[str], count: i
     them = "it" if count == 1 else "them"
     told = context.losing([name for name in names if name not in ending], them, them)
     if ending:
-        told.append(f"{context.titles(ending)} end{'s' if len(ending) == 1 else ''} with an exception")
+        told.append(context.ending(ending))
     return "; " + ", ".join(told)

@@ -1,13 +1,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.scan.evidence import Part, Shape
+from wdsflow.scan.evidence import Part, Shape, ShapeCount
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.shape_rule import Counted, counted, loss
+from ..kit.shape_rule import loss
 
 
 class MixedExtensions(Rule):
@@ -30,9 +30,9 @@ class MixedExtensions(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
-        first: dict[str, tuple[str, Counted]] = {}
+        first: dict[str, tuple[str, ShapeCount]] = {}
         for shard in context.evidence.shards:
-            for item in counted(shard.runs):
+            for item in shard.runs.counted():
                 name = _only_image(item.shape)
                 if name:
                     counts[name] += item.count

@@ -1,13 +1,11 @@
 from collections import Counter
 
-from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import BAD, EMPTY, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import BAD, EMPTY, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.rule_commands import is_option, leave_out, renamed, repair
+from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, fix_status
 
 
 class BadJson(LossRule):
@@ -30,27 +28,21 @@ class BadJson(LossRule):
 
     code = "F107"
     tallies = ("json.bad", "json.deep", "json.not-object")
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
+    statuses = (BAD, EMPTY)
+    kinds = ("json",)
+    drops_bad = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
         told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
         return f"{how_many(count, 'json field')} of no use ({', '.join(told)})"
 
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         """Drop samples if few are at fault; if most are, keep them and rename the field."""
         bad: Counter[str] = Counter()
-        for item in counted(shard.runs):
-            bad.update({part.suffix.lower(): item.count for part in item.shape if _FIX(part) != part})
+        for item in shard.runs.counted():
+            bad.update({part.suffix.lower(): item.count for part in item.shape if self.fixed_part(part) != part})
         name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
         if count * 2 <= shard.samples or not is_option(name):
             return self.repair(shard.url)
         return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
-
-    def repair(self, *urls: str) -> Repair:
-        return leave_out(urls)
-
-
-_FIX = fix_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) == "json")

@@ -44,8 +44,7 @@ class UnlikeFields(Rule):
                 yield Finding(
                     code=self.code,
                     severity="error",
-                    message=f'its first sample has "{escape(field, 40)}" and others do not: '
-                    f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception",
+                    message=f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}',
                     shard=shard.url,
                     readers=hurt,
                 )
@@ -56,8 +55,7 @@ class UnlikeFields(Rule):
             yield Finding(
                 code=self.code,
                 severity="error",
-                message=f"the first shard has no sample that shows the fields: {context.titles(hurt)} "
-                f"end{'s' if len(hurt) == 1 else ''} with an exception",
+                message=f"the first shard has no sample that shows the fields: {context.ending(hurt)}",
                 shard=shard.url,
                 readers=hurt,
             )

@@ -35,5 +35,6 @@ class UnsafeField(TallyRule):
         return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs its author's code"
+        return (
+            f"{how_many(count, 'field is', 'fields are')} pickled{first_seen(detail)}: decoding runs its author's code"
+        )

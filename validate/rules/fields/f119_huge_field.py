@@ -23,5 +23,4 @@ class HugeField(TallyRule):
     tallies = ("text.huge", "json.huge", "field.huge")
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'field')} {verb} too large to be checked{first_seen(detail)}: readers load all of it"
+        return f"{how_many(count, 'field is', 'fields are')} too large to be checked{first_seen(detail)}: readers load all of it"

@@ -4,7 +4,6 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import is_option, repair
-from ..kit.shape_rule import counted
 
 
 class GzippedField(TallyRule):
@@ -27,15 +26,14 @@ class GzippedField(TallyRule):
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape: the field's name shows it at every level."""
         tally = Tally()
-        for item in counted(shard.runs):
+        for item in shard.runs.counted():
             packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
             if packed:
                 tally.add(item.key, item.offset, packed[0], item.count * len(packed))
         return tally
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+        return f"{how_many(count, 'field is', 'fields are')} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()

@@ -1,16 +1,14 @@
 from dataclasses import replace
 
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import BAD, EMPTY, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import BAD, EMPTY, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, first_seen
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import RuleLoss, counted, fix_status
-
-_OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
+from ..kit.shape_rule import RuleLoss
 
 
 class BadField(LossRule):
@@ -32,18 +30,17 @@ class BadField(LossRule):
 
     code = "F121"
     tallies = ("field.bad",)
+    statuses = (BAD, EMPTY)
+    kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "gz", "opaque")  # the others have rules of their own
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which shows gzipped fields too; otherwise by the tally."""
         tally = Tally()
-        for item in counted(shard.runs):
-            bad = [part.suffix for part in item.shape if part.status == BAD and _is_other(part.suffix)]
+        for item in shard.runs.counted():
+            bad = [part.suffix for part in item.shape if part.status == BAD and kind_of(part.suffix) in self.kinds]
             if bad:
                 tally.add(item.key, item.offset, bad[0], item.count * len(bad))
         return tally if tally.count else super().seen(shard)
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "does" if count == 1 else "do"
@@ -65,10 +62,3 @@ class BadField(LossRule):
         if name.endswith(".gz"):  # a repair would unpack it
             return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
         return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
-
-
-def _is_other(suffix: str) -> bool:
-    return kind_of(suffix) not in _OTHERS
-
-
-_FIX = fix_status(BAD, EMPTY, when=_is_other)

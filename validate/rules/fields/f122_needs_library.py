@@ -1,15 +1,13 @@
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import BAD, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import BAD, ShardEvidence, Tally
 from wdsflow.text.install import install_packages
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
 from ..kit.base import first_seen
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import fix_status
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
-_KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
 
 
 class NeedsLibrary(LossRule):
@@ -28,17 +26,14 @@ class NeedsLibrary(LossRule):
 
     code = "F122"
     tallies = ("field.needs-library",)
-
-    def fixed_part(self, part: Part) -> Part:
-        return _FIX(part)
+    statuses = (BAD,)
+    kinds = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         package = _PACKAGES.get(kind_of(tally.detail))
         return Repair(install_packages(package), note="where you train, too") if package else None
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "needs" if count == 1 else "need"
-        return f"{how_many(count, 'field')} {verb} a library that is not installed here{first_seen(detail)}"
-
-
-_FIX = fix_status(BAD, when=lambda suffix: kind_of(suffix) in _KINDS)
+        return (
+            f"{how_many(count, 'field needs', 'fields need')} a library that is not installed here{first_seen(detail)}"
+        )

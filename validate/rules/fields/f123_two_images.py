@@ -5,7 +5,7 @@ from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.shape_rule import counted, wanted
+from ..kit.shape_rule import fields_in, wanted
 
 
 class TwoImages(Rule):
@@ -40,8 +40,8 @@ class TwoImages(Rule):
     def _double(self, context: Context, names: tuple[str, ...], hurt: list[str]) -> Iterator[Finding]:
         for shard in context.evidence.shards:
             count, place, pair = 0, None, ""
-            for item in counted(shard.runs):
-                fields = {part.suffix.lower() for part in item.shape}
+            for item in shard.runs.counted():
+                fields = fields_in(item.shape)
                 there = [name for name in names if name in fields]
                 if len(there) > 1:
                     count += item.count

@@ -63,11 +63,10 @@ class TypesDiffer(TallyRule):
     def _finding(
         self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...], told: str, field: str, tally: Tally
     ) -> Finding:
-        ends = "s" if len(hurt) == 1 else ""
         return Finding(
             code=self.code,
             severity=self.severity,
-            message=f"{told}; {context.titles(hurt)} end{ends} with an exception",
+            message=f"{told}; {context.ending(hurt)}",
             shard=shard.url,
             key=tally.key,
             offset=tally.offset,

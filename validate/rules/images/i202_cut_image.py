@@ -25,5 +25,4 @@ class CutImage(ImageLossRule):
     tallies = ("image.cut",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "ends" if count == 1 else "end"
-        return f"{how_many(count, 'image')} {verb} too early{first_seen(detail)}"
+        return f"{how_many(count, 'image ends', 'images end')} too early{first_seen(detail)}"

@@ -1,7 +1,8 @@
-from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.scan.evidence import BOMB, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..kit.base import first_seen
-from ..kit.image_rule import BOMB_IMAGE, ImageLossRule
+from ..kit.image_rule import ImageLossRule
 
 
 class Bomb(ImageLossRule):
@@ -22,10 +23,7 @@ class Bomb(ImageLossRule):
 
     code = "I203"
     tallies = ("image.bomb",)
-
-    def fixed_part(self, part: Part) -> Part:
-        return BOMB_IMAGE(part)
+    statuses = (BOMB,)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "image has" if count == 1 else "images have"
-        return f"{count:,} {noun} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode them"
+        return f"{how_many(count, 'image has', 'images have')} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode them"

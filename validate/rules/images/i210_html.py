@@ -24,5 +24,4 @@ class HtmlImage(ImageLossRule):
     tallies = ("image.html",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'image')} {verb} HTML, XML or JSON text{first_seen(detail)}"
+        return f"{how_many(count, 'image is', 'images are')} HTML, XML or JSON text{first_seen(detail)}"

@@ -1,4 +1,5 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..kit.base import TallyRule, first_seen
 
@@ -23,5 +24,4 @@ class VeryLarge(TallyRule):
     tallies = ("image.bomb-warning",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "image has" if count == 1 else "images have"
-        return f"{count:,} {noun} over 89 megapixels{first_seen(detail)}: over 0.27 GB each when decoded"
+        return f"{how_many(count, 'image has', 'images have')} over 89 megapixels{first_seen(detail)}: over 0.27 GB each when decoded"

@@ -1,8 +1,8 @@
-from wdsflow.scan.evidence import BIG, BIG_BAD, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import BIG, BIG_BAD, ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ..kit.base import first_seen
-from ..kit.image_rule import BIG_IMAGE, ImageLossRule
-from ..kit.shape_rule import counted
+from ..kit.image_rule import ImageLossRule
 
 
 class OverLimit(ImageLossRule):
@@ -21,6 +21,7 @@ class OverLimit(ImageLossRule):
 
     code = "I212"
     tallies = ("image.large",)
+    statuses = (BIG, BIG_BAD)
     capped = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
@@ -28,14 +29,10 @@ class OverLimit(ImageLossRule):
         tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
         large = Tally(tally.count - bombs, tally.key, tally.offset, tally.detail) if tally.count > bombs else Tally()
         over = Tally()
-        for item in counted(shard.runs):
-            if any(part.status in (BIG, BIG_BAD) for part in item.shape):
+        for item in shard.runs.counted():
+            if any(part.status in self.statuses for part in item.shape):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over
 
-    def fixed_part(self, part: Part) -> Part:
-        return BIG_IMAGE(part)
-
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "image is" if count == 1 else "images are"
-        return f"{count:,} {noun} very large{first_seen(detail)}"
+        return f"{how_many(count, 'image is', 'images are')} very large{first_seen(detail)}"

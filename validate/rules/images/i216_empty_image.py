@@ -22,4 +22,4 @@ class EmptyImage(ImageLossRule):
     tallies = ("image.empty",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image')} {'is' if count == 1 else 'are'} empty"
+        return f"{how_many(count, 'image is', 'images are')} empty"

@@ -26,5 +26,4 @@ class NotAnImage(ImageLossRule):
     tallies = ("image.not-image",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'image')} {verb} not an image by the first bytes{first_seen(detail)}"
+        return f"{how_many(count, 'image is', 'images are')} not an image by the first bytes{first_seen(detail)}"

@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class Interleaved(TallyRule):
@@ -27,10 +25,7 @@ class Interleaved(TallyRule):
     severity = "error"
     requires = ("W012",)  # macOS twins between the members split them too
     tallies = ("key.again",)
+    repair_note = "regroups the members of each sample"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "comes" if count == 1 else "come"
-        return f"{how_many(count, 'key')} {verb} back after other keys{first_seen(detail)}: readers split the samples"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="regroups the members of each sample")
+        return f"{how_many(count, 'key comes', 'keys come')} back after other keys{first_seen(detail)}: readers split the samples"

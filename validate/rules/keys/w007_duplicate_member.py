@@ -8,7 +8,7 @@ from ...finding import Repair
 from ..kit.base import Context
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import RuleLoss, counted, crashes, folded
+from ..kit.shape_rule import RuleLoss, crashes, folded
 
 
 class DuplicateMember(LossRule):
@@ -44,8 +44,7 @@ class DuplicateMember(LossRule):
         return RuleLoss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'sample')} {verb} a field name twice{_twice(shard)}"
+        return f"{how_many(count, 'sample has', 'samples have')} a field name twice{_twice(shard)}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, safe=False, note="keeps the first member of each name")
@@ -57,7 +56,7 @@ def _single(shape: Shape) -> Shape:
 
 
 def _twice(shard: ShardEvidence) -> str:
-    for item in counted(shard.runs):
+    for item in shard.runs.counted():
         names = Counter(part.suffix.lower() for part in item.shape)
         double = [name for name, count in names.items() if count > 1]
         if double:

@@ -52,16 +52,11 @@ class SharedKeys(Rule):
             code=self.code,
             severity="error" if hurt else self.severity,
             message=f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
-            f"do not have keys of their own{_refusal(context, hurt)}",
+            f"do not have keys of their own{f'; without an index, {context.ending(hurt)}' if hurt else ''}",
             shard=second.url,
             count=len(pairs),
             readers=hurt or context.names(),
         )
-
-
-def _refusal(context: Context, hurt: tuple[str, ...]) -> str:
-    ends = f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception"
-    return f"; without an index, {ends}" if hurt else ""
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:

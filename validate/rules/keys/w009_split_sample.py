@@ -7,7 +7,7 @@ from wdsflow.text.escape import escape
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import last_run
+from ..kit.shape_rule import fields_in
 
 
 class SplitSample(Rule):
@@ -33,10 +33,10 @@ class SplitSample(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         found = []
         for shard, following in pairwise(context.evidence.shards):
-            tail, head = last_run(shard.runs), following.runs.head
+            tail, head = shard.runs.last, following.runs.head
             if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
                 continue
-            if not {part.suffix.lower() for part in tail.shape} & {part.suffix.lower() for part in head.shape}:
+            if not fields_in(tail.shape) & fields_in(head.shape):
                 found.append((shard, following, tail))
         severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
         for shard, following, tail in found:

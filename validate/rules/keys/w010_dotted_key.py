@@ -2,9 +2,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import Context
-from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded, sound
 from ..kit.unusual_names import undotted
@@ -30,6 +28,7 @@ class DottedKey(LossRule):
     code = "W010"
     requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
     tallies = ("name.dotted",)
+    repair_note = "replaces dots inside keys with underscores"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Count each run once: the number of samples merged into it is unknown."""
@@ -56,8 +55,4 @@ class DottedKey(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         example = f', such as "{detail}"' if detail else ""
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'member')} {verb} a dot inside the base name and therefore an odd field name{example}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="replaces dots inside keys with underscores")
+        return f"{how_many(count, 'member has', 'members have')} a dot inside the base name and therefore an odd field name{example}"

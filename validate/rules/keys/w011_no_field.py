@@ -1,7 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
 
 
@@ -27,8 +26,4 @@ class NoField(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'member')} {verb} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
-
-    def repair(self, *urls: str) -> Repair | None:
-        return None
+        return f"{how_many(count, 'member has', 'members have')} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"

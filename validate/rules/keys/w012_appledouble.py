@@ -1,11 +1,11 @@
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_junk
+from wdsflow.text.words import how_many
 
-from ...finding import Repair, Severity
+from ...finding import Severity
 from ..kit.base import Context, TallyRule, first_seen
-from ..kit.rule_commands import repair
-from ..kit.shape_rule import counted, crashes
+from ..kit.shape_rule import crashes
 
 
 class AppleDouble(TallyRule):
@@ -29,11 +29,11 @@ class AppleDouble(TallyRule):
     severity = "error"
     tallies = ("name.appledouble",)
     counts_samples = False
+    repair_note = "leaves out macOS twins and dot-files"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "dot-file is" if count == 1 else "dot-files are"
         effect = "each splits the sample around it" if _parts(shard) else "they split no sample here"
-        return f"{count:,} {noun} between the members{first_seen(detail)}: {effect}"
+        return f"{how_many(count, 'dot-file is', 'dot-files are')} between the members{first_seen(detail)}: {effect}"
 
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         """Return the readers that lose samples by such members or end with an exception."""
@@ -42,9 +42,6 @@ class AppleDouble(TallyRule):
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return a warning if every chosen reader gets complete samples."""
         return self.severity if self.hurts(context, shard) else "warning"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="leaves out macOS twins and dot-files")
 
 
 def _parts(shard: ShardEvidence) -> bool:
@@ -57,5 +54,5 @@ def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
     if reader.keys_once and shard.tally("key.again-twin").count:
         return True
     bound = context.bound(reader)
-    junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
+    junk = (item.shape for item in reader.runs(shard).counted() if is_junk(item.key))
     return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)

@@ -2,9 +2,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import Context, first_seen
-from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, loss
 
@@ -28,6 +26,7 @@ class UpperCase(LossRule):
     code = "W013"
     tallies = ("name.upper",)
     counts_samples = False
+    repair_note = "writes field names in lower case"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Ask the reader both before and after it took its columns: their names may be in upper case."""
@@ -41,6 +40,3 @@ class UpperCase(LossRule):
             f"{how_many(count, 'field name')} with upper-case letters{first_seen(detail)}: "
             "a field of another name for Hugging Face datasets, Ray Data and DALI"
         )
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="writes field names in lower case")

@@ -1,8 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class UnsafePath(TallyRule):
@@ -24,10 +22,8 @@ class UnsafePath(TallyRule):
     severity = "warning"
     tallies = ("name.absolute", "name.parent")
     counts_samples = False
+    repair_note = "makes paths relative"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "name is an absolute path or has" if count == 1 else "names are absolute paths or have"
         return f"{count:,} {verb} a .. component{first_seen(detail)}: unsafe to unpack"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="makes paths relative")

@@ -1,9 +1,8 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair, Severity
+from ...finding import Severity
 from ..kit.base import Context, TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class NameNotUtf8(TallyRule):
@@ -25,16 +24,13 @@ class NameNotUtf8(TallyRule):
     severity = "warning"
     tallies = ("name.not-utf8",)
     counts_samples = False
+    repair_note = "replaces bytes that are not UTF-8"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key fails"
+        return f"{how_many(count, 'name is', 'names are')} not UTF-8{first_seen(detail)}: writing such a key fails"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return "error" if a chosen reader ends with an exception."""
         crashes = [(reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers]
         ends = any(crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes)
         return "error" if ends else self.severity
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="replaces bytes that are not UTF-8")

@@ -9,7 +9,6 @@ from wdsflow.text.escape import escape
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
 from ..kit.rule_commands import leave_out
-from ..kit.shape_rule import last_run
 
 
 class Meeting(NamedTuple):
@@ -48,7 +47,7 @@ class Mispaired(Rule):
                 heads.setdefault(shard.runs.head.key, []).append(index)
         rows = []
         for index, shard in enumerate(shards):
-            tail = last_run(shard.runs)
+            tail = shard.runs.last
             others = [other for other in heads.get(tail.key, ()) if other != index] if tail else []
             met = {reader.name: _meeting(context, reader, index, others) for reader in context.readers}
             found = {name: meeting for name, meeting in met.items() if meeting is not None}
@@ -87,9 +86,9 @@ class Mispaired(Rule):
 def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> Meeting | None:
     """Return the worst that can happen at the end of shard ``index`` with one of the shards that begin with its key."""
     shards = context.evidence.shards
-    if not others or not reader.joins(shards[index].stop):
+    if not others or not reader.joins:
         return None
-    tail = last_run(reader.runs(shards[index]))
+    tail = reader.runs(shards[index]).last
     lost = None
     for other in others:
         head = reader.runs(shards[other]).head

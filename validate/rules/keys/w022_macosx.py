@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class MacosxFolder(TallyRule):
@@ -24,10 +22,7 @@ class MacosxFolder(TallyRule):
     severity = "warning"
     tallies = ("name.macosx",)
     counts_samples = False
+    repair_note = "leaves the folder out"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'member')} {verb} under __MACOSX{first_seen(detail)}: readers make separate samples of them"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="leaves the folder out")
+        return f"{how_many(count, 'member is', 'members are')} under __MACOSX{first_seen(detail)}: readers make separate samples of them"

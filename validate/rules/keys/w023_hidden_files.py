@@ -1,4 +1,5 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..kit.base import TallyRule, first_seen
 
@@ -24,5 +25,4 @@ class HiddenFiles(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "dot-file is" if count == 1 else "dot-files are"
-        return f"{count:,} {noun} skipped by readers{first_seen(detail)}"
+        return f"{how_many(count, 'dot-file is', 'dot-files are')} skipped by readers{first_seen(detail)}"

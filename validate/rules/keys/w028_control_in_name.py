@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class ControlInName(TallyRule):
@@ -25,10 +23,7 @@ class ControlInName(TallyRule):
     severity = "warning"
     tallies = ("name.control",)
     counts_samples = False
+    repair_note = "replaces control characters"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'name')} {verb} control characters{first_seen(detail)}: unsafe in lists and terminals"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="replaces control characters")
+        return f"{how_many(count, 'name has', 'names have')} control characters{first_seen(detail)}: unsafe in lists and terminals"

@@ -1,12 +1,10 @@
 from itertools import combinations
 
-from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
-from ..kit.shape_rule import Counted, counted
+from ..kit.shape_rule import fields_in
 
 _MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
 
@@ -29,36 +27,31 @@ class SplitFolders(TallyRule):
     code = "W029"
     severity = "error"
     tallies = ()
+    repair_note = "joins the folders"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
         tally = Tally()
-        folders: dict[str, list[Counted]] = {}
-        for item in counted(shard.runs):
+        folders: dict[str, list[ShapeCount]] = {}
+        for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
         pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
-            if apart and not _fields(one) & _fields(other):
+            if apart and not fields_in(one.shape) & fields_in(other.shape):
                 tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
                 return tally
         return tally
 
-    def _runs_like(self, shard: ShardEvidence, one: Counted, other: Counted) -> int:
+    def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
         """Return how many runs have the same fields as the rarer of the two."""
-        runs = list(counted(shard.runs))
-        return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return (
-            f"{how_many(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
-            "the folder is part of the key, so they never pair"
+        runs = list(shard.runs.counted())
+        return min(
+            sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
         )
 
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="joins the folders")
-
-
-def _fields(item: Counted) -> set[str]:
-    return {part.suffix.lower() for part in item.shape}
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{how_many(count, 'sample has', 'samples have')} fields under different folders{first_seen(detail)}: "
+            "the folder is part of the key, so they never pair"
+        )

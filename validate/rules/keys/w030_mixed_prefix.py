@@ -3,9 +3,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_junk
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import Context
-from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded
 
@@ -27,6 +25,7 @@ class MixedPrefix(LossRule):
     code = "W030"
     tallies = ("name.mixed-prefix",)
     counts_samples = False
+    repair_note = "removes the prefix"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         lost = sum(
@@ -37,8 +36,4 @@ class MixedPrefix(LossRule):
         return RuleLoss(min(lost, count))
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "differs" if count == 1 else "differ"
-        return f"{how_many(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="removes the prefix")
+        return f"{how_many(count, 'name differs', 'names differ')} from the others in the prefix ./: a key with it is another key"

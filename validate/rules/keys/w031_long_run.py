@@ -24,5 +24,4 @@ class LongRun(TallyRule):
     tallies = ("key.long-run",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'key')} {verb} more than 1,000 members in a row: readers hold them in memory as one sample"
+        return f"{how_many(count, 'key has', 'keys have')} more than 1,000 members in a row: readers hold them in memory as one sample"

@@ -26,5 +26,4 @@ class NotAsciiName(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'name')} {verb} non-ASCII characters{first_seen(detail)}: plain USTAR cannot hold them, and DALI reads no PAX headers"
+        return f"{how_many(count, 'name has', 'names have')} non-ASCII characters{first_seen(detail)}: plain USTAR cannot hold them, and DALI reads no PAX headers"

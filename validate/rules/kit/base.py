@@ -1,7 +1,7 @@
 """Base classes of rules: a code, a severity, a manual page, and a check of the evidence."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +13,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import listed
 
 from ...finding import Finding, Repair, Severity
+from .rule_commands import leave_out, repair
 
 if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
@@ -71,6 +72,10 @@ class Context:
         wanted = set(names)
         return listed([reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted])
 
+    def ending(self, names: Collection[str]) -> str:
+        """Say that readers raise: "Ray Data ends with an exception"."""
+        return f"{self.titles(names)} end{'s' if len(names) == 1 else ''} with an exception"
+
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
@@ -102,13 +107,18 @@ class Rule(ABC):
     severity: ClassVar[Severity]  # the usual severity; a finding may differ
     requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
 
+    repair_note: ClassVar[str | None] = None  # what a repair without options does about it; None: nothing
+    drops_bad: ClassVar[bool] = False  # a repair leaves the samples out, with ``--drop-bad``
+
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each faulty shard; the engine drops explained findings and merges many into one."""
 
     def repair(self, *urls: str) -> Repair | None:
         """Return the fix for these shards, if there is one."""
-        return None
+        if self.drops_bad:
+            return leave_out(urls)
+        return None if self.repair_note is None else repair(urls, note=self.repair_note)
 
     @classmethod
     def title(cls) -> str:

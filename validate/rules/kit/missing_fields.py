@@ -9,20 +9,8 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
 from .base import Context
-from .shape_rule import counted, folded, has_role, last_run, wanted
+from .shape_rule import fields_in, folded, has_role, wanted
 from .unusual_names import is_wild, shown, undotted
-
-__all__ = [
-    "ROLES",
-    "Lack",
-    "Role",
-    "Wants",
-    "alternative",
-    "is_wild",
-    "lacks",
-    "undotted",
-    "wants",
-]
 
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
@@ -110,29 +98,18 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
     it.
     """
     known = IMAGES if role == "image" else CAPTIONS if reader.pairs_with == "caption" else tuple(reader.aliases)
-    best: tuple[int, str] | None = None
-    for part in shape:
-        lower = part.suffix.lower()
-        last = lower.removesuffix(".gz").rpartition(".")[2]
-        if last not in known or is_wild(shard, lower):
-            continue
-        rank = known.index(last)
-        if best is None or rank < best[0]:
-            best = rank, lower
-    return "" if best is None else best[1]
+    lasts = {(name := part.suffix.lower()): name.removesuffix(".gz").rpartition(".")[2] for part in shape}
+    fit = [name for name, last in lasts.items() if last in known and not is_wild(shard, name)]
+    return min(fit, key=lambda name: known.index(lasts[name]), default="")
 
 
 def missing_at_end(shard: ShardEvidence) -> str:
     """Return the fields that most samples of a shard have and its last one lacks."""
-    last = last_run(shard.runs)
-    others = [item for item in counted(shard.runs, with_tail=False) if not is_junk(item.key)]
+    last = shard.runs.last
+    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk(item.key)]
     if last is None or not others:
         return ""
     usual = max(others, key=lambda item: item.count)
     if usual.count * 2 < sum(item.count for item in others):
         return ""
-    return ", ".join(sorted(_fields(usual.shape) - _fields(last.shape)))
-
-
-def _fields(shape: Shape) -> set[str]:
-    return {part.suffix.lower() for part in shape}
+    return ", ".join(sorted(fields_in(usual.shape) - fields_in(last.shape)))

@@ -4,11 +4,8 @@ import re
 from collections.abc import Sequence
 
 from wdsflow.text.shell import command, quote_path
-from wdsflow.text.shell import quote_path as quote
 
 from ...finding import Repair
-
-__all__ = ["BAD_SAMPLES", "is_option", "leave_out", "quote", "renamed", "repair"]
 
 # The samples that --drop-bad drops, for any reader.
 BAD_SAMPLES = "samples whose image or caption is missing, empty or undecodable, or whose json does not parse"

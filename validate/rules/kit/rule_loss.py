@@ -1,11 +1,12 @@
 """Rules for faults that cost samples: the number depends on the reader, and determines the severity."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, ShardEvidence, Tally
-from wdsflow.text.escape import escape
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Severity
@@ -17,16 +18,19 @@ class LossRule(TallyRule):
     """A rule whose fault makes some readers drop samples, and others not.
 
     A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
-    error if a reader ends with an exception. ``fixed_part`` returns a part without the fault.
+    error if a reader ends with an exception.
     """
 
     severity: ClassVar[Severity] = "warning"
     harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
     capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
+    statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
+    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have it; all if empty
 
     def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
-        raise NotImplementedError
+        at_fault = part.status in self.statuses and (not self.kinds or kind_of(part.suffix) in self.kinds)
+        return Part(part.suffix, OK) if at_fault else part
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Return what the fault costs one reader in one shard."""
@@ -57,21 +61,13 @@ class LossRule(TallyRule):
         hurt = [name for name, item in losses.items() if item.samples or item.crash]
         worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
         quality = not hurt and self.harmless != "info"
-        severity: Severity = "error" if worst else self.severity if hurt else self.harmless
-        text = self.message(shard, tally.count, escape(tally.detail))
-        told = consequence(context, losses)
-        share = tally.count / shard.samples if self.counts_samples and shard.samples else None
-        return Finding(
-            code=self.code,
-            severity=severity,
-            message=f"{text}; {told}" if told else text,
-            shard=shard.url,
-            key=tally.key,
-            offset=tally.offset,
-            count=tally.count,
-            rate=None if share is None else min(share, 1.0),
+        found, told = self.finding(context, shard, tally), consequence(context, losses)
+        return replace(
+            found,
+            severity="error" if worst else self.severity if hurt else self.harmless,
+            message=f"{found.message}; {told}" if told else found.message,
             readers=context.names() if quality else tuple(hurt),
-            repair=self.fix(shard, tally) if shard.samples else None,
+            repair=found.repair if shard.samples else None,
         )
 
 
@@ -84,7 +80,7 @@ def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
     told = []
     for item, names in groups.items():
         if item.crash:
-            told.append(f"{context.titles(names)} end{'' if len(names) > 1 else 's'} with an exception")
+            told.append(context.ending(names))
         else:
             lost = how_many(item.samples, "sample")
             told += context.losing(names, lost, lost)

@@ -1,28 +1,17 @@
 """Questions that rules ask readers about the shapes of samples."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.grouping import BAD_MARK
-from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence
 
 from .base import Context
 from .unusual_names import fold
 
 FixPart = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A shape with the number of its runs in a shard, and the first of them."""
-
-    shape: Shape
-    count: int
-    key: str
-    offset: int
 
 
 class RuleLoss(NamedTuple):
@@ -32,40 +21,20 @@ class RuleLoss(NamedTuple):
     crash: bool = False
 
 
-def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
-    """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have damaged."""
-    only_run = runs.tail is None
-    if runs.head is not None and (with_tail or not only_run):
-        yield _of(runs.head)
-    for item in runs.inner:
-        yield Counted(item.shape, item.count, item.key, item.offset)
-    if runs.tail is not None and with_tail:
-        yield _of(runs.tail)
-
-
-def _of(run: Run) -> Counted:
-    return Counted(run.shape, 1, run.key, run.offset)
-
-
-def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[Counted, ...]:
+def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[ShapeCount, ...]:
     """Return the shapes of a shard as a reader sees them; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
     place = (id(runs), with_tail)
     known = context.known_shapes.get(place)
     if known is None:
-        found: dict[Shape, Counted] = {}
-        for item in counted(runs, with_tail):
+        found: dict[Shape, ShapeCount] = {}
+        for item in runs.counted(with_tail=with_tail):
             shape = fold(shard, item.shape)
             first = found.get(shape)
             count = item.count + (first.count if first else 0)
-            found[shape] = Counted(shape, count, (first or item).key, (first or item).offset)
+            found[shape] = ShapeCount(shape, count, (first or item).key, (first or item).offset)
         known = context.known_shapes[place] = tuple(found.values())
     return known
-
-
-def last_run(runs: Runs) -> Run | None:
-    """Return the last run of a shard, which may be its only one."""
-    return runs.tail or runs.head
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
@@ -104,6 +73,11 @@ def well(part: Part) -> Part:
     return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
 
+def fields_in(shape: Shape) -> set[str]:
+    """Return the field names of a sample, in lower case."""
+    return {part.suffix.lower() for part in shape}
+
+
 def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
     """Return the field names that a reader takes for the ``role`` ("image" or "caption"); () if it wants none."""
     images, captions = _candidates(reader)
@@ -128,18 +102,9 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool
     images, captions = _candidates(reader)
     others = captions if role == "image" else images
     shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
-    names = {part.suffix.lower() for part in shape}
+    names = fields_in(shape)
     trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
     return any(context.usable(reader, trial) for trial in trials)
-
-
-def fix_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> FixPart:
-    """Return a ``fixed_part`` for parts with one of the statuses whose lower-case field name passes ``when``."""
-
-    def fixed_part(part: Part) -> Part:
-        return Part(part.suffix, OK) if part.status in statuses and when(part.suffix.lower()) else part
-
-    return fixed_part
 
 
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:

@@ -26,5 +26,4 @@ class CutMedia(TallyRule):
     tallies = ("media.cut",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'audio or video member')} {verb} cut{first_seen(detail)}"
+        return f"{how_many(count, 'audio or video member is', 'audio or video members are')} cut{first_seen(detail)}"

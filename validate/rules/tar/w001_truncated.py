@@ -3,7 +3,6 @@ from wdsflow.text.words import how_many
 
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule
-from ..kit.rule_commands import repair
 
 
 class Truncated(TallyRule):
@@ -31,6 +30,7 @@ class Truncated(TallyRule):
     severity = "error"
     tallies = ("tar.truncated-data", "tar.truncated-header", "tar.cut-stream")
     counts_samples = False
+    repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if _after_end(shard) else "error"
@@ -48,9 +48,6 @@ class Truncated(TallyRule):
         if shard.tally("tar.cut-stream").count:
             return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
         return f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="keeps the complete members; a fresh copy of the shard is better")
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         return None if shard.error else self.repair(shard.url)

@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule
-from ..kit.rule_commands import repair
 
 
 class DamagedHeader(TallyRule):
@@ -28,14 +26,12 @@ class DamagedHeader(TallyRule):
     severity = "error"
     tallies = ("tar.bad-header",)
     counts_samples = False
+    repair_note = "recovers the members on both sides of the damage"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         place = f" ({detail})" if detail else ""
         lost = behind(shard)
         return f"a damaged header ends the shard for every reader{place}: {lost or 'no valid member follows'}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="recovers the members on both sides of the damage")
 
 
 def behind(shard: ShardEvidence) -> str:

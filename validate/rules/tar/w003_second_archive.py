@@ -1,8 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence
 
-from ...finding import Repair
 from ..kit.base import TallyRule
-from ..kit.rule_commands import repair
 from .w002_bad_header import behind
 
 
@@ -25,9 +23,7 @@ class SecondArchive(TallyRule):
     severity = "error"
     tallies = ("tar.second-archive",)
     counts_samples = False
+    repair_note = "writes the members of all archives into one"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"a second archive follows the end mark: {behind(shard) or 'readers never reach it'}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="writes the members of all archives into one")

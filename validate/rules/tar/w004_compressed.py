@@ -1,8 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
 
-from ...finding import Repair, Severity
+from ...finding import Severity
 from ..kit.base import Context, TallyRule
-from ..kit.rule_commands import repair
 
 _NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
 _BY_TARFILE = ("gz", "bz2", "xz")
@@ -27,6 +26,7 @@ class Compressed(TallyRule):
     code = "W004"
     severity = "warning"
     counts_samples = False
+    repair_note = "writes plain tars"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         return Tally(1, None, None, shard.compression) if shard.compression else Tally()
@@ -42,9 +42,6 @@ class Compressed(TallyRule):
         if detail in _BY_TARFILE:
             return f"compressed with {name}: one core unpacks every byte for each pass, and images hardly shrink"
         return f"compressed with {name}, which tarfile reads from Python 3.14 on only: readers skip the shard or fail"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="writes plain tars")
 
 
 def _refusing(context: Context, shard: ShardEvidence) -> tuple[str, ...]:

@@ -25,7 +25,4 @@ class HugeMember(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
-        return (
-            f"{how_many(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers load it into memory as a whole"
-        )
+        return f"{how_many(count, 'member is', 'members are')} over 2 GiB{first_seen(detail)}: readers load it into memory as a whole"

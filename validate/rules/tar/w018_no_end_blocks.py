@@ -1,9 +1,8 @@
 from wdsflow.scan.evidence import ShardEvidence
 
-from ...finding import Repair, Severity
+from ...finding import Severity
 from ..kit.base import Context, TallyRule
 from ..kit.missing_fields import missing_at_end
-from ..kit.rule_commands import repair
 
 
 class NoEndBlocks(TallyRule):
@@ -27,6 +26,7 @@ class NoEndBlocks(TallyRule):
     severity = "warning"
     tallies = ("tar.no-end-blocks",)
     counts_samples = False
+    repair_note = "writes a proper end mark; compare with the source first"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         indexed = any(reader.keys_once for reader in context.readers)  # leaves such shards out of its index
@@ -37,6 +37,3 @@ class NoEndBlocks(TallyRule):
         if missing:
             return f"no end mark, and the last sample lacks {missing}: the shard was cut, and no reader reports it"
         return "no end mark: if the shard was cut there, no reader reports it; its last sample is complete"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="writes a proper end mark; compare with the source first")

@@ -1,8 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence
 
-from ...finding import Repair
 from ..kit.base import TallyRule
-from ..kit.rule_commands import repair
 
 
 class TrailingBytes(TallyRule):
@@ -24,10 +22,8 @@ class TrailingBytes(TallyRule):
     requires = ("W003",)
     tallies = ("tar.trailing-data",)
     counts_samples = False
+    repair_note = ""
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         what = f" ({detail})" if detail else ""
         return f"bytes that are not a tar follow the end mark{what}: readers ignore them"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls)

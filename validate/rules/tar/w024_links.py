@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
 from ..kit.base import TallyRule, first_seen
-from ..kit.rule_commands import repair
 
 
 class Links(TallyRule):
@@ -25,9 +23,7 @@ class Links(TallyRule):
     severity = "warning"
     tallies = ("tar.link",)
     counts_samples = False
+    repair_note = "replaces them with their targets, if these are in the shard"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="replaces them with their targets, if these are in the shard")

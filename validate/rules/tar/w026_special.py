@@ -1,4 +1,5 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..kit.base import TallyRule, first_seen
 
@@ -22,5 +23,4 @@ class SpecialFiles(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        noun = "member is" if count == 1 else "members are"
-        return f"{count:,} {noun} not a file, folder or link{first_seen(detail)}: readers skip them"
+        return f"{how_many(count, 'member is', 'members are')} not a file, folder or link{first_seen(detail)}: readers skip them"

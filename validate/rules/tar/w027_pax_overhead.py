@@ -1,9 +1,8 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ...finding import Repair, Severity
+from ...finding import Severity
 from ..kit.base import Context, TallyRule
-from ..kit.rule_commands import repair
 
 
 class PaxOverhead(TallyRule):
@@ -25,17 +24,16 @@ class PaxOverhead(TallyRule):
     severity = "warning"
     tallies = ("tar.pax-overhead",)
     counts_samples = False
+    repair_note = "writes plain USTAR headers"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if _wasted(shard) >= 0.05 else "info"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         share = f", {_wasted(shard):.0%} of the shard" if shard.size else ""
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'member')} {verb} an extended header only for a time: {count:,} KiB{share}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="writes plain USTAR headers")
+        return (
+            f"{how_many(count, 'member has', 'members have')} an extended header only for a time: {count:,} KiB{share}"
+        )
 
 
 def _wasted(shard: ShardEvidence) -> float:

@@ -1,14 +1,13 @@
 from collections.abc import Iterable, Iterator
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ShapeCount, ShardEvidence
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
-from ..kit.rule_commands import repair
-from ..kit.shape_rule import Counted, counted, sound
+from ..kit.shape_rule import sound
 
 
 class OtherForDali(Rule):
@@ -32,6 +31,7 @@ class OtherForDali(Rule):
 
     code = "W034"
     severity = "error"
+    repair_note = "leaves out what is no sample, and writes names that DALI reads"
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard with samples that end DALI, and that no other reader has."""
@@ -39,9 +39,9 @@ class OtherForDali(Rule):
             for shard in context.evidence.shards if reader.name == "dali" else ():
                 own = reader.as_read(shard)
                 if own is not shard and shard.error is None and shard.stop.kind in ("end", "eof"):
-                    yield from self._judge(context, reader, shard, own)
+                    yield from self._judge(reader, shard, own)
 
-    def _judge(self, context: Context, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
+    def _judge(self, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
         title = reader.title.split(" (")[0]
         fix = self.repair(shard.url) if shard.samples else None  # else there is nothing to write
         if own.error is not None:
@@ -56,7 +56,7 @@ class OtherForDali(Rule):
             yield self._finding(reader, shard, what, next(_refused(reader, own)), None)
 
     def _finding(
-        self, reader: Reader, shard: ShardEvidence, message: str, place: Counted | None, fix: Repair | None
+        self, reader: Reader, shard: ShardEvidence, message: str, place: ShapeCount | None, fix: Repair | None
     ) -> Finding:
         return Finding(
             code=self.code,
@@ -70,25 +70,21 @@ class OtherForDali(Rule):
             repair=fix,
         )
 
-    def repair(self, *urls: str) -> Repair:
-        """Return the fix: plain names, and samples only."""
-        return repair(urls, note="leaves out what is no sample, and writes names that DALI reads")
 
-
-def _total(items: Iterable[Counted]) -> int:
+def _total(items: Iterable[ShapeCount]) -> int:
     return sum(item.count for item in items)
 
 
-def _lacking(reader: Reader, shard: ShardEvidence) -> Iterator[Counted]:
+def _lacking(reader: Reader, shard: ShardEvidence) -> Iterator[ShapeCount]:
     """Yield the samples that lack an image."""
-    for item in counted(shard.runs):
+    for item in shard.runs.counted():
         if any(fate.kind == "crash" for fate in reader.fates(sound(item.shape))):
             yield item
 
 
-def _refused(reader: Reader, shard: ShardEvidence) -> Iterator[Counted]:
+def _refused(reader: Reader, shard: ShardEvidence) -> Iterator[ShapeCount]:
     """Yield the samples whose image does not decode."""
-    for item in counted(shard.runs):
+    for item in shard.runs.counted():
         if any(fate.reason == "bad-image" for fate in reader.fates(item.shape)):
             yield item
 

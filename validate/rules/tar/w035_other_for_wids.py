@@ -6,10 +6,8 @@ from wdsflow.scan.through_wids import MIXED
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from ...finding import Finding, Repair
+from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.rule_commands import repair
-from ..kit.shape_rule import counted
 
 
 class OtherForWids(Rule):
@@ -32,6 +30,7 @@ class OtherForWids(Rule):
 
     code = "W035"
     severity = "error"
+    repair_note = "writes plain headers, and each name once"
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard of which wids loses samples that other readers have."""
@@ -45,7 +44,7 @@ class OtherForWids(Rule):
         kept = shard.tally("name.long").count  # a repair keeps long names
         if kept:
             what += "; write the shards again with keys of fewer bytes"
-        place = next((item for item in counted(own.runs) if _is_mixed(item.shape)), None)
+        place = next((item for item in own.runs.counted() if _is_mixed(item.shape)), None)
         return Finding(
             code=self.code,
             severity=self.severity,
@@ -58,17 +57,13 @@ class OtherForWids(Rule):
             repair=None if kept else self.repair(shard.url),
         )
 
-    def repair(self, *urls: str) -> Repair:
-        """Return the fix: plain headers, and each name once."""
-        return repair(urls, note="writes plain headers, and each name once")
-
 
 def _trouble(reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> str:
     """Return what wids makes of the shard, "" if it has the samples that others have."""
     title = reader.title.split(" (")[0]
     if own.error is not None:
         return f"{title} cannot open the shard: {escape(own.error_detail)}"
-    if any(_is_mixed(item.shape) for item in counted(own.runs)):
+    if any(_is_mixed(item.shape) for item in own.runs.counted()):
         return f"{title} takes members of other samples after a name that occurs twice"
     lost = _usable(reader, shard) - _usable(reader, own)
     if lost > 0 and shard.tally("name.long").count:
@@ -81,4 +76,4 @@ def _is_mixed(shape: Shape) -> bool:
 
 
 def _usable(reader: Reader, shard: ShardEvidence) -> int:
-    return sum(item.count for item in counted(shard.runs) if reader.fates(item.shape)[0].kind == "usable")
+    return sum(item.count for item in shard.runs.counted() if reader.fates(item.shape)[0].kind == "usable")

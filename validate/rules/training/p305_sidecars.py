@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.readers.sidecar_facts import SidecarFact
 
 from ...finding import Finding, Severity
@@ -32,7 +31,7 @@ class WrongSidecar(Rule):
     severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        if not isinstance(context.sidecars, Sidecars):
+        if context.sidecars is None:
             return
         ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
         for fact in context.sidecars.facts:

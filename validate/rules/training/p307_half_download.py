@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -27,7 +26,7 @@ class HalfDownload(Rule):
     severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        if not isinstance(context.sidecars, Sidecars):
+        if context.sidecars is None:
             return
         for name, folder in context.sidecars.folders.items():
             absent = folder.without_stats

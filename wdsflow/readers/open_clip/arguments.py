@@ -9,11 +9,11 @@ import importlib.util
 import io
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from typing import Any
 
-from wdsflow.readers.base import Options, Reader
+from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import release
 from wdsflow.shards.field_names import IMAGES
 
@@ -70,23 +70,19 @@ class Arguments:
     local_world_size: int = 1  # processes on one machine
     parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
 
-    def options(self, reader: Reader | str) -> Options:
-        """Return what these arguments tell a reader; 3.3 has no flags for fields, and ignores those values."""
-        name = reader if isinstance(reader, str) else reader.name
+    def options(self, reader: str) -> Options:
+        """Return what these arguments tell a reader of that name; 3.3 has no flags for fields, and ignores those values."""
         run = Options(
             seed=self.seed, workers=self.workers, world_size=self.world_size, resampled=self.dataset_resampled
         )
-        if name != "open-clip-4":
+        if reader != "open-clip-4":
             return run
-        return Options(
+        return replace(
+            run,
             image_key=self.image_key or run.image_key,
             text_key=self.text_key or run.text_key,
             json_text_key=self.json_text_key or None,
             max_image_pixels=self.max_image_pixels,
-            seed=run.seed,
-            workers=run.workers,
-            world_size=run.world_size,
-            resampled=run.resampled,
         )
 
 

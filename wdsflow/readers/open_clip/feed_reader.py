@@ -3,7 +3,7 @@
 from wdsflow.readers.base import USABLE, Fate, Options
 from wdsflow.readers.grouping import Sample, first_of, incomplete
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
-from wdsflow.scan.evidence import BIG, BIG_BAD, EMPTY, NO_CAPTION, ShardEvidence, Stop
+from wdsflow.scan.evidence import BIG, BIG_BAD, EMPTY, NO_CAPTION, ShardEvidence
 
 from .open_clip_33 import OpenClip33
 
@@ -21,6 +21,7 @@ class FeedReader(OpenClip33):
     title = "wdsflow's feed"
     empty_stalls = False
     reports_losses = True
+    joins = False
 
     def __init__(self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]) -> None:
         super().__init__(options)
@@ -40,10 +41,6 @@ class FeedReader(OpenClip33):
         if image.status in IMAGE_TROUBLE:
             return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
         return USABLE
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: the end of a shard ends its last sample."""
-        return False
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return True: it reads whatever the scan can read."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 from wdsflow.readers.base import USABLE, Fate, Options, Reader
 from wdsflow.readers.grouping import MARKED_BAD, Sample, first_of, incomplete, is_marked_bad, split_at_repeats
 from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
-from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .assignment import Buffers, assign, epoch_order
@@ -34,7 +34,8 @@ class OpenClip33(Reader):
     name = "open-clip-3.3"
     title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     empty_stalls = True
-    raises = False
+    raises = False  # its handler logs the error and continues with the next shard
+    joins = True  # webdataset up to 0.2.88
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""
@@ -49,14 +50,6 @@ class OpenClip33(Reader):
             if not part.suffix.startswith("__") and refused(part, _DECODED):
                 return Fate("dropped", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         return USABLE
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return None: its handler logs the error and continues with the next shard."""
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
-        return True
 
     def buffers(self) -> Buffers:
         """Return the sizes of the shuffle buffers."""

@@ -5,52 +5,17 @@ from collections.abc import Sequence
 
 # In 4.x and not in 3.3.0.
 SINCE_4 = frozenset(
-    [
-        "--image-key",
-        "--text-key",
-        "--json-text-key",
-        "--json-text-key-probs",
-        "--max-image-pixels",
-        "--use-naflex",
-        "--force-naflex-vision",
-        "--naflex-num-train-image-tokens",
-        "--naflex-patch-sizes",
-        "--naflex-patch-size-probs",
-        "--naflex-seq-lens",
-        "--naflex-seq-len-probs",
-        "--naflex-max-tokens-per-batch",
-        "--naflex-max-text-tokens",
-        "--naflex-batch-divisor",
-        "--naflex-loss-scale",
-        "--naflex-pad-multiple",
-        "--text-pad-multiple",
-        "--length-bucketing",
-        "--bucket-pool",
-        "--bucket-chunk",
-        "--bucket-prefetch-pools",
-        "--audio-ext",
-        "--audio-fill",
-        "--audio-trunc",
-        "--audio-fusion",
-        "--pretrained-audio",
-        "--opt-kwargs",
-        "--opt-fallback-list",
-        "--text-layer-decay",
-        "--image-layer-decay",
-        "--visual-layer-decay",
-        "--wd-exclude",
-        "--fsdp",
-        "--fsdp-checkpoint",
-        "--fsdp-offload-cpu",
-        "--fsdp-no-reshard-after-forward",
-        "--torchcompile-strategy",
-        "--torchcompile-backend",
-        "--torchcompile-mode",
-        "--log-metric-every-n-steps",
-        "--train-loss-ema-samples",
-        "--val-retrieval-chunk-size",
-        "--val-retrieval-precision",
-    ]
+    (
+        "--image-key --text-key --json-text-key --json-text-key-probs --max-image-pixels --use-naflex "
+        "--force-naflex-vision --naflex-num-train-image-tokens --naflex-patch-sizes --naflex-patch-size-probs "
+        "--naflex-seq-lens --naflex-seq-len-probs --naflex-max-tokens-per-batch --naflex-max-text-tokens "
+        "--naflex-batch-divisor --naflex-loss-scale --naflex-pad-multiple --text-pad-multiple --length-bucketing "
+        "--bucket-pool --bucket-chunk --bucket-prefetch-pools --audio-ext --audio-fill --audio-trunc --audio-fusion "
+        "--pretrained-audio --opt-kwargs --opt-fallback-list --text-layer-decay --image-layer-decay --visual-layer-decay "
+        "--wd-exclude --fsdp --fsdp-checkpoint --fsdp-offload-cpu --fsdp-no-reshard-after-forward --torchcompile-strategy "
+        "--torchcompile-backend --torchcompile-mode --log-metric-every-n-steps --train-loss-ema-samples "
+        "--val-retrieval-chunk-size --val-retrieval-precision"
+    ).split()
 )
 
 

@@ -10,29 +10,21 @@ IMAGE_EXTENSIONS = frozenset(
     "tga tif tiff vda vst webp wmf xbm xpm".split()
 )
 
-_KINDS = dict.fromkeys(IMAGE_EXTENSIONS, "image") | {
-    "txt": "text",
-    "text": "text",
-    "transcript": "text",
-    "json": "json",
-    "jsn": "json",
-    "cls": "integer",
-    "cls2": "integer",
-    "index": "integer",
-    "inx": "integer",
-    "id": "integer",
-    "npy": "npy",
-    "npz": "npz",
-    "mp": "msgpack",
-    "msg": "msgpack",
-    "cbor": "cbor",
-    "ten": "tenbin",
-    "tb": "tenbin",
-    "pyd": "pickle",
-    "pickle": "pickle",
-    "pkl": "pickle",
-    "pth": "torch",
+# Kind of decoder -> extensions.
+EXTENSIONS: dict[str, frozenset[str]] = {
+    "image": IMAGE_EXTENSIONS,
+    "text": frozenset(("txt", "text", "transcript")),
+    "json": frozenset(("json", "jsn")),
+    "integer": frozenset(("cls", "cls2", "index", "inx", "id")),
+    "npy": frozenset(("npy",)),
+    "npz": frozenset(("npz",)),
+    "msgpack": frozenset(("mp", "msg")),
+    "cbor": frozenset(("cbor",)),
+    "tenbin": frozenset(("ten", "tb")),
+    "pickle": frozenset(("pyd", "pickle", "pkl")),
+    "torch": frozenset(("pth",)),
 }
+_KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extension in extensions}
 
 # webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is no jpg, and neither is ".jpg\n".
 _BEFORE_EXTENSION = re.compile(r".*[.]")

@@ -6,10 +6,6 @@ from wdsflow.images.image_header import UNREADABLE, ImageHeader
 from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
 from wdsflow.scan.evidence import BAD, BIG, BOMB, OK
 
-from .full_decode import decode_image
-
-__all__ = ["decode_image", "ends_early", "header_status", "image_notes"]
-
 LARGE_PIXELS = 25_000_000  # OpenCLIP 4's default of --max-image-pixels
 TINY_SIDE = 32
 EXTREME_ASPECT = 10
