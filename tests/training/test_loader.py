@@ -323,7 +323,6 @@ def test_memory_that_cannot_suffice_is_refused(tmp_path):
 
 
 def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
-    import resource
     import tarfile
     import zlib
 

@@ -1,11 +1,9 @@
 """One run of a command, and what became of it."""
 
-from wdsflow.text.words import signal_name
 import mmap
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +14,7 @@ from typing import Literal
 
 from wdsflow.engines.child_process import end_family
 from wdsflow.shards.source.pipe import GUARD
+from wdsflow.text.words import signal_name
 
 _END = 64 << 10  # bytes of the output that are looked at
 _PLACEHOLDER = re.compile(r"\{(shards|folder|samples|run)\}")

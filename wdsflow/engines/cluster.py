@@ -6,9 +6,7 @@ program stays as it was. Only where the program is connected to Ray already, by 
 is that connection used.
 """
 
-from wdsflow.text.words import signal_name
 import contextlib
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any
 
 from wdsflow.engines.base import Engine, EngineError
 from wdsflow.engines.child_process import receive, send, start_python
+from wdsflow.text.words import signal_name
 
 Make = Callable[[Any], Engine[Any]]  # from the module ray to an engine; picklable
 Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before has to be closed

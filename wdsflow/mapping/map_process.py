@@ -1,6 +1,5 @@
 """One worker process, from the side of the process that asks."""
 
-from wdsflow.text.words import signal_name
 import contextlib
 import os
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 from wdsflow.engines.child_process import start_python
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held
+from wdsflow.text.words import signal_name
 
 from .map_messages import Done, Failed, MapOrder, MapSetup, RowBatch
 

@@ -1,12 +1,11 @@
 """What is said when a decoding process ends that should not."""
 
-from wdsflow.text.words import signal_name
-import signal
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
+from wdsflow.text.words import signal_name
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.field_fixes import command
