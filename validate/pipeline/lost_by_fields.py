@@ -7,6 +7,7 @@ from the sample to the missing field has no branch.
 
 import dis
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import CodeType
@@ -19,6 +20,8 @@ from .rewire import PipelineFacts
 FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
 _MOVE_VALUES = frozenset("to_tuple rename rename_keys extract_keys shuffle detshuffle".split())  # and no more
 _TRIES = 3
+_ALIKE = 256  # samples of each try
+_PATIENCE = 0.2  # seconds in which they are given
 _looks: list[int] = []
 
 
@@ -62,25 +65,33 @@ def _walk(steps: list[PipelineStep], start: int, sample: dict[Any, Any], facts: 
 
 
 def _passed(step: PipelineStep, fields: dict[Any, Any]) -> list[dict[Any, Any]] | None:
-    """Return what a stage gives for a sample with these fields; None if that depends on contents, or on chance."""
+    """Return what a stage gives for a sample with these fields; None if that depends on contents, chance or place."""
     results = []
     for _ in range(_TRIES):
-        sample = _Empty(fields)
+        given: list[_Empty] = []
         free = step.package.startswith("webdataset.") and step.title.partition("(")[0] in _MOVE_VALUES
         before, chance = len(_looks), state_of_chance()
         try:
-            result = list(islice(step.make(_ignore)(iter([sample])), 2))
+            result = list(islice(step.make(_ignore)(_alike(fields, given)), _ALIKE + 1))
         except (Exception, SystemExit):  # noqa: BLE001 - of other people's making
             result = []
         except _LookedError:
             return None
-        unseen = free or not sample.looked
+        unseen = free or not any(sample.looked for sample in given)
         if len(_looks) > before or not unseen or (state_of_chance() != chance and "shuffle" not in step.title):
             return None
-        if len(result) > 1 or not all(isinstance(each, dict) for each in result):
+        if len(result) not in (0, len(given)) or not all(isinstance(each, dict) for each in result):
             return None
-        results.append([dict(_plain(each)) for each in result])
+        results.append([dict(_plain(each)) for each in result[:1]])
     return results[0] if len({len(each) for each in results}) == 1 else None
+
+
+def _alike(fields: dict[Any, Any], given: list["_Empty"]) -> Iterator["_Empty"]:
+    """Yield samples with the same fields, and add them to ``given``: a stage may count, and let every third one pass."""
+    ends = time.monotonic() + _PATIENCE
+    while len(given) < _ALIKE and (not given or time.monotonic() < ends):
+        given.append(_Empty(fields))
+        yield given[-1]
 
 
 def _tried(step: PipelineStep, sample: "_Watched") -> tuple[list[Any] | None, KeyError | None]:
