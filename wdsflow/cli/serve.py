@@ -110,7 +110,7 @@ def serve(
 
     wdsflow serve "in/{000..042}.tar" --ledger scores --where "blur > 100"
 
-    With --samples, --size, --shards, --divisible-by or --shuffle, they have those that reshard would write.
+    With --samples, --size, --shards, --divisible-by or --shuffle, the served tars are those that reshard would write.
 
     Ctrl-C ends it, with status 130; status 1 if no sample is left to serve; status 2 if the command is wrong, or no shard
     can be served.

@@ -13,7 +13,7 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
-from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted_of
+from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, noted_file, numbers_in, uncounted_of
 from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
@@ -78,7 +78,7 @@ class GraftedSamples:
         return self._pieces(number, source), self.record(number)
 
     def _pieces(self, number: int, source: Source) -> Iterator[Piece]:
-        rows = np.load(rows_file(self._places[number]))
+        rows = numbers_in(rows_file(self._places[number]))
         samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
         renaming = self._looks[number].renaming
         values = self._table.values_of(np.maximum(rows, ABSENT))
@@ -102,7 +102,7 @@ class GraftedSamples:
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""
         look = self._readable(number)
-        rows = np.load(rows_file(self._places[number]))
+        rows = numbers_in(rows_file(self._places[number]))
         found = self._kept.get(number)
         if found is None:
             found = ShardRecord(number, look.url, look.url, "", look.inputs, samples=len(rows))
@@ -122,7 +122,7 @@ class GraftedSamples:
         found: Counter[int] = Counter()
         for look, place in zip(self._looks, self._places, strict=True):
             if not look.unread:
-                rows = np.load(rows_file(place))
+                rows = numbers_in(rows_file(place))
                 numbers, counts = np.unique(np.where(rows >= 0, 0, rows), return_counts=True)
                 found += Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
         del found[DAMAGED]
@@ -153,9 +153,9 @@ class GraftedSamples:
             look.unread, look.lost = True, [str(error)]
             return
         self._kept[number] = record
-        place = self._places[number].with_suffix(".npy")
-        rows = np.load(place)
+        place = noted_file(self._places[number])
+        rows = numbers_in(place)
         out = np.ones(len(rows), np.bool_)
         out[[row.number for row in kept]] = False
         rows[out] = DAMAGED
-        np.save(place, rows)
+        rows.tofile(place)

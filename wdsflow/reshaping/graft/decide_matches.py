@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .graft_table import Ambiguous, GraftTable
-from .look_shard import SEVERAL
+from .look_shard import SEVERAL, noted_file, numbers_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,7 @@ class Matches:
 
 
 def decide(table: GraftTable, places: Sequence[Path | None], ambiguous: Ambiguous) -> Matches:
-    """Decide for all shards, in their order, and write the rows of each next to what the first pass noted (``.rows.npy``).
+    """Decide for all shards, in their order, and write the rows of each next to what the first pass noted (``rows_file``).
 
     A byte of memory for each row of the table, and 8 for each that no sample has. With ``ambiguous`` "refuse" nothing
     is written if a sample is ambiguous.
@@ -92,14 +92,14 @@ def decide(table: GraftTable, places: Sequence[Path | None], ambiguous: Ambiguou
 
 def rows_file(place: Path) -> Path:
     """Return the file with the row of each sample of a shard."""
-    return place.with_suffix(".rows.npy")
+    return place.with_suffix(".rows")
 
 
 def _write(place: Path, taken: "NDArray[np.uint8]", used: "NDArray[np.bool_]", ambiguous: Ambiguous) -> tuple[str, int]:
     import numpy as np
     from xxhash import xxh3_64_hexdigest
 
-    noted = _load(place)
+    noted = numbers_in(noted_file(place))
     there = noted >= 0
     rows = np.where(there, _plain(noted), noted)
     several = there & (noted >= SEVERAL)
@@ -115,20 +115,12 @@ def _write(place: Path, taken: "NDArray[np.uint8]", used: "NDArray[np.bool_]", a
         kept[there] = keeps
         rows[there & ~kept] = AMBIGUOUS
     used[rows[rows >= 0]] = True
-    with open(rows_file(place), "wb") as file:
-        np.save(file, rows)
+    rows.tofile(rows_file(place))
     return xxh3_64_hexdigest(rows.tobytes()), int((rows >= 0).sum())
 
 
 def _noted(places: Sequence[Path | None]) -> "Iterator[NDArray[np.int64]]":
-    return (_load(place) for place in places if place is not None)
-
-
-def _load(place: Path) -> "NDArray[np.int64]":
-    import numpy as np
-
-    rows: NDArray[np.int64] = np.load(place.with_suffix(".npy"))
-    return rows
+    return (numbers_in(noted_file(place)) for place in places if place is not None)
 
 
 def _plain(rows: "NDArray[np.int64]") -> "NDArray[np.int64]":

@@ -20,7 +20,7 @@ from .decide_matches import AMBIGUOUS, rows_file
 from .graft_report import ShardGraft
 from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
-from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, uncounted_of
+from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, numbers_in, uncounted_of
 from .noted_samples import NotedSamples
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ def graft_shard(job: GraftJob, table: GraftTable, fields: GraftedFields, stop: E
 
 
 def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft, stop: Event) -> None:
-    import numpy as np
 
-    rows = np.load(rows_file(job.place))
+    rows = numbers_in(rows_file(job.place))
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():
         _count_unwritten(rows, job, report)

@@ -88,7 +88,7 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
     """Look at a shard, or read what an earlier run noted of it. Raises OSError if the notes cannot be written."""
     import numpy as np
 
-    notes, rows_at = job.place.with_suffix(".json"), job.place.with_suffix(".npy")
+    notes = job.place.with_suffix(".json")
     try:
         inputs = input_identity(job.url)
         if notes.exists() and keys_file(job.place).exists():
@@ -107,10 +107,8 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
             raise SourceChangedError
     except SourceError as error:
         return ShardLook(job.url, lost=[str(error)], unread=True)
-    with open(rows_at, "wb") as file:
-        np.save(file, rows)
-    with open(keys_file(job.place), "wb") as file:
-        np.save(file, np.frombuffer(walk.keys, np.uint64))
+    rows.tofile(noted_file(job.place))
+    np.frombuffer(walk.keys, np.uint64).tofile(keys_file(job.place))
     write_file(notes, json.dumps(vars(look)).encode())
     return look
 
@@ -120,16 +118,28 @@ def notes_file(place: Path) -> Path:
     return place.with_suffix(".samples")
 
 
+def noted_file(place: Path) -> Path:
+    """Return the file with the row of each sample, before samples are compared: 8 bytes each."""
+    return place.with_suffix(".noted")
+
+
+def numbers_in(path: Path, kind: str = "i8") -> "NDArray[Any]":
+    """Return the numbers in a file, 8 bytes each. Not by np.load: it parses text, for which Python 3.11 may fail in two threads at a time (gh-106905)."""
+    import numpy as np
+
+    return np.fromfile(path, kind)
+
+
 def keys_file(place: Path) -> Path:
     """Return the file with a hash of each sample's key, 0 for files of macOS and the like."""
-    return place.with_suffix(".keys.npy")
+    return place.with_suffix(".keys")
 
 
 def uncounted_of(place: Path, written: "NDArray[np.bool_]") -> int:
     """Return how many of the written samples of a shard are none for ``validate``: junk, or of a key that came before."""
     import numpy as np
 
-    keys = np.load(keys_file(place))[written]
+    keys = numbers_in(keys_file(place), "u8")[written]
     return int(len(keys) - len(np.unique(keys[keys != 0])))
 
 
