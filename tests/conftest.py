@@ -71,6 +71,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Close what a reader leaves open to the collector, where the test allows that, and not in a later test."""
     if any("ResourceWarning" in str(mark.args) for mark in item.iter_markers("filterwarnings")):
         gc.collect()
+        gc.collect()  # what ended generators have left
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -253,11 +253,21 @@ def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
         write_tar(tmp_path / f"{name}.tar", part)
     report = repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", jobs=2)
     assert read_tar(tmp_path / "out/0.tar") == whole[:4]
-    assert read_tar(tmp_path / "out/1.tar") == whole[4:7]  # the rest of "3" is alone in its shard: no telling
-    assert report.shards[1].dropped == {"moved to the shard before": 1}
+    assert read_tar(tmp_path / "out/1.tar") == whole[4:]  # the rest of "3" is alone in its shard
+    assert [shard.dropped["moved to the shard before"] for shard in report.shards] == [0, 1, 1]
+    assert report.shards[2].output is None
     again = repair_shards(str(tmp_path / "out"), tmp_path / "again")
     assert not again.merged("fixed")
     assert not again.merged("dropped")
+
+
+def test_a_part_alone_in_its_shard_is_not_joined_where_no_sample_tells_how_many_fields_there_are(tmp_path: Path):
+    whole = samples("0")
+    for name, part in (("0", whole[:1]), ("1", whole[1:])):
+        write_tar(tmp_path / f"{name}.tar", part)
+    repair_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out")
+    assert read_tar(tmp_path / "out/0.tar") == whole[:1]
+    assert read_tar(tmp_path / "out/1.tar") == whole[1:]
 
 
 def test_shards_that_number_anew_are_not_joined(tmp_path: Path):

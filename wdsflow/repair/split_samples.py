@@ -40,8 +40,8 @@ class Borders:
 def borders(urls: Sequence[str]) -> dict[int, Borders]:
     """Return what moves at the borders of shards, by their place in ``urls``; shards where nothing moves are left out.
 
-    A shard begins with the second part of a sample if its first sample has fewer fields than its second, and the shard
-    before it ends with the same key and other fields. Only plain local files are checked; usually only the start of each
+    A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
+    other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local files are checked; usually only the start of each
     is read.
     """
     halves = {index + 1: half for index, pair in enumerate(pairwise(urls)) if (half := _second_half(*pair))}
@@ -66,15 +66,17 @@ def _second_half(before: str, url: str) -> int:
     try:
         with closing(_runs(url)) as runs:
             head, following = next(runs, None), next(runs, None)
-        if head is None or following is None or len(head.members) > _MEMBERS or not head.fields < following.fields:
+        if head is None or len(head.members) > _MEMBERS or sum(member.size for member in head.members) > _LARGEST:
             return 0
-        if sum(member.size for member in head.members) > _LARGEST:
+        if following is not None and not head.fields < following.fields:
             return 0
-        tail = next(iter(deque(_runs(before), maxlen=1)), None)
+        last = list(deque(_runs(before), maxlen=2))
     except OSError:
         return 0
-    joins = tail is not None and tail.stem == head.stem and not tail.fields & head.fields
-    return len(head.members) if joins else 0
+    whole = following or (last[0] if len(last) > 1 else None)
+    if whole is None or not last or not head.fields < whole.fields:
+        return 0
+    return len(head.members) if last[-1].stem == head.stem and not last[-1].fields & head.fields else 0
 
 
 def _runs(url: str) -> Generator[HalfRun, None, None]:
