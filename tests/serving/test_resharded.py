@@ -201,6 +201,7 @@ def test_sizes_that_mean_nothing_are_refused_before_anything_is_read(tmp_path: P
         assert "--help" in done.err
 
 
+@pytest.mark.deep
 def test_samples_that_meet_only_after_a_filter_are_brought_together_by_the_printed_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -230,6 +231,7 @@ def test_samples_that_get_another_key_are_counted(tmp_path: Path):
         assert "renamed: 4 samples whose key is in the shard already get a number" in server.lines
 
 
+@pytest.mark.deep
 def test_shards_of_a_server_are_served_in_their_order_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     reshard_shards(write_set(tmp_path / "in", (5, 3)), tmp_path / "out", samples=3)
