@@ -24,21 +24,25 @@ ORDER = st.sampled_from([{}, {"shuffle": 0}, {"shuffle": 7}, {"by_key": True}])
 PARTS = st.sampled_from([{}, {"folds": 3}, {"split": "a=0.5,b=0.5"}])
 
 
+def write_drawn(place: Path, shards) -> None:
+    """Write shards that were drawn from ``SHARDS`` into a folder."""
+    for number, (samples, form) in enumerate(shards):
+        entries: list[Entry | tarfile.TarInfo] = []
+        for at, (key, fields, length, junk) in enumerate(samples):
+            entries += [folder("junk")] * junk
+            entries += [
+                (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b".")) for field in ["jpg", *fields]
+            ]
+        write_tar(place / f"{number}.tar", entries, form)
+
+
 @cases(12)
 @given(SHARDS, SIZE, ORDER, PARTS)
 def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
     with tempfile.TemporaryDirectory() as place:
         source, out = Path(place) / "in", Path(place) / "out"
         source.mkdir()
-        for number, (samples, form) in enumerate(shards):
-            entries: list[Entry | tarfile.TarInfo] = []
-            for at, (key, fields, length, junk) in enumerate(samples):
-                entries += [folder("junk")] * junk
-                entries += [
-                    (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b"."))
-                    for field in ["jpg", *fields]
-                ]
-            write_tar(source / f"{number}.tar", entries, form)
+        write_drawn(source, shards)
         report = reshard_shards(str(source), out, **size, **order, **parts)
         before, after = in_folder(source), in_folder(out)
         assert Counter(item[1:] for item in members(before).elements()) == Counter(

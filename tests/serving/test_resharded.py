@@ -4,6 +4,10 @@ import contextlib
 import json
 import os
 import random
+import shlex
+import signal
+import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -15,10 +19,10 @@ from hypothesis import given
 from tests.depth import cases
 from tests.filtering.commands import pasted, run
 from tests.reshaping.sets import entries, write_set
-from tests.reshaping.test_reshard_properties import SHARDS
+from tests.reshaping.test_reshard_properties import SHARDS, write_drawn
 from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
-from tests.shards.archives import Entry, folder, write_tar
+from tests.shards.archives import write_tar
 from wdsflow.reshaping.reshard.members_apart import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
@@ -63,15 +67,7 @@ def test_so_have_those_of_random_sets(shards):
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         (place / "in").mkdir()
-        for number, (samples, form) in enumerate(shards):
-            found: list[Entry | tarfile.TarInfo] = []
-            for at, (key, fields, length, junk) in enumerate(samples):
-                found += [folder("junk")] * junk
-                found += [
-                    (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b"."))
-                    for field in ["jpg", *fields]
-                ]
-            write_tar(place / "in" / f"{number}.tar", found, form)
+        write_drawn(place / "in", shards)
         reshard_shards(str(place / "in"), place / "out", samples=3)
         views = resharded(place, [str(path) for path in sorted((place / "in").glob("*.tar"))], samples=3)
         assert [contents(views, number) for number in range(len(views.urls))] == written(place / "out")
@@ -261,3 +257,28 @@ def test_the_table_of_samples_is_read_after_its_file_is_gone(tmp_path: Path):
     for path in tmp_path.glob("*/*.rows"):
         path.unlink()
     assert [contents(views, number) for number in range(3)] == written(tmp_path / "out")
+
+
+_LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); from wdsflow.cli.main import main; main()"
+
+
+def test_a_full_temporary_folder_is_reported_with_a_command_that_takes_another(tmp_path: Path):
+    write_set(tmp_path / "in", (50,))
+    words = ["serve", "in", "--samples", "9", "--port", "0"]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, *words], capture_output=True, text=True, cwd=tmp_path, env=paths, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"wdsflow: no temporary file can be written in {tempfile.gettempdir()}: ")
+    setting, _, command = done.stderr.splitlines()[1].partition(": ")[2].partition(" ")
+    assert (setting, command) == ("TMPDIR=.", "wdsflow serve in --samples 9 --port 0")
+    with subprocess.Popen(
+        [sys.executable, "-m", *shlex.split(command)],
+        stdout=subprocess.PIPE, text=True, cwd=tmp_path, env={**paths, "TMPDIR": "."},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("serving 6 shards of 1 input at ")
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 130

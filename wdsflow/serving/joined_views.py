@@ -1,10 +1,11 @@
-"""All views one behind another, as one run of bytes: what resharded tars are ranges of."""
+"""All views one after another, as one run of bytes: what resharded tars are ranges of."""
 
 import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from wdsflow.reshaping.reshard.open_inputs import most_files
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
@@ -59,18 +60,25 @@ def _replaced(url: str) -> SourceError:
     return SourceError("io", f"{url} is not what it was when serve began: stop serve, and start it again")
 
 
-class JoinedLayout:
-    """Where each view begins, and what it was then: each has as many bytes as its blocks. ``near``: all are on this machine.
+class ViewFacts(NamedTuple):
+    """What a view was when its samples were listed: its bytes, what stands for them, and what tells whether its shard has changed."""
 
-    >>> layout = JoinedLayout([1000, 2048], ["a", "b"], [(), ()], near=True)
+    size: int
+    etag: str
+    mark: Mark
+
+
+class JoinedLayout:
+    """Where each view begins: each has as many bytes as its blocks. ``near``: all shards are on this machine.
+
+    >>> layout = JoinedLayout([ViewFacts(1000, "a", ()), ViewFacts(2048, "b", ())], near=True)
     >>> layout.starts, list(layout.parts(1000, 1100))
     ([0, 1024, 3072], [(0, 1000, 24), (1, 0, 76)])
     """
 
-    def __init__(self, lengths: Sequence[int], tags: Sequence[str], marks: Sequence[Mark], *, near: bool) -> None:
-        self.near, self.marks = near, list(marks)
-        self.starts = [0, *accumulate(map(padded, lengths))]
-        self.tags = list(tags)
+    def __init__(self, views: Sequence[ViewFacts], *, near: bool) -> None:
+        self.views, self.near = list(views), near
+        self.starts = [0, *accumulate(padded(each.size) for each in views)]
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """Yield for some of all bytes the view, the place in it, and how many bytes of it there are."""
@@ -84,7 +92,7 @@ class JoinedLayout:
 class JoinedViews(Source):
     """Reads views that are joined, for one client.
 
-    A view that is not what it was when the layout was made raises SourceChangedError.
+    A view that is not what it was when the layout was made raises SourceError.
     """
 
     def __init__(self, views: ShardViews, layout: JoinedLayout) -> None:
@@ -107,7 +115,7 @@ class JoinedViews(Source):
             served, source = self._views.open(number)
         except (ValueError, OSError) as error:
             raise SourceError("io", f"{url}: {error}") from None
-        if served.etag != self._layout.tags[number]:
+        if served.etag != self._layout.views[number].etag:
             source.close()
             raise _replaced(url)
         self._opened[number] = found = ViewSource(served, source)
@@ -123,7 +131,7 @@ class JoinedViews(Source):
     def refuse_changed(self, numbers: Iterable[int]) -> None:
         """Raise SourceError if one of some views is not what it was: of files at once, of others when they are read."""
         for number in numbers if self.near else ():
-            url, mark = self._views.urls[number], self._layout.marks[number]
+            url, mark = self._views.urls[number], self._layout.views[number].mark
             try:
                 there = mark_of_file(os.stat(str(local_path(url)))) == mark
             except OSError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.reshard.arrange import arrange
@@ -21,8 +22,8 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.write_shard import ShortSourceError
 from wdsflow.text.words import how_many, size
 
-from .joined_views import JoinedLayout, JoinedViews, ViewSource
-from .shard_views import MEMORY, KeptTars, Mark, ServedTar, ShardViews, etag_of, is_local
+from .joined_views import JoinedLayout, JoinedViews, ViewFacts, ViewSource
+from .shard_views import MEMORY, KeptTars, ServedTar, ShardViews, etag_of, is_local
 from .tar_view import Piece, TarView
 
 _THREADS = 4  # most of their time goes into reading
@@ -42,6 +43,14 @@ class NotAllServed(ValueError):
 
 class CannotShuffle(ValueError):
     """Samples that cannot be sent in another order at a bearable cost: new fields larger than memory, shards of servers."""
+
+
+class _Looked(NamedTuple):
+    """What is known of a shard when its samples are listed; ``weight``: bytes of memory that its view takes."""
+
+    record: ShardRecord
+    facts: ViewFacts
+    weight: int
 
 
 @dataclass(frozen=True)
@@ -89,29 +98,27 @@ class ReshardedViews:
     def __init__(self, views: ShardViews, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
         self._views, self._kept = views, KeptTars[_Resharded]()
         self._inputs = [InputReport(number, url) for number, url in enumerate(views.urls)]
-        shards, near = len(views.urls), all(map(is_local, views.urls))
+        near = all(map(is_local, views.urls))
         if options.scattered and not near:
             raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
-        self._lengths, self._weights, self._tags = [0] * shards, [0] * shards, [""] * shards
-        self._marks: list[Mark] = [()] * shards
-        self._failed: dict[int, str] = {}
         jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(views.urls)]
-        found: dict[int, ShardRecord | None] = {}
-        run_in_threads(jobs, self._look, lambda job, record: found.update({job.number: record}), _THREADS, begin)
-        if self._failed:
-            raise NotAllServed([self._failed[number] for number in sorted(self._failed)], len(jobs))
-        if options.scattered and sum(self._weights) > MEMORY:
-            raise CannotShuffle(
-                f"the new fields take {size(sum(self._weights))}, too much to serve them in another order"
-            )
-        # What becomes of the samples of each shard.
-        self.records = [record for _, record in sorted(found.items()) if record is not None]
+        answers: dict[int, _Looked | str] = {}
+        run_in_threads(jobs, self._look, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
+        found = [answers[job.number] for job in jobs]
+        if failed := [each for each in found if isinstance(each, str)]:
+            raise NotAllServed(failed, len(jobs))
+        looked = [each for each in found if not isinstance(each, str)]
+        weight = sum(each.weight for each in looked)
+        if options.scattered and weight > MEMORY:
+            raise CannotShuffle(f"the new fields take {size(weight)}, too much to serve them in another order")
+        self.records = [each.record for each in looked]  # what becomes of the samples of each shard
         refuse_apart(self._inputs, lambda each: ViewSource(*views.open(each.number)))
         (self._rows,), _ = arrange(jobs, options, folder)
         self._rows.hold()
         sources = sum(each.rows > 0 for each in self._inputs)
         self._bounds = bounds_of(self._rows, options, sources)
-        self._layout = JoinedLayout(self._lengths, self._tags, self._marks, near=near)
+        self._layout = JoinedLayout([each.facts for each in looked], near=near)
+        self._etags = [each.facts.etag for each in looked]
         self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
         self.urls = [
             f"shard {number:,} of {len(self.sizes):,}, {how_many(samples, 'sample')}"
@@ -145,25 +152,23 @@ class ReshardedViews:
         samples = self.sizes[number]
         return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
 
-    def _look(self, job: InputJob, stop: Event) -> ShardRecord | None:
-        """Note the samples of a view, and return what becomes of those of its shard; None if it cannot be served."""
+    def _look(self, job: InputJob, stop: Event) -> _Looked | str:
+        """Note the samples of a view, and return what is known of its shard; a text why, if it cannot be served."""
         found = self._inputs[job.number]
         try:
             served, opened = self._views.open(job.number)
-            self._lengths[job.number], self._tags[job.number] = served.view.size, served.etag
-            self._marks[job.number], self._weights[job.number] = served.mark, served.view.weight
             source = ViewSource(served, opened)
             with source:
                 if note_samples(source, job, found, stop):
                     raise SourceError("refused", "a global header changes its members")
                 if source.changed():
                     raise SourceChangedError
-            return self._record(served, found)
+            facts = ViewFacts(served.view.size, served.etag, served.mark)
+            return _Looked(self._record(served, found), facts, served.view.weight)
         except (ValueError, OSError) as error:
             if isinstance(error, InterruptedError) or not _is_of_shard(error):
                 raise
-            self._failed[job.number] = f"{job.url}: {error}"
-            return None
+            return f"{job.url}: {error}"
 
     def _record(self, served: ServedTar, found: InputReport) -> ShardRecord:
         """Return what becomes of the samples of a shard."""
@@ -188,7 +193,7 @@ class ReshardedViews:
                 raise SourceChangedError
         ranges = (part for part in view.parts(0, view.size) if not isinstance(part, bytes))
         needs = {number for part in ranges for number, _, _ in self._layout.parts(*part)}
-        return _Resharded(view, (), etag_of(view, {"shards": self._tags}), needs=tuple(needs))
+        return _Resharded(view, (), etag_of(view, {"shards": self._etags}), needs=tuple(needs))
 
     def _planned(self, number: int, inputs: JoinedViews) -> PlannedOutput:
         return PlannedOutput(self._rows, self._bounds[number], inputs, scattered=False)

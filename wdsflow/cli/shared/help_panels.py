@@ -18,7 +18,7 @@ class PanelHelp(TyperCommand):
     """A command whose help groups options by their ``rich_help_panel``; those without one are main options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an option with two values: of two predicates the first would be lost without a word."""
+        """Refuse an option with two values: of two predicates the first would be dropped silently."""
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
         for parameter in self.make_parser(ctx).parse_args(args=list(args))[2]:
             if id(parameter) in once:

@@ -52,23 +52,25 @@ class ServingTold:
         from wdsflow.serving.serve import pattern
         from wdsflow.serving.shard_server import is_loopback
 
-        inputs, anew = len(self.views.urls), self.resharded
-        tars = inputs if anew is None else len(anew.urls)
+        inputs, resharded = len(self.views.urls), self.resharded
+        tars = inputs if resharded is None else len(resharded.urls)
         if self.host is not None and not is_loopback(self.host):
             print(f"wdsflow: everyone who reaches {self.host} can read these shards", file=sys.stderr)
-        of = "" if anew is None else f" of {how_many(inputs, 'input')}"
+        of = "" if resharded is None else f" of {how_many(inputs, 'input')}"
         print(f"serving {how_many(tars, 'shard')}{of} at {url}", flush=True)
         print(f"  {pattern(url, range(tars))}", flush=True)
-        if anew is not None:
-            self._account(dict(enumerate(anew.records)))
-            if anew.renamed:
-                print(f"renamed: {how_many(anew.renamed, 'sample')} whose key is in the shard already get a number")
-            print(evenness(anew.sizes, self.options.divisible_by or USUAL_GRID))
-            if anew.lost:
+        if resharded is not None:
+            self._account(dict(enumerate(resharded.records)))
+            if resharded.renamed:
+                print(
+                    f"renamed: {how_many(resharded.renamed, 'sample')} whose key is in the shard already get a number"
+                )
+            print(evenness(resharded.sizes, self.options.divisible_by or USUAL_GRID))
+            if resharded.lost:
                 repaired = Typed.spell("repair", *self.typed.given["urls"], out=free(Path("repaired")))
                 print(f"to bring back what can be read: {repaired}")
         if not self.counts:
-            _advise(pattern(url, range(tars)), None if anew is None else sum(anew.sizes))
+            _advise(pattern(url, range(tars)), None if resharded is None else sum(resharded.sizes))
 
     def counted(self, url: str, found: "Counts") -> None:
         """Tell what becomes of the samples of each shard."""
