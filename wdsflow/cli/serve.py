@@ -15,7 +15,7 @@ from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
-from wdsflow.cli.shared.serving_told import SIZES, ServingTold
+from wdsflow.cli.shared.serve_report import SIZES, ServeReport
 from wdsflow.cli.shared.terminal import fail, progress
 from wdsflow.cli.shared.typed_command import Typed, free
 
@@ -137,9 +137,9 @@ def serve(
             grafted = _grafted(inputs, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
             views = ShardViews(inputs, grafted or _of_ledger(inputs, kept))
             resharded = _resharded(views, options, stack, typed) if options != ReshardOptions() else None
-        teller = ServingTold(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
-        tars, counted = resharded or views, teller.counted if teller.counts else None
-        run(tars, host or _HOST, port, started=teller.started, counted=counted, say=_say)
+        report = ServeReport(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
+        tars, counted = resharded or views, report.counted if report.counts else None
+        run(tars, host or _HOST, port, started=report.started, counted=counted, say=_say)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from ..model_score import Item, Output
 from .labels import labels_of, probabilities
-from .squeezing import squeezed_to
-from .told import Told
+from .model_fact import ModelFact
+from .plain_resize import squeezed_to
 from .transformer import TransformerModel
 
 
@@ -18,7 +18,7 @@ class ImageClassifier(TransformerModel):
     kind: ClassVar[str] = "transformers image classifier"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "pillow", "simplejpeg")
     loads: ClassVar[str] = "AutoModelForImageClassification"
-    tells: ClassVar[tuple[Told[Any], ...]] = (labels_of, squeezed_to)
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (labels_of, squeezed_to)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each picture."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
+from .model_fact import ModelFact
 from .model_texts import longest, text_facts
-from .squeezing import squeezed_to
-from .told import Told
+from .plain_resize import squeezed_to
 from .transformer import TransformerModel
 
 MOST_TOKENS = 512
@@ -21,7 +21,7 @@ class ImageTextMatcher(TransformerModel):
     kind: ClassVar[str] = "BLIP image-text matching"
     packages: ClassVar[tuple[str, ...]] = (*TransformerModel.packages, "pillow", "simplejpeg")
     loads: ClassVar[str] = "BlipForImageTextRetrieval"
-    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts, squeezed_to)
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, squeezed_to)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each pair."""

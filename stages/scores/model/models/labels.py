@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from .model_fact import ModelFact
 from .model_hub import config_of
-from .told import Told
 
 
 def probabilities(logits: Any, config: Any) -> list[Any]:
@@ -29,7 +29,7 @@ def _labels(model: str) -> dict[int, str]:
     return {int(place): str(name) for place, name in config_of(model).id2label.items()}
 
 
-labels_of = Told(_labels)
+labels_of = ModelFact(_labels)
 
 
 @lru_cache(maxsize=64)

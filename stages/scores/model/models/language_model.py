@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
+from .model_fact import ModelFact
 from .model_texts import text_facts
-from .told import Told
 from .transformer import TokenModel
 
 
@@ -16,7 +16,7 @@ class LanguageModel(TokenModel):
 
     kind: ClassVar[str] = "transformers language model"
     loads: ClassVar[str] = "AutoModelForCausalLM"
-    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts,)
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts,)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each text."""

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .model_fact import ModelFact
 from .model_hub import config_of, tokenizer_of, where
-from .told import Told
 
 _lock = threading.Lock()  # tokenizers are for one thread at a time
 _FILE = "tokenizer.json"
@@ -40,7 +40,7 @@ def _found(name: str) -> TextFacts:
     )
 
 
-text_facts = Told(_found)
+text_facts = ModelFact(_found)
 
 
 def longest(name: str, most: int) -> int:
@@ -52,7 +52,7 @@ def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[
     """Return the tokens of a text, cut to ``most``, with those that frame it if ``special``."""
     facts = text_facts(name)
     with _lock:
-        if text_facts.was_told(name) and facts.file:
+        if text_facts.is_shared(name) and facts.file:
             ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
         else:
             ids = _by_transformers(tokenizer_of(name), text, most, special=special)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .model_hub import processor_of
+from .plain_resize import squeezed_to
 from .prepare import Flip, How, Prepare, decode, mirrored
-from .squeezing import squeezed_to
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from ..model_score import Item, Output
 from .labels import labels_of, probabilities
+from .model_fact import ModelFact
 from .model_texts import text_facts
-from .told import Told
 from .transformer import TokenModel
 
 
@@ -18,7 +18,7 @@ class TextClassifier(TokenModel):
 
     kind: ClassVar[str] = "transformers text classifier"
     loads: ClassVar[str] = "AutoModelForSequenceClassification"
-    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts, labels_of)
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, labels_of)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each text."""

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 from ..model_score import Item, Model, ModelSource, Precision
 from .clip.clip_weights import local_path, source_of
+from .model_fact import ModelFact
 from .model_hub import load_model
 from .model_texts import longest
-from .told import Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class TransformerModel(Model):
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     loads: ClassVar[str]  # transformers' class
-    tells: ClassVar[tuple[Told[Any], ...]] = ()  # what decoders have to know of it
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # what decoders have to know of it
 
     model: str
     precision: Precision = "fp32"
@@ -38,12 +38,12 @@ class TransformerModel(Model):
 
     def facts(self) -> tuple[Any, ...]:
         """Return what decoders have to know."""
-        return tuple(fact(self.model) for fact in self.tells)
+        return tuple(fact(self.model) for fact in self.facts_shared)
 
     def recall(self, facts: tuple[Any, ...]) -> None:
         """Keep it."""
-        for fact, known in zip(self.tells, facts, strict=True):
-            fact.tell(known, self.model)
+        for fact, known in zip(self.facts_shared, facts, strict=True):
+            fact.share(known, self.model)
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; folders by their contents."""

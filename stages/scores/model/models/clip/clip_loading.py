@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from ...model_score import ModelSource, Precision
 from ..geometry import Geometry
-from ..told import Told
+from ..model_fact import ModelFact
 from .clip_weights import LOCAL, full_name, local_path
 
 _HUB = "hf-hub:"
@@ -136,7 +136,7 @@ def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     return found
 
 
-clip_preprocess = Told(_preprocess_of)
+clip_preprocess = ModelFact(_preprocess_of)
 
 
 def clip_geometry(model: str, pretrained: str) -> Geometry:

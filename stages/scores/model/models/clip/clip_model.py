@@ -74,7 +74,7 @@ class ClipImage(ClipModel):
 
     def recall(self, facts: dict[str, Any]) -> None:
         """Keep the preprocess_cfg."""
-        clip_preprocess.tell(facts, self.model, self.pretrained)
+        clip_preprocess.share(facts, self.model, self.pretrained)
 
     def cost(self, item: Item) -> int:
         """Return the pixels."""
@@ -111,7 +111,7 @@ class ClipText(ClipModel):
 
     def recall(self, facts: int | None) -> None:
         """Keep the context length."""
-        known_context.tell(facts, self.model)
+        known_context.share(facts, self.model)
 
     def cost(self, item: Item) -> int:
         """Return the tokens; 1 where all captions are padded to the same length."""

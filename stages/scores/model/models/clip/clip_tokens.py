@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .....tokenize import named_tokenizer
 from ....text.lengths import tokenizable, trim_cache
-from ..told import Told
+from ..model_fact import ModelFact
 from .clip_hf_words import hf_tokenizer, hf_tokens
 from .clip_weights import full_name
 from .clip_words import clip_words
@@ -60,7 +60,7 @@ def plain_context(model: str) -> int | None:
     return int(tokenizer.context_length) if plain else None
 
 
-known_context = Told(plain_context)
+known_context = ModelFact(plain_context)
 
 
 def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":

@@ -24,7 +24,7 @@ SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the paramete
 
 
 @dataclass
-class ServingTold:
+class ServeReport:
     """Prints what is served, and how to train on it."""
 
     views: "ShardViews"  # of the inputs

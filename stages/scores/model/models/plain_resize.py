@@ -3,8 +3,8 @@
 from typing import Any
 
 from .geometry import Geometry
+from .model_fact import ModelFact
 from .model_hub import processor_of
-from .told import Told
 
 _KERNELS: dict[int, Any] = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 
@@ -48,4 +48,4 @@ def _only_squeezes(processor: Any) -> bool:
     )
 
 
-squeezed_to = Told(_squeezed_to)
+squeezed_to = ModelFact(_squeezed_to)
