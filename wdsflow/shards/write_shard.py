@@ -3,6 +3,7 @@
 import os
 import tarfile
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -96,6 +97,7 @@ class ShardWriter:
     def abort(self) -> None:
         """Leave nothing behind."""
         if self._file >= 0:
+            self._sink.close()
             discard(self._name, self._file)
             self._file = -1
 
@@ -183,6 +185,30 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
 def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
     """Return a member of a tar: its header, its contents and their padding."""
     return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
+
+
+def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """Return what ``member`` returns for each name, in UTF-8, and contents: of many, in a fraction of the time."""
+    import numpy as np
+
+    if not names or not all(0 < len(name) <= 100 for name in names):
+        return [
+            member(name.decode("utf-8", "surrogateescape"), data) for name, data in zip(names, contents, strict=True)
+        ]
+    plain = np.frombuffer(header("0", 0), np.uint8)
+    headers = np.tile(plain, (len(names), 1))
+    headers[:, :100] = np.array(names, "S100").view(np.uint8).reshape(-1, 100)
+    sizes = np.array([len(data) for data in contents])
+    headers[:, 124:135] = (sizes[:, None] >> np.arange(30, -1, -3) & 7) + ord("0")
+    headers[:, 148:156] = ord(" ")
+    sums = headers.sum(1, dtype=np.int64)
+    headers[:, 148:154] = (sums[:, None] >> np.arange(15, -1, -3) & 7) + ord("0")
+    headers[:, 154:156] = plain[154:156]
+    data = headers.tobytes()
+    return [
+        b"".join((data[at : at + BLOCK], each, bytes(-len(each) % BLOCK)))
+        for at, each in zip(range(0, len(data), BLOCK), contents, strict=True)
+    ]
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:

@@ -1,6 +1,7 @@
 """The second pass over a shard: its ranges are copied, and members with the values of the table put between them."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,7 @@ from wdsflow.shards.samples.copy_ranges import RangeWriter, tar_of_ranges
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceChangedError, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.write_shard import ShortSourceError
 
@@ -21,10 +22,13 @@ from .graft_report import ShardGraft
 from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
 from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, numbers_in, uncounted_of
-from .noted_samples import NotedSamples
+from .noted_samples import NotedSamples, noted, read_notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_AT_ONCE = 4096  # samples
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,14 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
         _count_unwritten(rows, job, report)
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
-        samples: Samples | NotedSamples = Samples(source, contents=False, keep=fields.read_json)
+        samples, headers = Samples(source, contents=False), job.look.headers
         if job.look.noted:
-            samples = NotedSamples(notes_file(job.place), source, job.look.headers)
+            parts = read_notes(notes_file(job.place))
+        else:
+            parts, headers = noted(samples, fields.touched, _AT_ONCE), samples.headers
         pieces = _Pieces(job, table, fields, report)
         with tar_of_ranges(job.target) as tar:
-            pieces.write(samples, rows, stop, tar)
+            pieces.write(source, parts, headers, rows, stop, tar)
         report.bytes = tar.size
     tally = pieces.tally
     report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
@@ -93,53 +99,65 @@ class _Pieces:
         self._job, self._table, self._fields, self._report = job, table, fields, report
         self.tally = FieldTally()
 
-    def write(self, samples: Samples | NotedSamples, rows: "NDArray[Any]", stop: Event, tar: RangeWriter) -> None:
+    def write(
+        self,
+        source: Source,
+        parts: Iterable[NotedSamples],
+        headers: list[Range],
+        rows: "NDArray[Any]",
+        stop: Event,
+        tar: RangeWriter,
+    ) -> None:
         """Append all samples to a tar; ranges that follow each other are copied as one. Raises SourceChangedError, OSError."""
-        import numpy as np
-
-        report, headers, source = self._report, 0, samples.source
-        begin = end = 0  # the range that waits to be copied
-        values = self._table.values_of(np.maximum(rows, ABSENT))
-        for sample, row, found in zip(samples, chain(rows.tolist(), (None,)), chain(values, (None,)), strict=False):
-            if row is None:
-                raise SourceChangedError
-            if not sample.number & 255 and stop.is_set():
-                raise InterruptedError("given up")
-            report.samples += 1
-            pieces = self._sample(sample, samples, row, found)
-            if not pieces:
-                continue
-            report.written += 1
-            if headers < len(samples.headers):
-                before = [header for header in samples.headers[headers:] if header[0] < sample.start]
-                headers += len(before)
-                pieces = [*before, *pieces]
-            for piece in pieces:
-                if not isinstance(piece, bytes) and piece[0] == end:
-                    end = piece[1]
-                    continue
-                if end > begin:
-                    tar.copy(source, begin, end)
-                if isinstance(piece, bytes):
-                    tar.add(piece)
-                    begin = end = 0
-                else:
-                    begin, end = piece
-        if end > begin:
-            tar.copy(source, begin, end)
-        if report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
+        tar.copy_all(source, chain.from_iterable(self._all(source, parts, headers, rows, stop)))
+        if self._report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
             raise SourceChangedError
 
-    def _sample(
-        self, sample: TarSample, samples: Samples | NotedSamples, row: int, values: list[Any] | None
-    ) -> list[Range | bytes]:
+    def _all(
+        self,
+        source: Source,
+        parts: Iterable[NotedSamples],
+        headers: list[Range],
+        rows: "NDArray[Any]",
+        stop: Event,
+    ) -> Iterator[list[Range | bytes]]:
+        """Yield the pieces of each sample that is written, and the global headers before them."""
+        import numpy as np
+
+        report, given = self._report, 0
+        for notes in parts:
+            chosen = rows[report.samples :][: len(notes.keys)]
+            if len(chosen) < len(notes.keys):
+                raise SourceChangedError
+            numbers, at = chosen.tolist(), 0
+            for found in self._table.values_at_once(np.maximum(chosen, ABSENT)):
+                if stop.is_set():
+                    raise InterruptedError("given up")
+                quick = self._fields.plain_pieces(notes, at, found, extended=self._job.look.renaming)
+                for values, known in zip(found, quick, strict=True):
+                    report.samples += 1
+                    report.matched += known is not None
+                    pieces = known or self._pieces(notes.sample(at), source, numbers[at], values)
+                    if pieces:
+                        report.written += 1
+                        while given < len(headers) and headers[given][0] < notes.start[at]:
+                            yield [headers[given]]
+                            given += 1
+                        yield pieces
+                    at += 1
+
+    def _pieces(self, sample: TarSample, source: Source, row: int, values: list[Any] | None) -> list[Range | bytes]:
         report = self._report
         if sample.trouble:
             report.damaged[sample.trouble] += 1
             return []
         if values is not None:
             pieces, possible = self._fields.pieces(
-                sample, samples.read, values[1:], self.tally, extended=self._job.look.renaming
+                sample,
+                lambda row: source.read_at(row[2], row[1]),
+                values[1:],
+                self.tally,
+                extended=self._job.look.renaming,
             )
             report.matched += possible
             return pieces

@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
@@ -114,7 +115,11 @@ class GraftTable:
         return FoundRows(rows, several)
 
     def values_of(self, rows: "Rows") -> Iterator[list[Any] | None]:
-        """Yield the values of each row, that of the join first; None for ``ABSENT``. Memory is bounded, whatever their size."""
+        """Yield the values of each row, that of the join first; None for ``ABSENT``."""
+        return chain.from_iterable(self.values_at_once(rows))
+
+    def values_at_once(self, rows: "Rows") -> Iterator[list[list[Any] | None]]:
+        """Yield likewise, some neighbouring rows at a time: memory is bounded, whatever their size."""
         for start in range(0, len(rows), _AT_ONCE):
             part = rows[start : start + _AT_ONCE]
             known = part.clip(0)
@@ -129,7 +134,7 @@ class GraftTable:
                     row, first, last = places[stop]
                     size += last - first if row >= 0 else 0
                     stop += 1
-                yield from self._read(places[at:stop])
+                yield list(self._read(places[at:stop]))
                 at = stop
         self._release()
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.write_shard import member
+from wdsflow.shards.write_shard import member, members
 
 from .graft_table import Unusable
 from .join_on import FieldToSet
+from .noted_samples import NotedSamples
 from .set_in_json import BrokenJson, set_in_json
 
 Pieces = list[Range | bytes]
@@ -42,7 +43,8 @@ class GraftedFields:
 
     def __init__(self, fields: Sequence[FieldToSet], columns: Sequence[str]) -> None:
         self._fields = [(each.field, each.name, str(each), columns.index(each.column)) for each in fields]
-        self.read_json = any(each.name for each in fields)
+        self.touched = tuple(dict.fromkeys(each.field for each in fields))
+        self._only_text = not any(each.name for each in fields)
 
     def pieces(
         self,
@@ -87,7 +89,44 @@ class GraftedFields:
         for label, reason in unset:
             tally.unset[label] += 1
             tally.missed[f"{label}: {reason}"] += 1
-        return _replaced(sample, contents, extended=extended), True
+        made: list[tuple[Row | None, bytes]] = []
+        for target, data in contents.items():
+            row = sample.fields.get(target)
+            name = row[0] if row is not None else f"{sample.key}.{target}"
+            made.append((row, member(name, data, extended=extended)))
+        return _merged(sample.start, sample.end, made), True
+
+    def plain_pieces(
+        self, notes: NotedSamples, first: int, values: Sequence[Sequence[Any] | None], *, extended: bool = False
+    ) -> list[Pieces | None]:
+        """Return the pieces of neighbouring samples for which no more than text is to be set; None for all others.
+
+        Args:
+            notes: the samples.
+            first: the place of the first of them.
+            values: of the row of each, its value of the join first; None if it has none.
+            extended: as for ``pieces``.
+        """
+        pieces: list[Pieces | None] = [None] * len(values)
+        chosen, names, contents = list[int](), list[bytes](), list[bytes]()
+        if extended or not self._only_text:
+            return pieces
+        columns = [(target, notes.fields[target], place + 1) for target, _, _, place in self._fields]
+        for at, found in enumerate(values, first):
+            if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
+                continue
+            if all(type(found[place]) is str for _, _, place in columns):
+                chosen.append(at)
+                for target, rows, place in columns:
+                    row = rows[at]
+                    name = row[0] if row is not None else f"{notes.keys[at]}.{target}"
+                    names.append(name.encode("utf-8", "surrogateescape"))
+                    contents.append(found[place].encode())
+        new = iter(members(names, contents))
+        for at in chosen:
+            made = [(rows[at], next(new)) for _, rows, _ in columns]
+            pieces[at - first] = _merged(notes.start[at], notes.end[at], made)
+        return pieces
 
     def set_in(self, tally: FieldTally, samples: int) -> Counter[str]:
         """Return in how many of some samples each field was set, by --set."""
@@ -109,20 +148,19 @@ class GraftedFields:
         return ""
 
 
-def _replaced(sample: TarSample, contents: dict[str, bytes], *, extended: bool) -> Pieces:
+def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> Pieces:
+    """Return the pieces of a sample with new members: each with the member that it replaces, None if it is one more."""
     pieces: Pieces = []
-    at, fields = sample.start, sample.fields
-    there = [(row[3], row, name) for name in contents if (row := fields.get(name)) is not None]
-    for start, row, name in sorted(there) if len(there) > 1 else there:
-        if start > at:
-            pieces.append((at, start))
-        pieces.append(member(row[0], contents[name], extended=extended))
-        at = row[2] + (row[1] + 511 & -512)
-    if sample.end > at:
-        pieces.append((at, sample.end))
-    if len(there) < len(contents):
-        new = ((f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields)
-        pieces += [member(*each, extended=extended) for each in new]
+    there = [(row[3], row[2] + (row[1] + 511 & -512), new) for row, new in made if row is not None]
+    for begin, stop, new in sorted(there) if len(there) > 1 else there:
+        if begin > start:
+            pieces.append((start, begin))
+        pieces.append(new)
+        start = stop
+    if end > start:
+        pieces.append((start, end))
+    if len(there) < len(made):
+        pieces += [new for row, new in made if row is None]
     return pieces
 
 

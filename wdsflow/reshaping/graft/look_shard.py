@@ -24,11 +24,13 @@ from wdsflow.shards.source.unpack import seekable
 
 from .graft_table import GraftTable
 from .join_on import JoinOn, join_text
-from .noted_samples import Note, note_of, write_notes
+from .noted_samples import NotedSamples, write_notes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from wdsflow.shards.samples.sample_run import SampleRun
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
 CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
@@ -145,8 +147,11 @@ def uncounted_of(place: Path, written: "NDArray[np.bool_]") -> int:
 
 class _Look:
     def __init__(self, look: ShardLook, job: LookJob, table: GraftTable, wanted: Wanted, file: BinaryIO) -> None:
+        from xxhash import xxh3_64_intdigest
+
         self._look, self._job, self._table, self._wanted, self._file = look, job, table, wanted, file
-        self._notes: list[Note] = []
+        self._digest = xxh3_64_intdigest
+        self._notes = NotedSamples(wanted.touched)
         look.noted = not job.url.startswith("pipe:")  # a command may give other bytes the next time
         self.keys = array("Q")
         self._values: list[str | None] = []
@@ -156,33 +161,23 @@ class _Look:
 
     def run(self, source: Source, stop: Event) -> "NDArray[Any]":
         import numpy as np
-        from xxhash import xxh3_64_intdigest
 
         wanted = self._wanted
+        only_keys = wanted.on.kind == "key" and not wanted.checked
         samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
         value_of = self._way(samples)
         troubles: Counter[str] = Counter()
-        noted, touched, checked = self._look.noted, wanted.touched, bool(wanted.checked)
-        values = self._values
-        for sample in samples:  # few calls: with small samples, this loop takes as long as copying
-            if noted:
-                self._notes.append(note_of(sample, touched))
-            junk = "/" in sample.key and is_junk(sample.key)
-            self.keys.append(0 if junk else xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
-            if sample.trouble:
-                troubles[sample.trouble] += 1
-                self._damaged.append(sample.number)
-                values.append(None)
+        for number, part in enumerate(samples.runs() if only_keys else samples):
+            if not isinstance(part, TarSample):
+                self._add_run(part)
             else:
-                values.append(value_of(sample))
-            if checked:
-                told = self._checked(samples, sample) if not sample.trouble else []
-                self._told.append((sample.key, told))
-            if not len(values) & 63 and stop.is_set():
+                self._add(part, samples, value_of)
+                if part.trouble:
+                    troubles[part.trouble] += 1
+            if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
-            if len(values) == _AT_ONCE:
+            if len(self._values) >= _AT_ONCE:
                 self._find()
-                noted, values = self._look.noted, self._values
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
         self._look.headers, self._look.renaming = samples.headers, samples.global_records
@@ -191,12 +186,35 @@ class _Look:
         rows[self._damaged] = DAMAGED
         return rows
 
+    def _add(self, sample: TarSample, samples: Samples, value_of: Callable[[TarSample], str | None]) -> None:
+        if self._look.noted:
+            self._notes.add(sample)
+        junk = "/" in sample.key and is_junk(sample.key)
+        self.keys.append(0 if junk else self._digest(sample.key.encode("utf-8", "surrogateescape")))
+        if sample.trouble:
+            self._damaged.append(sample.number)
+        self._values.append(None if sample.trouble else value_of(sample))
+        if self._wanted.checked:
+            told = self._checked(samples, sample) if not sample.trouble else []
+            self._told.append((sample.key, told))
+
+    def _add_run(self, run: "SampleRun") -> None:
+        keys = b"/".join(run.keys)
+        texts = [key.decode() for key in run.keys]
+        junk = b"__MACOSX/" in keys
+        self.keys.extend(
+            0 if junk and is_junk(text) else self._digest(key) for text, key in zip(texts, run.keys, strict=True)
+        )
+        if self._look.noted:
+            self._notes.add_run(run, texts)
+        self._values += [self._job.scope + text for text in texts] if self._job.scope else texts
+
     def _find(self) -> None:
         import numpy as np
 
         if self._look.noted:
             self._look.noted = write_notes(self._file, self._notes)
-            self._notes = []
+            self._notes = NotedSamples(self._wanted.touched)
         self._look.samples += len(self._values)
         if len(self._look.examples) < _EXAMPLES:
             there = (value.removeprefix(self._job.scope) for value in self._values if value is not None)

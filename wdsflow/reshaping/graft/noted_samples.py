@@ -2,54 +2,91 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from wdsflow.shards.samples.tar_sample import Range, TarSample
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.tar.plain_entries import Row
 
-Note = tuple[str, int, int, str, list[tuple[str, Row]]]  # key, start, end, trouble, some of the fields
+if TYPE_CHECKING:
+    from wdsflow.shards.samples.sample_run import SampleRun
 
 
-def note_of(sample: TarSample, fields: Iterable[str]) -> Note:
-    """Return what is noted of a sample: its range, and those of some of its fields."""
-    there = sample.fields
-    noted = [(name, there[name]) for name in fields if name in there]
-    return sample.key, sample.start, sample.end, sample.trouble, noted
+class NotedSamples:
+    """Neighbouring samples, as columns: where each begins and ends, and its members of some fields.
+
+    Args:
+        fields: those whose members are noted.
+    """
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
+        self.keys: list[str] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self.trouble: list[str] = []
+        self.fields: dict[str, list[Row | None]] = {name: [] for name in fields}
+
+    def add(self, sample: TarSample) -> None:
+        """Note a sample."""
+        self.keys.append(sample.key)
+        self.start.append(sample.start)
+        self.end.append(sample.end)
+        self.trouble.append(sample.trouble)
+        for name, rows in self.fields.items():
+            rows.append(sample.fields.get(name))
+
+    def add_run(self, run: "SampleRun", keys: list[str]) -> None:
+        """Note many samples; ``keys`` are its own, as text."""
+        self.keys += keys
+        self.start += run.start.tolist()
+        self.end += run.end.tolist()
+        self.trouble += [""] * len(keys)
+        for name, rows in self.fields.items():
+            if name not in run.names:
+                rows.extend([None] * len(keys))
+                continue
+            place = run.names.index(name)
+            numbers = (each[:, place].tolist() for each in (run.size, run.data, run.header))
+            ending = run.endings[place]
+            rows.extend((key + ending, *each, "file") for key, *each in zip(keys, *numbers, strict=True))
+
+    def sample(self, place: int, number: int = 0) -> TarSample:
+        """Return one of them, with the fields that were noted."""
+        sample = TarSample(number, self.keys[place], self.start[place])
+        sample.end, sample.trouble = self.end[place], self.trouble[place]
+        sample.fields = {name: row for name, rows in self.fields.items() if (row := rows[place]) is not None}
+        return sample
 
 
-def write_notes(file: BinaryIO, notes: list[Note]) -> bool:
+def write_notes(file: BinaryIO, notes: NotedSamples) -> bool:
     """Append a line with some samples; return whether that is possible: names that are not UTF-8 cannot be noted."""
     import orjson
 
     try:
-        file.write(orjson.dumps(notes) + b"\n")
+        file.write(orjson.dumps(vars(notes)) + b"\n")
     except TypeError:
         return False
     return True
 
 
-class NotedSamples:
-    """Iterates over the samples like ``Samples``, with the fields that were noted; ``headers``: global headers of the tar."""
+def read_notes(path: Path) -> Iterator[NotedSamples]:
+    """Yield the samples of all lines. Raises OSError."""
+    import orjson
 
-    def __init__(self, path: Path, source: Source, headers: Iterable[Iterable[int]]) -> None:
-        self.source, self._path = source, path
-        self.headers: list[Range] = [(start, end) for start, end in headers]
+    with open(path, "rb") as lines:
+        for line in lines:
+            notes = NotedSamples()
+            vars(notes).update(orjson.loads(line))
+            yield notes
 
-    def read(self, row: Row) -> bytes:
-        """Return the contents of a member. Raises OSError."""
-        return self.source.read_at(row[2], row[1])
 
-    def __iter__(self) -> Iterator[TarSample]:
-        import orjson
-
-        number = 0
-        with open(self._path, "rb") as lines:
-            for line in lines:
-                notes: list[Any] = orjson.loads(line)
-                for key, start, end, trouble, fields in notes:
-                    sample = TarSample(number, key, start)
-                    sample.end, sample.trouble = end, trouble
-                    sample.fields = dict(fields)
-                    yield sample
-                    number += 1
+def noted(samples: Iterable[TarSample], fields: Iterable[str], most: int) -> Iterator[NotedSamples]:
+    """Yield samples as they would be noted, ``most`` at a time."""
+    fields = tuple(fields)
+    notes = NotedSamples(fields)
+    for sample in samples:
+        notes.add(sample)
+        if len(notes.keys) == most:
+            yield notes
+            notes = NotedSamples(fields)
+    if notes.keys:
+        yield notes

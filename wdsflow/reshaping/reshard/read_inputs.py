@@ -3,12 +3,14 @@
 import errno
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import SPARSE_LIMIT
@@ -23,8 +25,12 @@ from wdsflow.shards.source.unpack import seekable, unpack
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
-from .input_report import JUNK, Apart, InputReport
-from .sample_rows import PIECE, RowFile, rows_of
+from .input_report import JUNK, InputReport
+from .sample_rows import COLUMNS, END, KEY, PIECE, PLACE, START, RowFile, rows_of
+from .sample_shapes import SampleShapes
+
+if TYPE_CHECKING:
+    from wdsflow.shards.samples.sample_run import SampleRun
 
 CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _MOST_FIELDS = (1 << 16) - 1
@@ -104,36 +110,74 @@ def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event)
 
     Raises SourceError, OSError, InterruptedError after ``stop``.
     """
-    from xxhash import xxh3_64_intdigest
-
-    samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, _Shapes()
+    samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, SampleShapes()
     rows.remove()
-    numbers, place, seen = array("Q"), job.number << 16, shapes.add
     with _opened(job.key_file if job.keys else None) as keys:
-        for sample in samples:  # few calls: with small samples, this loop takes as long as copying
-            found.samples += 1
-            if "/" in sample.key and is_junk(sample.key):
-                found.dropped[JUNK] += 1
-                continue
-            key = sample.key.encode("utf-8", "surrogateescape")
-            digest = xxh3_64_intdigest(key)
-            seen(digest, sample)
-            if sample.trouble and (reason := _unusable(sample)):
-                found.dropped[reason] += 1
-                continue
-            numbers.extend((digest, sample.start, sample.end, place | min(len(sample.fields), _MOST_FIELDS)))
-            if keys is not None:
-                keys.write(len(key).to_bytes(4, "little") + key)
-            if len(numbers) >= 4 * PIECE:
-                rows.append(rows_of(numbers))
-                numbers = array("Q")
-                if stop.is_set():
-                    raise InterruptedError("given up")
-    rows.append(rows_of(numbers))
+        notes = _Notes(found, rows, shapes, keys)
+        for part in samples.runs():
+            if isinstance(part, TarSample):
+                notes.add(part)
+            elif any(b"__MACOSX/" in key for key in part.keys):
+                for sample in part.samples():
+                    notes.add(sample)
+            else:
+                notes.add_run(part)
+            if len(notes.numbers) >= COLUMNS * PIECE:
+                notes.flush()
+            if stop.is_set():
+                raise InterruptedError("given up")
+        notes.flush()
     found.rows, found.members, found.left_out = rows.count, samples.members, samples.left_out
     found.damage += samples.damage
     found.first, found.last, found.apart = shapes.first, shapes.last, shapes.apart()
     return samples.global_records
+
+
+class _Notes:
+    """Notes the samples of one tar."""
+
+    def __init__(self, found: InputReport, rows: RowFile, shapes: SampleShapes, keys: BinaryIO | None) -> None:
+        from xxhash import xxh3_64_intdigest
+
+        self.numbers = array("Q")  # of rows that are not in the file yet
+        self._rows, self._found, self._keys, self._place = rows, found, keys, found.number << 16
+        self._shapes, self._digest = shapes, xxh3_64_intdigest
+
+    def add(self, sample: TarSample) -> None:
+        """Note a sample."""
+        self._found.samples += 1
+        if "/" in sample.key and is_junk(sample.key):
+            self._found.dropped[JUNK] += 1
+            return
+        key = key_bytes(sample.key)
+        digest = self._digest(key)
+        self._shapes.add((digest,), sample.names or tuple(sample.fields), sample.key, sample.key)
+        if sample.trouble and (reason := _unusable(sample)):
+            self._found.dropped[reason] += 1
+            return
+        fields = min(len(sample.fields), _MOST_FIELDS)
+        self.numbers.extend((digest, sample.start, sample.end, self._place | fields))
+        self._note_keys((key,))
+
+    def add_run(self, run: "SampleRun") -> None:
+        """Note many samples, none of which is left out."""
+        digests = [*map(self._digest, run.keys)]
+        self._found.samples += len(digests)
+        self._shapes.add(digests, run.names, run.keys[0].decode(), run.keys[-1].decode())
+        rows = np.empty((len(digests), COLUMNS), np.uint64)
+        rows[:, KEY], rows[:, START], rows[:, END] = digests, run.start, run.end
+        rows[:, PLACE] = self._place | min(len(run.names), _MOST_FIELDS)
+        self.numbers.frombytes(rows.tobytes())
+        self._note_keys(run.keys)
+
+    def _note_keys(self, keys: Iterable[bytes]) -> None:
+        if self._keys is not None:
+            self._keys.writelines(len(key).to_bytes(4, "little") + key for key in keys)
+
+    def flush(self) -> None:
+        """Append the rows to the file."""
+        self._rows.append(rows_of(self.numbers))
+        self.numbers = array("Q")
 
 
 def _unusable(sample: TarSample) -> str:
@@ -194,49 +238,3 @@ def _with_plain_headers(job: InputJob, found: InputReport, stop: Event) -> None:
     if again.rows != before:
         raise SourceError("io", f"{before:,} samples were found, and {again.rows:,} with plain headers")
     found.copy, found.is_local = plain, False
-
-
-class _Shapes:
-    """Finds samples of one tar whose members are not next to each other."""
-
-    def __init__(self) -> None:
-        self.first: tuple[str, tuple[str, ...]] = ("", ())
-        self._last: TarSample | None = None
-        self._fields: tuple[str, ...] = ()
-        self._number = 0
-        self._numbers: dict[tuple[str, ...], int] = {}
-        self._keys, self._shapes = array("Q"), array("L")
-
-    def add(self, digest: int, sample: TarSample) -> None:
-        """Take a sample of the tar."""
-        fields = sample.names
-        if fields is None or fields is not self._fields:  # nearly all samples have those of the one before
-            fields = self._fields = fields or tuple(sample.fields)
-            self._number = self._numbers.setdefault(fields, len(self._numbers))
-        self._keys.append(digest)
-        self._shapes.append(self._number)
-        if self._last is None:
-            self.first = sample.key, fields
-        self._last = sample
-
-    @property
-    def last(self) -> tuple[str, tuple[str, ...]]:
-        """Key and fields of the last sample."""
-        return ("", ()) if self._last is None else (self._last.key, self._fields)
-
-    def apart(self) -> Apart:
-        """Return the samples whose key comes again with other fields, none of them the same."""
-        import numpy as np
-
-        if len(self._numbers) < 2:
-            return Apart(0, 0)
-        keys = np.frombuffer(self._keys, np.uint64)
-        order = np.argsort(keys, kind="stable")
-        same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        shapes, seen, place = list(self._numbers), set[int](), len(keys)
-        for at in same.tolist():
-            one, other = (shapes[self._shapes[each]] for each in order[at : at + 2].tolist())
-            if set(one).isdisjoint(other):
-                seen.add(self._keys[int(order[at])])
-                place = min(place, int(order[at]))
-        return Apart(len(seen), place)

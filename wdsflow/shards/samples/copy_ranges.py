@@ -49,11 +49,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *,
     ShortSourceError if the source ends early, OSError if the disk fails; then no file is left.
     """
     with tar_of_ranges(path, closed=closed) as tar:
-        for piece in joined(pieces):
-            if isinstance(piece, bytes):
-                tar.add(piece)
-            else:
-                tar.copy(source, *piece)
+        tar.copy_all(source, pieces)
     return tar.size
 
 
@@ -65,10 +61,13 @@ def tar_of_ranges(path: Path, *, closed: bool = True) -> Iterator["RangeWriter"]
     """
     with writing(path) as file:
         tar = RangeWriter(file, path)
-        yield tar
-        if closed:
-            tar.add(bytes(2 * BLOCK))
-        tar.end()
+        try:
+            yield tar
+            if closed:
+                tar.add(bytes(2 * BLOCK))
+            tar.end()
+        finally:
+            tar.close()
 
 
 class RangeWriter(Sink):
@@ -84,6 +83,14 @@ class RangeWriter(Sink):
         copy_range(self, source, start, end - missing)
         if missing:
             self.add(bytes(missing))
+
+    def copy_all(self, source: Source, pieces: Iterable[Range | bytes]) -> None:
+        """Append ranges of a tar and bytes, in order. Raises ShortSourceError, OSError."""
+        for piece in joined(pieces):
+            if isinstance(piece, bytes):
+                self.add(piece)
+            else:
+                self.copy(source, *piece)
 
 
 def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:

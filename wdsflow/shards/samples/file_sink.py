@@ -1,8 +1,9 @@
-"""Appends to a file in large steps, without the page cache if the system allows it."""
+"""Appends to a file in large steps, in the background, without the page cache if the system allows it."""
 
 import errno
 import mmap
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,8 +20,9 @@ _STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk
 
 
 class Sink:
-    """Collects bytes in one buffer and writes it whenever it is full.
+    """Collects bytes in a buffer, and writes it in the background when it is full, while another one is filled.
 
+    An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close`` must have returned.
     Full buffers go to the disk directly (O_DIRECT), because the file is synced before it is renamed. That takes half
     the CPU time, and other files stay in the page cache. The rest at the end, and everything on a file system without
     such writes, is written the ordinary way. Errors name ``path``.
@@ -29,9 +31,11 @@ class Sink:
     def __init__(self, file: int, path: Path) -> None:
         self.size = 0  # bytes so far
         self._file, self._path = file, path
-        self._buffer = memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require
+        self._buffer, self._other = _buffer(), memoryview(b"")
         self._filled = 0
         self._direct: bool | None = None  # not tried yet
+        self._thread: ThreadPoolExecutor | None = None
+        self._writing: Future[None] | None = None
 
     def room(self, most: int) -> memoryview:
         """Return the next free bytes, between one and ``most``; call ``took`` when they are filled."""
@@ -43,10 +47,7 @@ class Sink:
         self._filled += count
         self.size += count
         if self._filled == _STEP:
-            if self._direct is None:
-                self._direct = self._switch(on=True)
-            self._write(self._buffer)
-            self._filled = 0
+            self._write_full()
 
     def add(self, data: bytes) -> None:
         """Append bytes. Raises OSError."""
@@ -63,11 +64,34 @@ class Sink:
             self.took(count)
             at += count
 
+    def _write_full(self) -> None:
+        if self._thread is None:
+            self._thread, self._other = ThreadPoolExecutor(1, "wdsflow-write"), _buffer()
+            self._direct = self._switch(on=True)
+        self._wait()
+        self._writing = self._thread.submit(self._write, self._buffer)
+        self._buffer, self._other = self._other, self._buffer
+        self._filled = 0
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
     def end(self) -> None:
         """Write the rest. Raises OSError."""
-        self._ordinary()
-        self._write(self._buffer[: self._filled])
-        self._filled = 0
+        try:
+            self._wait()
+            self._ordinary()
+            self._write(self._buffer[: self._filled])
+            self._filled = 0
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Wait until nothing is being written any more; what was not is lost."""
+        if self._thread is not None:
+            self._thread.shutdown()
 
     def _write(self, rest: memoryview) -> None:
         with naming(self._path):
@@ -93,3 +117,7 @@ class Sink:
             fcntl.fcntl(self._file, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
             return on
         return False
+
+
+def _buffer() -> memoryview:
+    return memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require

@@ -37,9 +37,11 @@ class Windows:
         self.length = source.length or 0
         self.step = _WINDOW if source.fd >= 0 else _MANY if source.random else _STREAM
         self.full = 16  # rows of a batch, names only
+        self.brief = False  # batches are to be short, names only
         self.refill: Callable[[int], bytes] | None = None
         self.asked = self.least = 0
-        self._since, self._mean, self._advised, self._hopping = 0, 0.0, 0, False
+        self.mean = 0.0  # bytes of an entry on average
+        self._since, self._advised, self._hopping = 0, 0, False
         self._choose()
 
     def load(self, offset: int, least: int = 0) -> None:
@@ -123,11 +125,11 @@ class Windows:
         """Return how many bytes the tar has, once ``reaches`` has said no."""
         return 1 << 62 if self.source.length is None else self.source.length
 
-    def settle(self, rows: list[Row], position: int) -> None:
-        """Learn from the members of a batch how large they are, and choose how to go on."""
-        if rows and position > self._since:
-            local = (position - self._since) / len(rows)
-            self._mean = local if not self._mean else self._mean + (local - self._mean) * len(rows) / (len(rows) + 12)
+    def settle(self, members: int, position: int) -> None:
+        """Learn from the number of members of a batch how large they are, and choose how to go on."""
+        if members and position > self._since:
+            local = (position - self._since) / members
+            self.mean = local if not self.mean else self.mean + (local - self.mean) * members / (members + 12)
             self._choose()
         self._since = position
         if self.source.fd >= 0 and not self._hopping and position + 2 * _BATCH > self._advised:
@@ -136,7 +138,7 @@ class Windows:
             self._advised += 2 * _BATCH
 
     def _choose(self) -> None:
-        source, mean = self.source, self._mean
+        source, mean = self.source, self.mean
         far = mean >= (INSIDE // 2 if self.contents else _FAR)
         if not source.random:
             self.step = _STREAM
@@ -148,7 +150,7 @@ class Windows:
             cluster = _HOP if self.keep else _CLUSTER
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
-            self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
+            self.full = max(16, min(1024, int(_BATCH / mean))) if mean and not self.brief else 16
             read: Callable[[int], bytes] = partial(pread, source.fd, self.step)
             read = read if source.fd >= 0 else self._read
             self.refill = partial(self._kept, read) if self.keep else read

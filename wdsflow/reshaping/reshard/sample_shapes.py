@@ -1,0 +1,46 @@
+"""Finds samples of one tar whose members are not next to each other."""
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+
+from .input_report import Apart
+
+
+class SampleShapes:
+    """The fields of each sample of a tar, with a hash of its key.
+
+    Attributes:
+        first, last: key and fields of the first and of the last sample.
+    """
+
+    def __init__(self) -> None:
+        self.first: tuple[str, tuple[str, ...]] = ("", ())
+        self.last: tuple[str, tuple[str, ...]] = ("", ())
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._digests, self._shapes = array("Q"), array("L")
+
+    def add(self, digests: Sequence[int], fields: tuple[str, ...], first: str, last: str) -> None:
+        """Take neighbouring samples with the same fields; ``first`` and ``last`` are keys."""
+        number = self._numbers.setdefault(fields, len(self._numbers))
+        if not self._digests:
+            self.first = first, fields
+        self.last = last, fields
+        self._digests.extend(digests)
+        self._shapes.extend([number] * len(digests))
+
+    def apart(self) -> Apart:
+        """Return the samples whose key comes again with other fields, none of them the same."""
+        if len(self._numbers) < 2:
+            return Apart(0, 0)
+        digests = np.frombuffer(self._digests, np.uint64)
+        order = np.argsort(digests, kind="stable")
+        same = np.flatnonzero(digests[order][1:] == digests[order][:-1])
+        shapes, seen, place = list(self._numbers), set[int](), len(digests)
+        for at in same.tolist():
+            one, other = (shapes[self._shapes[each]] for each in order[at : at + 2].tolist())
+            if set(one).isdisjoint(other):
+                seen.add(self._digests[int(order[at])])
+                place = min(place, int(order[at]))
+        return Apart(len(seen), place)
