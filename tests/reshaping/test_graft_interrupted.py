@@ -132,3 +132,47 @@ def test_other_options_are_refused(shards: str, tmp_path: Path):
         graft(shards, tmp_path / "out", ambiguous="each")
     with pytest.raises(FileExistsError, match="is an input"):
         graft(shards, tmp_path / "in")
+
+
+def test_what_another_version_noted_is_not_used(shards: str, tmp_path: Path):
+    out = tmp_path / "out"
+    graft(shards, out)
+    whole = digests(out)
+    shutil.rmtree(out)
+    with pytest.raises(ZeroDivisionError):
+        graft(shards, out, begin=lambda _: lambda _: 1 // 0)  # after the first look at a shard
+    work = out / "_wdsflow" / "graft"
+    about = json.loads((work / "table" / "about.json").read_bytes())
+    assert about["identity"].pop("notes") > 1
+    (work / "table" / "about.json").write_text(json.dumps(about))
+    assert list(work.glob("*.samples"))
+    for path in work.glob("*.samples"):
+        path.write_text('[["key",0,512,"",[]]]\n')
+    graft(shards, out)
+    assert digests(out) == whole
+
+
+def test_many_small_samples_get_the_rows_of_their_keys(tmp_path: Path):
+    old = [
+        (f"{n:06}.{field}", f"{field} {n}".encode() * (n % 40)) for n in range(3000) for field in ("jpg", "txt", "cls")
+    ]
+    (tmp_path / "a.tar").write_bytes(tar_bytes(old))
+    rows = [
+        {"key": f"{n:06}", "c": [f"new {n} é" * (n % 30), None, n][(n % 11 == 0) + (n % 77 == 0)]}
+        for n in range(0, 3000, 2)
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in reversed(rows)))
+    out = tmp_path / "out"
+    report = graft_shards(str(tmp_path / "a.tar"), out, table=tmp_path / "t.jsonl", on="key", fields=["txt=c", "new=c"])
+    new = {row["key"]: row["c"] for row in rows if row["c"] is not None}
+    expected = []
+    for name, data in old:
+        key, _, field = name.partition(".")
+        text = str(new[key]).encode() if key in new else b""
+        expected.append((name, text if field == "txt" and key in new else data))
+        if field == "cls" and key in new:
+            expected.append((f"{key}.new", text))
+    assert read_tar(out / "a.tar") == expected
+    assert report.total("matched") == len(rows)
+    assert report.total("unmatched") == 3000 - len(rows)
+    assert report.shards[0].missed.total() == 2 * (len(rows) - len(new))

@@ -97,9 +97,11 @@ class ShardWriter:
     def abort(self) -> None:
         """Leave nothing behind."""
         if self._file >= 0:
-            self._sink.close()
-            discard(self._name, self._file)
-            self._file = -1
+            try:
+                self._sink.close()
+            finally:
+                discard(self._name, self._file)
+                self._file = -1
 
     def __enter__(self) -> "ShardWriter":  # noqa: PYI034 - Self needs Python 3.11
         return self

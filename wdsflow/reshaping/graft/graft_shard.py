@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_AT_ONCE = 4096  # samples
-
-
 @dataclass(frozen=True)
 class GraftJob:
     """One shard to write to ``target``; ``place``: where the first pass noted its rows."""
@@ -61,18 +58,17 @@ def graft_shard(job: GraftJob, table: GraftTable, fields: GraftedFields, stop: E
 
 
 def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft, stop: Event) -> None:
-
     rows = numbers_in(rows_file(job.place))
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():
         _count_unwritten(rows, job, report)
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
-        samples, headers = Samples(source, contents=False), job.look.headers
         if job.look.noted:
-            parts = read_notes(notes_file(job.place))
+            parts, headers = read_notes(notes_file(job.place)), job.look.headers
         else:
-            parts, headers = noted(samples, fields.touched, _AT_ONCE), samples.headers
+            samples = Samples(source, contents=False)
+            parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
         pieces = _Pieces(job, table, fields, report)
         with tar_of_ranges(job.target) as tar:
             pieces.write(source, parts, headers, rows, stop, tar)
@@ -121,7 +117,7 @@ class _Pieces:
         rows: "NDArray[Any]",
         stop: Event,
     ) -> Iterator[list[Range | bytes]]:
-        """Yield the pieces of each sample that is written, and the global headers before them."""
+        """Yield the pieces of each sample that is written, and the global headers before them, and count all samples."""
         import numpy as np
 
         report, given = self._report, 0

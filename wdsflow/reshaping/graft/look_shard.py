@@ -12,7 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
-from wdsflow.scan.naming import is_junk
+from wdsflow.scan.naming import is_junk, may_be_junk
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
@@ -24,7 +24,7 @@ from wdsflow.shards.source.unpack import seekable
 
 from .graft_table import GraftTable
 from .join_on import JoinOn, join_text
-from .noted_samples import NotedSamples, write_notes
+from .noted_samples import AT_ONCE, NotedSamples, write_notes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,6 @@ CHECKED = ("url", "sha256")  # by these, keys are compared with what they were w
 CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
 WITHOUT, DAMAGED = -2, -3  # in place of a row: no value to join on, a sample next to damage
 SEVERAL = 1 << 62  # added to a row if several rows have the value
-_AT_ONCE = 4096  # samples
 _CHUNK = 4 << 20  # bytes of an image
 _EXAMPLES = 5
 _IMAGES = 16  # of a shard, whose hashes are compared
@@ -176,7 +175,7 @@ class _Look:
                     troubles[part.trouble] += 1
             if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
-            if len(self._values) >= _AT_ONCE:
+            if len(self._values) >= AT_ONCE:
                 self._find()
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
@@ -199,12 +198,11 @@ class _Look:
             self._told.append((sample.key, told))
 
     def _add_run(self, run: "SampleRun") -> None:
-        keys = b"/".join(run.keys)
         texts = [key.decode() for key in run.keys]
-        junk = b"__MACOSX/" in keys
-        self.keys.extend(
-            0 if junk and is_junk(text) else self._digest(key) for text, key in zip(texts, run.keys, strict=True)
-        )
+        digests = [self._digest(key) for key in run.keys]
+        if may_be_junk(run.keys):
+            digests = [0 if is_junk(text) else digest for text, digest in zip(texts, digests, strict=True)]
+        self.keys.extend(digests)
         if self._look.noted:
             self._notes.add_run(run, texts)
         self._values += [self._job.scope + text for text in texts] if self._job.scope else texts

@@ -1,6 +1,6 @@
 """The samples of a shard as the first pass found them, noted on the disk: the second pass need not walk over the tar again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -9,6 +9,10 @@ from wdsflow.shards.tar.plain_entries import Row
 
 if TYPE_CHECKING:
     from wdsflow.shards.samples.sample_run import SampleRun
+
+
+NOTES = 2  # version of the notes
+AT_ONCE = 4096  # samples of a line, about
 
 
 class NotedSamples:
@@ -49,9 +53,9 @@ class NotedSamples:
             ending = run.endings[place]
             rows.extend((key + ending, *each, "file") for key, *each in zip(keys, *numbers, strict=True))
 
-    def sample(self, place: int, number: int = 0) -> TarSample:
-        """Return one of them, with the fields that were noted."""
-        sample = TarSample(number, self.keys[place], self.start[place])
+    def sample(self, place: int) -> TarSample:
+        """Return one of them, with the fields that were noted, and without its number."""
+        sample = TarSample(0, self.keys[place], self.start[place])
         sample.end, sample.trouble = self.end[place], self.trouble[place]
         sample.fields = {name: row for name, rows in self.fields.items() if (row := rows[place]) is not None}
         return sample
@@ -79,13 +83,12 @@ def read_notes(path: Path) -> Iterator[NotedSamples]:
             yield notes
 
 
-def noted(samples: Iterable[TarSample], fields: Iterable[str], most: int) -> Iterator[NotedSamples]:
-    """Yield samples as they would be noted, ``most`` at a time."""
-    fields = tuple(fields)
+def noted(samples: Iterable[TarSample], fields: Sequence[str]) -> Iterator[NotedSamples]:
+    """Yield samples as they would be noted, some at a time."""
     notes = NotedSamples(fields)
     for sample in samples:
         notes.add(sample)
-        if len(notes.keys) == most:
+        if len(notes.keys) == AT_ONCE:
             yield notes
             notes = NotedSamples(fields)
     if notes.keys:

@@ -29,6 +29,7 @@ from .graft_table import Ambiguous, GraftTable, build_table
 from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
 from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
+from .noted_samples import NOTES
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from .table_errors import NoColumn, TableError
 from .table_rows import TableFiles, find_table
@@ -193,8 +194,14 @@ class GraftRun:
         """Return the table as an earlier run left it, if it is still that of the files; otherwise read it."""
         asked = self._asked
         self._identity = _identity(asked.table)
-        wanted = {"files": self._identity, "on": str(asked.on), "columns": self.columns, "scopes": self._scopes}
-        wanted["touched"] = sorted({each.field for each in asked.fields})
+        wanted = {
+            "files": self._identity,
+            "on": str(asked.on),
+            "columns": self.columns,
+            "scopes": self._scopes,
+            "touched": sorted({each.field for each in asked.fields}),
+            "notes": NOTES,
+        }
         with suppress(OSError, ValueError, KeyError):
             table = GraftTable(self._work / "table")
             if table.identity == wanted:

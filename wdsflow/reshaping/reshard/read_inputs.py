@@ -14,7 +14,7 @@ import numpy as np
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import SPARSE_LIMIT
-from wdsflow.scan.naming import is_junk
+from wdsflow.scan.naming import is_junk, may_be_junk
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -117,7 +117,7 @@ def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event)
         for part in samples.runs():
             if isinstance(part, TarSample):
                 notes.add(part)
-            elif any(b"__MACOSX/" in key for key in part.keys):
+            elif may_be_junk(part.keys):
                 for sample in part.samples():
                     notes.add(sample)
             else:

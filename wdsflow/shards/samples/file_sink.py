@@ -35,6 +35,9 @@ class Sink:
         self._filled = 0
         self._direct: bool | None = None  # not tried yet
         self._thread: ThreadPoolExecutor | None = None
+        self._own = (
+            -1
+        )  # the descriptor of the thread: if Ctrl-C keeps ``close`` from waiting, it writes to no other file
         self._writing: Future[None] | None = None
 
     def room(self, most: int) -> memoryview:
@@ -66,38 +69,45 @@ class Sink:
 
     def _write_full(self) -> None:
         if self._thread is None:
+            with naming(self._path):
+                self._own = os.dup(self._file)
             self._thread, self._other = ThreadPoolExecutor(1, "wdsflow-write"), _buffer()
             self._direct = self._switch(on=True)
         self._wait()
-        self._writing = self._thread.submit(self._write, self._buffer)
+        try:
+            self._writing = self._thread.submit(self._write, self._buffer, self._own)
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error), str(self._path)) from error
         self._buffer, self._other = self._other, self._buffer
         self._filled = 0
 
     def _wait(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
+        if self._writing is not None:
+            self._writing.result()  # if it failed, so does every further call
 
     def end(self) -> None:
         """Write the rest. Raises OSError."""
         try:
             self._wait()
             self._ordinary()
-            self._write(self._buffer[: self._filled])
+            self._write(self._buffer[: self._filled], self._file)
             self._filled = 0
         finally:
             self.close()
 
     def close(self) -> None:
         """Wait until nothing is being written any more; what was not is lost."""
-        if self._thread is not None:
-            self._thread.shutdown()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with suppress(RuntimeError):  # the interpreter ends, or no thread could be started
+                thread.submit(os.close, self._own)
+            thread.shutdown()
 
-    def _write(self, rest: memoryview) -> None:
+    def _write(self, rest: memoryview, file: int) -> None:
         with naming(self._path):
             while rest:
                 try:
-                    rest = rest[os.write(self._file, rest) :]
+                    rest = rest[os.write(file, rest) :]
                 except OSError as error:
                     if error.errno != errno.EINVAL or not self._direct:
                         raise

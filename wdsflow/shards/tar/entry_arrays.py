@@ -30,7 +30,7 @@ _OWNER, _SIZE, _SUM, _TYPE = 99, 124, 148, 156  # where fields begin; the owner'
 _MAGIC = 256 // 8  # the word with most of the magic
 _LENGTH = (*range(_SIZE // 8, _TYPE // 8 + 1), _WORDS)  # words that depend on the length of an extended header
 _ALIKE = np.array([word not in _LENGTH for word in range(_WORDS)], np.uint64)  # 1 for words that do not
-_KEYWORD = 9  # bytes of "27 mtime="
+_KEYWORD = 9  # bytes of "27 mtime=", of which a word has 8; longer times there are none
 _EXTENDED, _NEWLINE = b"x\n"
 _POWERS = 8 ** np.arange(10, -1, -1, dtype=np.int64)
 _EVEN, _ODD = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)  # every other byte of a word; the shift to the others
@@ -75,7 +75,7 @@ class ArrayReader:
         self._step = _FIRST
 
     def read(self, offset: int) -> EntryArrays | None:
-        """Return some plain entries from ``offset`` on, where one begins; None if that is of another kind. Raises OSError."""
+        """Return some plain entries from ``offset`` on, where one begins; None if that is not known to be plain. Raises OSError."""
         _, _, tail, sums, owner = self._skim.latest
         if not owner:  # no header is known yet
             return None

@@ -43,7 +43,7 @@ class MemberBatch(NamedTuple):
 
     @property
     def members(self) -> list[Member]:
-        """The rows with names."""
+        """The rows with names; none of a batch of arrays."""
         return [_new(Member, row) for row in self.rows]
 
 

@@ -29,7 +29,7 @@ _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what 
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 _SMALL = 16 << 10  # mean bytes a member up to which reading all is quicker than reading headers
 _WORTH = 16  # members for which arrays are worth their start
-_FAILURES, _MOST_SKIPPED = 4, 64  # how often they may not be; batches that are read without them afterwards
+_FAILURES, _MOST_FAILURES = 4, 6  # how often they may not be; then 2 ** failures batches are read without them
 
 
 class Walk:
@@ -170,11 +170,12 @@ class Walk:
         """Yield the next members as arrays, until one needs a look of its own."""
         skim, windows = self._skim, self._windows
         self._to_skip = max(0, self._to_skip - 1)
-        while skim.trusting and not self._beyond and not self._to_skip and windows.mean < _SMALL:
+        windows.brief = windows.mean < _SMALL and not self._to_skip
+        while windows.brief and skim.trusting and not self._beyond:
             found = reader.read(skim.base + skim.at)
-            self._failed = self._failed + 1 if found is None or len(found.size) < _WORTH else 0
-            self._to_skip = min(1 << self._failed, _MOST_SKIPPED) if self._failed > _FAILURES else 0
-            windows.brief = not self._to_skip
+            self._failed = min(self._failed + 1, _MOST_FAILURES) if found is None or len(found.size) < _WORTH else 0
+            self._to_skip = 1 << self._failed if self._failed > _FAILURES else 0
+            windows.brief = windows.mean < _SMALL and not self._to_skip
             if found is None:
                 return
             timed = found.data - found.header == SPAN
