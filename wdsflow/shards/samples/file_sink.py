@@ -72,7 +72,7 @@ class Sink:
             with naming(self._path):
                 self._own = os.dup(self._file)
             self._thread, self._other = ThreadPoolExecutor(1, "wdsflow-write"), _buffer()
-            self._direct = self._switch(on=True)
+            self._direct = _switch(self._own, on=True)
         self._wait()
         try:
             self._writing = self._thread.submit(self._write, self._buffer, self._own)
@@ -89,7 +89,7 @@ class Sink:
         """Write the rest. Raises OSError."""
         try:
             self._wait()
-            self._ordinary()
+            self._ordinary(self._file)
             self._write(self._buffer[: self._filled], self._file)
             self._filled = 0
         finally:
@@ -111,22 +111,24 @@ class Sink:
                 except OSError as error:
                     if error.errno != errno.EINVAL or not self._direct:
                         raise
-                    self._ordinary()
+                    self._ordinary(file)
 
-    def _ordinary(self) -> None:
+    def _ordinary(self, file: int) -> None:
         if self._direct:
-            self._switch(on=False)
+            _switch(file, on=False)
         self._direct = False
 
-    def _switch(self, *, on: bool) -> bool:
-        flag = getattr(os, "O_DIRECT", 0)
-        if not _CAN or not flag:
-            return False
-        with suppress(OSError):
-            flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
-            return on
+
+def _switch(file: int, *, on: bool) -> bool:
+    """Switch direct writes on or off; return whether they are on."""
+    flag = getattr(os, "O_DIRECT", 0)
+    if not _CAN or not flag:
         return False
+    with suppress(OSError):
+        flags = fcntl.fcntl(file, fcntl.F_GETFL)
+        fcntl.fcntl(file, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
+        return on
+    return False
 
 
 def _buffer() -> memoryview:
