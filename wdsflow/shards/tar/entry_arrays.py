@@ -25,6 +25,7 @@ Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
 
 _FIRST, _MOST = 256 << 10, 8 << 20  # bytes that are read and checked at a time: to begin with, and at most
+CAN_READ = hasattr(os, "preadv")  # not on Windows
 _WORDS, _NAME = BLOCK // 8, 104 // 8  # words of a block, and of a name
 _OWNER, _SIZE, _SUM, _TYPE = 99, 124, 148, 156  # where fields begin; the owner's with the last byte of the name
 _MAGIC = 256 // 8  # the word with most of the magic

@@ -160,9 +160,10 @@ class Walk:
 
     def use_arrays(self) -> None:
         """Deliver plain members as arrays where that is quicker: of local shards, read for names and sizes alone."""
-        from .entry_arrays import ArrayReader
+        from .entry_arrays import CAN_READ, ArrayReader
 
-        if self._source.fd >= 0 and not (self._contents or self._windows.keep or self._skim.other_parsers):
+        names_alone = not (self._contents or self._windows.keep or self._skim.other_parsers)
+        if CAN_READ and self._source.fd >= 0 and names_alone:
             self._arrays = ArrayReader(self._source, self._skim)
             self._windows.brief = True
 
