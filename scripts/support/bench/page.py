@@ -55,7 +55,7 @@ RESHARDING = """\
 Wall-clock time of `wdsflow reshard` with two threads, compared with `cp` and `sync` of the same shards, from a warm page
 cache: 4 x 5,000 samples of 20 KB, 32 x 5,000 of them (`-many`), and 500 samples of 1.5 MB. They become 7 shards.
 The first pass, over the headers, takes 10 to 20 microseconds of one core for each sample, whatever its size: the smaller
-the samples, the larger its part. Small samples are found as arrays, many at a time. A fixed part is the record by which a run resumes, which is synced for each shard.
+the samples, the larger its part. A fixed part is the record by which a run resumes, which is synced for each shard.
 Where it would take longer than a second, that pass runs in processes: of the sets of the table, those `-many` are large enough.
 """
 

@@ -9,7 +9,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.copy_ranges import RangeWriter, tar_of_ranges
+from wdsflow.shards.samples.copy_ranges import tar_of_ranges
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
@@ -71,7 +71,7 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
             parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
         pieces = _Pieces(job, table, fields, report)
         with tar_of_ranges(job.target) as tar:
-            pieces.write(source, parts, headers, rows, stop, tar)
+            tar.copy_all(source, chain.from_iterable(pieces.all(source, parts, headers, rows, stop)))
         report.bytes = tar.size
     tally = pieces.tally
     report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
@@ -89,27 +89,13 @@ def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) ->
 
 
 class _Pieces:
-    """Writes the pieces of the new shard, and counts."""
+    """Makes the pieces of the new shard, and counts."""
 
     def __init__(self, job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft) -> None:
         self._job, self._table, self._fields, self._report = job, table, fields, report
         self.tally = FieldTally()
 
-    def write(
-        self,
-        source: Source,
-        parts: Iterable[NotedSamples],
-        headers: list[Range],
-        rows: "NDArray[Any]",
-        stop: Event,
-        tar: RangeWriter,
-    ) -> None:
-        """Append all samples to a tar; ranges that follow each other are copied as one. Raises SourceChangedError, OSError."""
-        tar.copy_all(source, chain.from_iterable(self._all(source, parts, headers, rows, stop)))
-        if self._report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
-            raise SourceChangedError
-
-    def _all(
+    def all(
         self,
         source: Source,
         parts: Iterable[NotedSamples],
@@ -117,7 +103,10 @@ class _Pieces:
         rows: "NDArray[Any]",
         stop: Event,
     ) -> Iterator[list[Range | bytes]]:
-        """Yield the pieces of each sample that is written, and the global headers before them, and count all samples."""
+        """Yield the pieces of each sample that is written, and the global headers before them, and count all samples.
+
+        Raises SourceChangedError, also at the end, and OSError.
+        """
         import numpy as np
 
         report, given = self._report, 0
@@ -141,6 +130,8 @@ class _Pieces:
                             given += 1
                         yield pieces
                     at += 1
+        if report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
+            raise SourceChangedError
 
     def _pieces(self, sample: TarSample, source: Source, row: int, values: list[Any] | None) -> list[Range | bytes]:
         report = self._report

@@ -1,9 +1,9 @@
 """The quickest way through plain tars of this machine: many headers at a time, checked as arrays.
 
-``plain_entries`` checks one header after the other; of small samples Python then takes longer for the headers than the
-disk for everything. Here NumPy finds and checks hundreds of headers at once. Less is accepted than there: headers that
-repeat those checked in full before, with ASCII names and octal numbers of full length, each where the member before
-ends. Anything else ends the arrays, and is read entry by entry.
+``plain_entries`` checks one header after the other; with small samples, Python then takes about as long as the disk.
+Here NumPy finds and checks hundreds of headers at once. It accepts fewer than ``plain_entries``: headers that repeat
+those checked in full before, with ASCII names and octal numbers of full length, each where the member before ends.
+Anything else ends the arrays, and is read entry by entry.
 """
 
 import os
