@@ -70,7 +70,9 @@ def test_values_of_python_numpy_and_torch_are_numbers(tmp_path):
 def test_what_is_no_single_value_is_refused_by_what_it_is(tmp_path):
     source = shard(tmp_path / "0.tar")
     score_shards(source, tmp_path / "out", Recipe(scores=calls(*REFUSED)), HERE)
-    for row in ledger(tmp_path / "out"):
+    rows = ledger(tmp_path / "out")
+    assert rows
+    for row in rows:
         told = {each["score"]: f"{each['error']}: {each['detail']}" for each in row["failed"]}
         assert list(map(row.get, calls(*REFUSED))) == [None] * len(told)
         for kind, method in KINDS.items():
