@@ -83,6 +83,23 @@ def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(f
         assert again.stderr.splitlines()[-1].startswith("ValueError: no token for 27.txt")
 
 
+def test_a_set_that_fails_in_another_way_is_not_taken_for_a_smaller_one(tmp_path):
+    """With a program that starts quickly, because the search runs it many times."""
+    for shard, texts in enumerate([(b"fine", b"fine"), (b"fine", b"bad"), (b"fine",)]):
+        write(tmp_path / f"{shard}.tar", {f"{shard}{at}.txt": text for at, text in enumerate(texts)})
+    (tmp_path / "train.py").write_text(
+        "import glob, sys\npaths = glob.glob(sys.argv[1] + '/*.tar')\n"
+        "if any(b'bad' in open(path, 'rb').read() for path in paths): raise ValueError('no token')\n"
+        "if len(paths) < 3: raise AssertionError('more workers than shards')\n"
+    )
+    done = run(["bisect", "{0..2}.tar", "--", sys.executable, "-S", "-E", "train.py", "{folder}"], tmp_path)
+    assert done.status == 0, done.errors
+    (left,) = (tmp_path / "smallest").iterdir()
+    assert members(left) == [("11.txt", b"bad")]
+    assert "fails with status 1, ValueError: no token" in done.out
+    assert "AssertionError" in done.errors
+
+
 @pytest.mark.deep
 def test_another_failure_of_fewer_shards_is_not_taken_for_it(folder):
     done = bisect(folder, OTHER)
