@@ -117,13 +117,11 @@ def test_a_model_travels_and_is_told_by_its_weights_not_their_folder():
     assert MODEL.identity()["versions"]["easyocr"]
 
 
-@pytest.mark.deep
 def test_weights_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"craft_mlt_25k\.pth"):
         TextDetector(weights=str(tmp_path)).load("cpu")
 
 
-@pytest.mark.deep
 def test_a_pickle_in_place_of_weights_is_not_loaded(tmp_path):
     (tmp_path / "craft_mlt_25k.pth").write_bytes(pickle.dumps(print))
     with pytest.raises(Exception, match=r"[Ww]eights|pickle|load"):
