@@ -55,4 +55,6 @@ class SkipWatch:
         terminalreporter.section("skipped, and not in tests/expected_skips.txt")
         for name, reason in sorted(self.surprising.items()):
             terminalreporter.line(f"{name}: {reason}")
-        terminalreporter.line("install what they need, or add `PATTERN: REASON` to that list, with the reason that is printed here")
+        terminalreporter.line(
+            "install what they need, or add `PATTERN: REASON` to that list, with the reason that is printed here"
+        )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.pictures import encoded, photo
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.packed import cbor_is_sound, has_library
+from wdsflow.scan.content.packed import cbor_is_sound
 
 OK, BAD = ("ok", ()), ("bad", ("field.bad",))
 
