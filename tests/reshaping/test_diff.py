@@ -301,6 +301,14 @@ def record(side: int, number: int, digest: int) -> KeyRecord:
     return KeyRecord(side, f"{number:012d}", 0, number, (FieldRecord("txt", 1, digest, b"t"),))
 
 
+def test_large_members_are_compared_to_their_last_byte(tmp_path: Path) -> None:
+    large = bytes(5 << 20)
+    before = write(tmp_path / "A", ("a", {"mp4": large}), ("b", {"mp4": large + b"1"}))
+    after = write(tmp_path / "B", ("a", {"mp4": large}), ("b", {"mp4": large + b"2"}))
+    found = diff_shards(before, after)
+    assert (found.same, found.changed) == (1, 1)
+
+
 @pytest.mark.parametrize("count", [2000, pytest.param(20_000, marks=pytest.mark.deep)])
 def test_parts_are_split_until_they_are_small(tmp_path: Path, count: int) -> None:
     draw = random.Random(1)
