@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from support.stacks import print_stacks
 
 from tests import processes
+from tests.depth import refuse_both
 from tests.forked import Program
 from tests.processes import MARK, left_behind
 from tests.skips import SkipWatch, expected_skips
@@ -31,6 +32,9 @@ settings.load_profile("gate")
 # A shell's background job ignores Ctrl-C, and so would all programs that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs that the tests start write as they do for users: what a program holds back and loses at its end is noticed.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 os.environ[MARK] = uuid.uuid4().hex  # by which processes of these tests are known, whoever their parent is by then
 
@@ -53,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before deep tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test with the mark ``sample(n)``, let n cases stay in the gate, spread evenly; the others are deep."""
+    refuse_both(items)
     sampled: dict[object, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") and not item.get_closest_marker("deep"):

@@ -1,4 +1,4 @@
-"""Which tests may be skipped, and the failure of a run that skips another one."""
+"""Which tests may be skipped and why, and the failure of a run that skips another one, or one for another reason."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -8,7 +8,7 @@ LIST = Path(__file__).with_name("expected_skips.txt")
 
 
 def expected_skips(path: Path = LIST) -> list[tuple[str, str]]:
-    """Return (pattern of test ids, reason) for each line of the list. Raises ValueError for a line without a reason."""
+    """Return (pattern of test ids, pattern of reasons) for each line of the list; ValueError for one without a reason."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
@@ -24,7 +24,7 @@ class SkipWatch:
     """A pytest plugin that notes which tests and files are skipped, and lets the run fail where that is not expected."""
 
     def __init__(self, expected: list[tuple[str, str]]) -> None:
-        self.expected = [pattern for pattern, _ in expected]
+        self.expected = expected
         self.surprising: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -38,8 +38,9 @@ class SkipWatch:
     def _note(self, report: Any) -> None:
         if report.outcome != "skipped" or hasattr(report, "wasxfail"):
             return
-        if not any(fnmatchcase(report.nodeid, pattern) for pattern in self.expected):
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not any(fnmatchcase(report.nodeid, test) and fnmatchcase(reason, why) for test, why in self.expected):
             self.surprising[report.nodeid] = reason
 
     def pytest_sessionfinish(self, session: Any) -> None:
@@ -54,4 +55,6 @@ class SkipWatch:
         terminalreporter.section("skipped, and not in tests/expected_skips.txt")
         for name, reason in sorted(self.surprising.items()):
             terminalreporter.line(f"{name}: {reason}")
-        terminalreporter.line("install what they need, or add `PATTERN: REASON` to that list")
+        terminalreporter.line(
+            "install what they need, or add `PATTERN: REASON` to that list, with the reason that is printed here"
+        )

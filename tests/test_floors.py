@@ -1,7 +1,6 @@
 """The house has floors: a module imports from its own floor's folder or from lower floors, never upwards."""
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -80,10 +79,6 @@ def room_of(name: str) -> str | None:
     return ".".join(name.split(".")[:2]) if name.startswith("wdsflow.") else None
 
 
-def is_package(module: str) -> bool:
-    return MODULES[module].name == "__init__.py"
-
-
 MODULES = dict(sources())
 KNOWN = set(MODULES)
 
@@ -99,17 +94,6 @@ def test_every_room_has_a_floor():
     rooms = {room for module in MODULES if (room := room_of(module))}
     assert rooms - set(FLOORS) == set()
     assert len(MODULES) > 20
-
-
-def test_contributors_are_told_every_floor():
-    folders = {package: folder for folder, package in FOLDERS.items()}
-    rooms = {room for module in MODULES if (room := room_of(module))}
-    rows = {
-        f"| {FLOORS[room]} | `{folders.get(room, room.replace('.', '/'))}{'/' if is_package(room) else '.py'}` |"
-        for room in rooms
-    }
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert {row for row in rows if row not in text} == set()
 
 
 def test_a_module_imports_from_its_own_room_or_from_lower_floors():
@@ -171,50 +155,8 @@ def test_modules_do_not_import_each_other_in_circles():
         walk(module, ())
 
 
-LONGEST_CHAIN = 15  # files, the first and the last included
-
-
-def test_no_chain_of_imports_is_too_long_to_follow():
-    """Imports in functions count; those that only type checkers look at do not."""
-    chains: dict[str, list[str]] = {}
-
-    def chain(module: str) -> list[str]:
-        if module not in chains:
-            names = [name for name, _ in imports_of(module, MODULES[module], for_types=False)]
-            outer = {name.rpartition(".")[0] for name in names if name in KNOWN}
-            targets = {name for name in names if name in KNOWN} - outer - {module}
-            chains[module] = [module, *max(map(chain, sorted(targets)), key=len, default=[])]
-        return chains[module]
-
-    longest = max(map(chain, MODULES), key=len)
-    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
-
-
 def packages_on_the_way(name: str) -> Iterator[str]:
     parts = name.split(".")
     for length in range(2, len(parts) + 1):
         if (some := ".".join(parts[:length])) in KNOWN:
             yield some
-
-
-def test_each_room_says_what_belongs_there():
-    silent = [
-        module for module, path in MODULES.items() if path.name == "__init__.py" and not ast.get_docstring(parsed(path))
-    ]
-    assert silent == []
-
-
-def test_a_file_name_says_what_is_in_it_without_its_folder():
-    names = Counter(path.name for path in MODULES.values() if path.name not in {"__init__.py", "base.py"})
-    commands = {path.name for path in MODULES.values() if path.parent.name == "cli"}  # named as the command is
-    assert {name for name, count in names.items() if count > 1} - commands == set()
-
-
-def test_a_class_has_a_name_of_its_own():
-    names = Counter(
-        node.name
-        for path in MODULES.values()
-        for node in parsed(path).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
-    assert {name for name, count in names.items() if count > 1} == set()

@@ -57,14 +57,13 @@ def members(path):
         return [(member.name, tar.extractfile(member).read()) for member in tar]
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("program", "options", "how"),
     [
-        (FAILS, (), "fails with status 1, ValueError: no token for 27.txt"),
-        (DIES, (), "fails with SIGKILL"),
-        (HANGS, ("--hang-after", "2"), "hangs"),
-        (SAYS, ("--match", "loss is nan"), "prints 'loss is nan'"),
+        pytest.param(FAILS, (), "fails with status 1, ValueError: no token for 27.txt", id="fails"),
+        pytest.param(DIES, (), "fails with SIGKILL", id="dies", marks=pytest.mark.deep),
+        pytest.param(HANGS, ("--hang-after", "2"), "hangs", id="hangs", marks=pytest.mark.deep),
+        pytest.param(SAYS, ("--match", "loss is nan"), "prints 'loss is nan'", id="prints", marks=pytest.mark.deep),
     ],
 )
 def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(folder, program, options, how):
@@ -81,6 +80,46 @@ def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(f
             done.out.splitlines()[-1], check=False, shell=True, cwd=folder, capture_output=True, text=True
         )
         assert again.stderr.splitlines()[-1].startswith("ValueError: no token for 27.txt")
+
+
+@pytest.mark.parametrize(
+    ("reaction", "options", "how"),
+    [
+        ("os.kill(os.getpid(), 9)", (), "fails with SIGKILL"),
+        ("print('loss is nan' + ' ' * 100_000)", ("--match", "loss is nan"), "prints 'loss is nan'"),
+    ],
+    ids=["killed", "prints"],
+)
+def test_what_counts_as_a_failure_is_found_in_a_program_that_starts_quickly(tmp_path, reaction, options, how):
+    for shard, text in enumerate([b"fine", b"bad"]):
+        write(tmp_path / f"{shard}.tar", {f"{shard}0.txt": b"fine", f"{shard}1.txt": text})
+    (tmp_path / "train.py").write_text(
+        "import glob, os, sys\n"
+        "for path in glob.glob(sys.argv[1] + '/*.tar'):\n"
+        f"    if b'bad' in open(path, 'rb').read(): {reaction}\n"
+    )
+    words = ["bisect", "{0..1}.tar", *options, "--", sys.executable, "-S", "-E", "train.py", "{folder}"]
+    done = run(words, tmp_path)
+    assert done.status == 0, done.errors
+    assert how in done.out
+    assert members(tmp_path / "smallest" / "000000.tar") == [("11.txt", b"bad")]
+
+
+def test_a_set_that_fails_in_another_way_is_not_taken_for_a_smaller_one(tmp_path):
+    """With a program that starts quickly, because the search runs it many times."""
+    for shard, texts in enumerate([(b"fine", b"fine"), (b"fine", b"bad"), (b"fine",)]):
+        write(tmp_path / f"{shard}.tar", {f"{shard}{at}.txt": text for at, text in enumerate(texts)})
+    (tmp_path / "train.py").write_text(
+        "import glob, sys\npaths = glob.glob(sys.argv[1] + '/*.tar')\n"
+        "if any(b'bad' in open(path, 'rb').read() for path in paths): raise ValueError('no token')\n"
+        "if len(paths) < 3: raise AssertionError('more workers than shards')\n"
+    )
+    done = run(["bisect", "{0..2}.tar", "--", sys.executable, "-S", "-E", "train.py", "{folder}"], tmp_path)
+    assert done.status == 0, done.errors
+    (left,) = (tmp_path / "smallest").iterdir()
+    assert members(left) == [("11.txt", b"bad")]
+    assert "fails with status 1, ValueError: no token" in done.out
+    assert "AssertionError" in done.errors
 
 
 @pytest.mark.deep

@@ -212,9 +212,7 @@ def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, c
     assert report(capsys)["samples"] == 20
 
 
-@pytest.mark.deep
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("way", ["s3", "pipe"])
+@pytest.mark.parametrize("way", ["s3", pytest.param("pipe", marks=pytest.mark.deep)])
 def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
     pytest.importorskip("open_clip_train")
     import open_clip

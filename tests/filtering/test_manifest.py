@@ -97,3 +97,24 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
         assert digests(tmp_path / "out") == before
         shutil.rmtree(tmp_path / "in")
         (tmp_path / "away").rename(tmp_path / "in")
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "message"),
+    [
+        (
+            {"scores": {"blur": {"versions": {"pillow": "11.0"}}}},
+            {"scores": {"blur": {"versions": {"pillow": "12.0"}}}},
+            'holds a score with blur by pillow "11.0"; this run has blur by pillow "12.0"',
+        ),
+        ({"code": 3}, {"code": 4}, "holds a score with outcomes of version 3; this run has outcomes of version 4"),
+        (
+            {"scores": {"flagged": {"words": [str(at) for at in range(20)]}}},
+            {"scores": {"flagged": {"words": [str(at) for at in range(3, 21)]}}},
+            "1 are new, 3 are missing",
+        ),
+    ],
+)
+def test_the_same_command_with_other_libraries_or_another_release_names_what_differs(there, asked, message):
+    run = {"kind": "score", "recipe": {}, "urls": ["0.tar"], "wdsflow": "0.1"}
+    assert message in str(Differs(Path("out"), {**run, **there}, {**run, **asked, "wdsflow": "0.2"}))

@@ -121,6 +121,22 @@ class Brightest(BatchScore):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WidthAndWords(BatchScore):
+    """The width of an image, and the words of a caption after the point."""
+
+    name: ClassVar[str] = "width_and_words"
+    inputs: ClassVar[Any] = "pair"
+    revision: ClassVar[int] = 7
+
+    def load(self, device: str) -> Any:
+        """Load nothing."""
+
+    def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[float]:
+        """Look at both."""
+        return [picture.shape[1] + len(text.split()) / 10 for picture, text in batch]
+
+
+@dataclass(frozen=True, kw_only=True)
 class KilledOnce(Letters):
     """Characters of a caption, or captions of a batch; the process is killed "at" the load, or at "unlucky"."""
 

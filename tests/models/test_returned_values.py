@@ -8,12 +8,14 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+from tests.models import own
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.broken_scores import BrokenRunError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.stages.scores import View
 
 HERE = RunOptions(workers=0, device="cpu")
 KINDS = {
@@ -70,7 +72,9 @@ def test_values_of_python_numpy_and_torch_are_numbers(tmp_path):
 def test_what_is_no_single_value_is_refused_by_what_it_is(tmp_path):
     source = shard(tmp_path / "0.tar")
     score_shards(source, tmp_path / "out", Recipe(scores=calls(*REFUSED)), HERE)
-    for row in ledger(tmp_path / "out"):
+    rows = ledger(tmp_path / "out")
+    assert rows
+    for row in rows:
         told = {each["score"]: f"{each['error']}: {each['detail']}" for each in row["failed"]}
         assert list(map(row.get, calls(*REFUSED))) == [None] * len(told)
         for kind, method in KINDS.items():
@@ -142,3 +146,16 @@ def test_a_comparison_that_fails_is_told_by_its_score(tmp_path):
         BrokenRunError, match=r"^odd_dataset\(gives=\"raise\"\): resolve\(\) raised KeyError: 'weights'$"
     ):
         score_shards(shard(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
+
+
+def test_a_custom_score_of_pairs_gets_the_first_image_with_each_caption():
+    score = own.WidthAndWords()
+    fields = {f"{at}.png": encoded(photo(width, 20), "PNG") for at, width in enumerate((30, 50))}
+    view = View({**fields, "0.txt": b"one", "1.txt": b"two words"})
+    items = [request.make() for request in score.requests(view)]
+    (model,) = score.models()
+    assert score.value(view, model.run(model.load("cpu"), items)) == [30.1, 30.2]
+    assert [model.cost(item) for item in items] == [30 * 20 + 3, 30 * 20 + 9]
+    assert model.called() == "width_and_words"
+    assert model.identity() == score.identity()
+    assert score.identity()["revision"] == 7

@@ -65,9 +65,3 @@ def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Read
     for kind in ("end", "eof", "silent", "error", "unreadable"):
         crash = made.at_stop(Stop(kind))
         assert crash is None or crash.reason in CRASHES
-
-
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
-def test_every_reader_says_what_it_cannot_know_and_where_it_looked(reader: type[Reader]) -> None:
-    assert "Cannot be known here" in str(reader.__doc__)
-    assert "Source:" in str(reader.__doc__)

@@ -181,7 +181,6 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
         graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
-@pytest.mark.deep
 def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
     urls = write_shards(tmp_path / "in")
     score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))

@@ -39,7 +39,9 @@ def test_webdataset_reads_every_sample_once_where_keys_repeat(tmp_path: Path, or
 
 def test_gnu_tar_lists_them_without_a_word(tmp_path: Path):
     reshard_shards(write_set(tmp_path / "in"), tmp_path / "out", shuffle=1)
-    for path in (tmp_path / "out").glob("*.tar"):
+    shards = sorted((tmp_path / "out").glob("*.tar"))
+    assert shards
+    for path in shards:
         done = subprocess.run(["tar", "-tf", path], capture_output=True, check=True)
         assert done.stdout.decode().split() == names(path)
         assert done.stderr == b""

@@ -43,6 +43,7 @@ def test_what_came_before_a_shape_is_counted_exactly(members: list[tuple[str, st
     runs = collect(members).runs()
     shapes = [shape for _, shape in plain(members)[1:-1]]
 
+    assert {item.shape for item in runs.inner} == set(shapes)
     for item in runs.inner:
         earlier = shapes[: shapes.index(item.shape)]
         listed = [other.shape for other in runs.inner[: len(item.before)]]

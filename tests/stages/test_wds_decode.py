@@ -74,6 +74,7 @@ def test_without_decode_texts_stay_bytes_and_tokenize_takes_them(shard):
 def test_decode_of_this_project_stands_after_that_of_webdataset_or_in_its_place(shard):
     only_texts = wds.decode(only=["txt", "json"])
     before, after = run(shard, TEXTS[0], only_texts, Decode()), run(shard, TEXTS[0], Decode(), wds.decode(partial=True))
+    assert before
     for sample, other in zip(before, after, strict=True):
         assert sample["txt"] == other["txt"]
         assert sample["jpg"].tobytes() == other["jpg"].tobytes() == _reference(shard, sample["__key__"])

@@ -173,7 +173,9 @@ def test_text_from_data_stays_on_its_line(heard):
     tally.hurt(Damage(evil, "silent", evil))
     feed.step(64, 1, tally, 0.0)
     feed.end(tally, 0.0)
-    for _, text in lines(heard):
+    told = lines(heard)
+    assert any("all is well" in text for _, text in told)
+    for _, text in told:
         assert all(line.isprintable() for line in text.splitlines())
         assert not any(line.startswith("feed: all is well") for line in text.splitlines())
 

@@ -28,6 +28,23 @@ def test_captions_go_with_the_images_of_their_own_chunk(tmp_path):
     assert view.pairs(caption="json:note") == [("kept", ("0.jpg", "1.jpg", "2.jpg"))]
 
 
+def test_captions_go_with_the_videos_of_their_own_chunk(tmp_path):
+    names = [f"{number}.mp4" for number in range(3)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"film")
+    texts = ("<__dj__video> a{0}none{0}<__dj__video><__dj__video> b".format(END), f"one{END}two")
+    rows = [{"text": texts[0], "videos": names, "note": "kept"}, {"text": texts[1]}]
+    path = str(write_lines(tmp_path, [json.dumps(row).encode() for row in rows]))
+    with open_source(path) as source:
+        found, of = opened(source, path, Recipe(), ViewOptions(), contents=False)
+        view, bare = (of.view(row) for row in found)
+    assert view.video_pairs() == [("a", ("0.mp4",)), ("b", ("1.mp4", "2.mp4"))]
+    assert view.video_pairs(video="1.mp4") == [("b", ("1.mp4",))]
+    assert view.video_pairs(caption="json:note") == [("kept", ("0.mp4", "1.mp4", "2.mp4"))]
+    with pytest.raises(ScoreError, match="no-video"):
+        bare.video_pairs()
+
+
 def test_fields_can_be_named_as_in_tars(tmp_path):
     (view,) = views(tmp_path, f"{IMAGE} one", images=1)
     assert view.image_names("jpg") == view.image_names() == ("jpg",)

@@ -95,7 +95,9 @@ def test_an_embedding_does_not_depend_on_its_neighbours(clip, precision, toleran
     texts = ["a", "the red cat on two dogs and a blue cat is not very red", "", "two dogs"] * 4
     views = [View({"png": PNG[place % 3], "txt": text.encode()}) for place, text in enumerate(texts)]
     requests = [request for view in views for request in score.requests(view)]
-    for model in score.models():
+    models = score.models()
+    assert len(models) == 2
+    for model in models:
         loaded = model.load("cpu")
         items = [request.make() for request in requests if request.model == model]
         with torch.inference_mode():
@@ -307,7 +309,9 @@ def test_a_caption_that_would_take_minutes_is_an_error(clip):
 
 
 def test_the_largest_items_are_what_the_models_take(clip):
-    for model in similarity(clip).models():
+    models = similarity(clip).models()
+    assert len(models) == 2
+    for model in models:
         item = model.largest()
         loaded = model.load("cpu")
         with torch.inference_mode():

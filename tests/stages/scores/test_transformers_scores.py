@@ -201,7 +201,6 @@ def test_half_precision_gives_nearly_the_same(folders, precision):
         assert compute(made(name, precision=precision, **settings), fields) == pytest.approx(exact, abs=0.05)
 
 
-@pytest.mark.deep
 def test_the_largest_items_are_what_the_models_take(folders):
     for score in scores(folders).values():
         (model,) = score.models()

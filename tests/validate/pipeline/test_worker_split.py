@@ -38,7 +38,9 @@ def test_each_worker_gets_the_shards_that_webdataset_gives_it(
     rewiring = Rewiring(URLS, made_for_them=True, singly=True)
     rewiring.rewire(pipeline)
     rewiring.facts.workers = 2
-    for each in split(rewiring.facts, SHARDS, 3):
+    parts = split(rewiring.facts, SHARDS, 3)
+    assert [(each.rank, each.worker) for each in parts] == [(rank, worker) for rank in range(3) for worker in range(2)]
+    for each in parts:
         for name, value in {
             "RANK": each.rank,
             "WORLD_SIZE": 3,

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.validate.rules.cases import CASES
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
-from wdsflow.validate.rule_pages import catalogue, explain
+from wdsflow.validate.rule_pages import explain
 from wdsflow.validate.rules.kit.base import TallyRule
 from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, catalog
 
@@ -33,21 +32,11 @@ def test_every_rule_file_is_in_the_catalog():
     assert sorted(files) == sorted(RULES), "a file of a rule has one class with a code"
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_rule_lies_in_a_file_with_its_code(rule: type[Rule]):
-    assert rule.__module__.rpartition(".")[2].startswith(rule.code.lower() + "_")
-
-
 @pytest.mark.parametrize("code", RULES)
 def test_every_rule_has_a_golden_file(code: str):
     assert (GOLDEN / f"{code}.txt").is_file(), (
         f"add a case {code} to cases.py, and run pytest tests/validate/rules -k {code} with WDSFLOW_UPDATE_GOLDENS=1"
     )
-
-
-def test_every_golden_file_belongs_to_a_rule():
-    assert {path.stem for path in GOLDEN.glob("*.txt")} <= set(RULES)
-    assert set(CASES) <= set(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -64,23 +53,11 @@ def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
     ] * 4
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_causes_are_rules_and_tallies_are_counted(rule: type[Rule]):
-    assert set(rule.requires) <= set(RULES)
-    if issubclass(rule, TallyRule):
-        assert set(rule.tallies) <= set(TALLIES)
-
-
 def test_every_tally_is_used_by_a_rule():
     used = {name for rule in RULES.values() if issubclass(rule, TallyRule) for name in rule.tallies}
 
     assert used | INFORMATIONAL == set(TALLIES)
     assert not used & INFORMATIONAL
-
-
-def test_the_catalogue_lists_code_severity_and_title():
-    assert ("W006", "error", "The members of a sample are not next to each other") in catalogue()
-    assert [code for code, _, _ in catalogue()] == sorted(RULES)
 
 
 def test_explain_shows_the_page_of_a_code_in_any_case():

@@ -59,6 +59,7 @@ def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
 def test_neighbours_and_order_do_not_change_what_is_found():
     several = items() * 2
     alone = [run(MODEL, [item])[0] for item in items()] * 2
+    assert alone
     together = run(MODEL, several)
     backwards = run(MODEL, several[::-1])[::-1]
     for one, two, three in zip(alone, together, backwards, strict=True):
@@ -84,7 +85,9 @@ def test_the_cost_is_what_the_network_sees():
 
 
 def test_what_waits_for_a_model_is_weighed_by_its_pixels():
-    for item in items():
+    weighed = items()
+    assert weighed
+    for item in weighed:
         assert item.pixels.nbytes <= weigh(item) < item.pixels.nbytes + 200
 
 
@@ -93,6 +96,7 @@ def test_a_group_of_pictures_gives_what_each_gives_alone():
     several = [on_canvas(np.asarray(written(word)), 2560) for word in ("one", "two", "three")]
     with torch.inference_mode():
         together = _scores(loaded(MODEL), several, (96, 256))
+    assert len(together) == 3
     for item, scores in zip(several, together, strict=True):
         assert np.abs(run(MODEL, [item])[0].scores - scores).max() < 1e-4
 
@@ -113,13 +117,11 @@ def test_a_model_travels_and_is_told_by_its_weights_not_their_folder():
     assert MODEL.identity()["versions"]["easyocr"]
 
 
-@pytest.mark.deep
 def test_weights_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"craft_mlt_25k\.pth"):
         TextDetector(weights=str(tmp_path)).load("cpu")
 
 
-@pytest.mark.deep
 def test_a_pickle_in_place_of_weights_is_not_loaded(tmp_path):
     (tmp_path / "craft_mlt_25k.pth").write_bytes(pickle.dumps(print))
     with pytest.raises(Exception, match=r"[Ww]eights|pickle|load"):

@@ -58,12 +58,17 @@ def test_key_frames_can_be_looked_at_instead():
     assert found == pytest.approx(sum(areas) / len(areas), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "image", [written("word"), pytest.param(tilted("leaning words"), marks=pytest.mark.deep)], ids=["upright", "tilted"]
+)
+def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected(image):
+    total = value("ocr_area", png(image), area="sum")
+    assert total == pytest.approx(by_data_juicer(image), abs=1e-6)
+    assert 0.03 < value("ocr_area", png(image)) <= total
+
+
 @pytest.mark.deep
-def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected():
-    for image in (written("some words", "to find"), tilted("leaning words")):
-        total = value("ocr_area", png(image), area="sum")
-        assert total == pytest.approx(by_data_juicer(image), abs=1e-6)
-        assert 0.03 < value("ocr_area", png(image)) <= total
+def test_an_image_without_text_has_no_area_of_text():
     assert value("ocr_area", png(smooth(96, 64))) == value("ocr_area", png(smooth(96, 64)), area="sum") == 0
 
 
@@ -137,10 +142,13 @@ def test_overlap_is_the_share_of_the_captions_words_that_are_read(caption, expec
     assert value("ocr_caption_overlap", png(written("some words", "to find"), caption)) == expected
 
 
+def test_overlap_needs_a_caption():
+    assert slug("ocr_caption_overlap", {"png": encoded(written("some"), "PNG")}) == "no-caption"
+
+
 @pytest.mark.deep
-def test_overlap_needs_a_caption_and_takes_the_text_of_all_images():
+def test_overlap_takes_the_text_of_all_images():
     images = {"0.png": encoded(written("some"), "PNG"), "1.png": encoded(written("words"), "PNG")}
-    assert slug("ocr_caption_overlap", images) == "no-caption"
     captions = {"0.txt": b"some words", "1.txt": b"other words"}
     assert value("ocr_caption_overlap", {**images, **captions}) == [1.0, 0.5]
 
@@ -190,20 +198,26 @@ def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     assert found["all"]["ocr_text"].to_pylist()[:3] == ["first", "second", "third"]
 
 
-@pytest.mark.deep
-def test_settings_travel_and_are_checked():
-    score = make_score("ocr_area", area="sum", frames=5, weights=WEIGHTS)
-    assert pickle.loads(pickle.dumps(score)) == score
-    assert computed(pickle.loads(pickle.dumps(score)), View(png(written("words")))) > 0
-    for settings, message in (
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"frames": 0}, "at least 1"),
         ({"frames": -1, "sampling": "key"}, "or 0 for all"),
         ({"area": "hull"}, "not one of 'union', 'sum'"),
         ({"image": "jpg", "video": "mp4"}, "image or video"),
         ({"canvas": 0}, "canvas"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make_score("ocr_area", **settings)
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make_score("ocr_area", **settings)
+
+
+@pytest.mark.deep
+def test_settings_travel_and_what_easyocr_lacks_is_refused():
+    score = make_score("ocr_area", area="sum", frames=5, weights=WEIGHTS)
+    assert pickle.loads(pickle.dumps(score)) == score
+    assert computed(pickle.loads(pickle.dumps(score)), View(png(written("words")))) > 0
     with pytest.raises(ValueError, match="EasyOCR knows no such code"):
         made("ocr_text", language="../en").models()[1].load("cpu")
     with pytest.raises(ValueError, match=r"EasyOCR has .*english_g2"):
