@@ -56,16 +56,29 @@ def train_data(training: Sequence[str]) -> str | None:
 
 
 def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the training command with a changed or new flag."""
-    name, words, skip = flags[0], list[str](), False
+    """Return the training command with changed or new flags."""
+    valued = {name: bool(value) for name, *value in paired_flags(flags)}
+    words, skip = list[str](), False
     for word in training:
         if skip and not word.startswith("--"):
             skip = False
             continue
-        skip = word == name and len(flags) > 1
-        if not skip and word.partition("=")[0] != name:
+        skip = valued.get(word, False)
+        if not skip and word.partition("=")[0] not in valued:
             words.append(word)
     return [*words, *flags]
+
+
+def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
+    borders = [*(index for index, word in enumerate(words) if word.startswith("--")), len(words)]
+    return [tuple(words[start:end]) for start, end in pairwise(borders)]
+
+
+def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return flags with those of others, which win."""
+    found = {each[0]: each for each in (*paired_flags(flags), *paired_flags(others))}
+    return tuple(word for each in found.values() for word in each)
 
 
 def settle(
@@ -116,15 +129,10 @@ def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) 
 
     It loses nothing if the options lose nothing, unless readers accept the shards only without incomplete samples.
     """
-    wanted = _pairs(options)
-    fitting = [each for each in advice if each.options is not None and wanted <= _pairs(each.options)]
+    wanted = set(paired_flags(options))
+    fitting = [each for each in advice if each.options is not None and wanted <= set(paired_flags(each.options))]
     found = [each for each in fitting if safe <= each.safe] or (fitting if wanted else [])
     return (found[0].command, found[0].safe) if found else None
-
-
-def _pairs(options: Sequence[str]) -> set[tuple[str, ...]]:
-    borders = [*(index for index, word in enumerate(options) if word.startswith("--")), len(options)]
-    return {tuple(options[start:end]) for start, end in pairwise(borders)}
 
 
 def _free_folders() -> Iterator[str]:
