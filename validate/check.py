@@ -80,6 +80,7 @@ def check(
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
+        BadRule: a rule of another distribution cannot be taken.
         PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
     """
     start = time.perf_counter()
