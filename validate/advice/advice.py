@@ -28,12 +28,18 @@ _CAPTION_STAGES = """\
 import json
 import webdataset as wds
 
+def is_text(data):
+    try:
+        return bool(data.decode().strip())
+    except UnicodeDecodeError:
+        return False
+
 def with_caption(sample):
     try:
         caption = json.loads(sample["json"])[{name!r}].strip().encode()
     except (AttributeError, KeyError, TypeError, ValueError):  # no json, or no text under that name
         return sample
-    return {{**sample, "txt": caption}} if caption and not sample.get("txt", b"").strip() else sample
+    return {{**sample, "txt": caption}} if caption and not is_text(sample.get("txt", b"")) else sample
 
 def is_complete(sample):
     return "txt" in sample and not {{"jpg", "png", "jpeg", "webp"}}.isdisjoint(sample)

@@ -41,6 +41,11 @@ class Invocation:
         parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
         return " ".join(part for part in parts if part)
 
+    def filter(self, where: str, folder: str) -> str:
+        """Return the command that writes the samples that a predicate keeps into a folder."""
+        words = ["wdsflow filter", *map(quote_path, compact(self.urls, _NAMED)), "-o", quote_path(folder)]
+        return " ".join([*words, command(["--where", where, *self._allowed()])])
+
     def _allowed(self) -> list[str]:
         pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
         return ["--allow-pipe"] if self.allow_pipe and pipes else []
@@ -112,9 +117,15 @@ def settle(
         for (options, safe), shards in kinds.items()
     }
 
+    filtered = _free_folders("filtered")
+    wheres = {each.repair.where: "" for each in findings if each.repair is not None and each.repair.where}
+    wheres = {where: asked.filter(where, next(filtered)) for where in wheres}
+
     def settled(repair: Repair) -> Repair:
         if repair.flags:
             return replace(repair, command=asked.with_training(repair.flags))
+        if repair.where:
+            return replace(repair, command=wheres[repair.where])
         if not repair.shards:
             return repair
         words, safe = commands[repair.options, repair.safe]
@@ -135,8 +146,8 @@ def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) 
     return (found[0].command, found[0].safe) if found else None
 
 
-def _free_folders() -> Iterator[str]:
+def _free_folders(base: str = "repaired") -> Iterator[str]:
     for number in count(1):
-        name = "repaired" if number == 1 else f"repaired-{number}"
+        name = base if number == 1 else f"{base}-{number}"
         if not os.path.lexists(name):
             yield name
