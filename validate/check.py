@@ -23,6 +23,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
+from .advice.tried_settings import try_settings
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .pipeline.probe_pipeline import probe_pipeline
@@ -79,6 +80,7 @@ def check(
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
+        BadRule: a rule of another distribution cannot be taken.
         PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
     """
     start = time.perf_counter()
@@ -127,7 +129,8 @@ def _settled(
     """Return findings and advice with their commands."""
     once = cache(trial)
     own = [each for verdict in verdicts for each in verdict.advice]
-    return settle(keep_most(findings, context, once), [*advise(context, once), *own], asked)
+    tried = try_settings(keep_most(findings, context, once), context)
+    return settle(tried, [*advise(context, once), *own], asked)
 
 
 def _expanded(urls: str | Path | Iterable[str | Path], *, identify: bool) -> tuple[tuple[str, ...], Expansion]:

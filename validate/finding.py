@@ -24,6 +24,7 @@ class Repair:
     shards: tuple[str, ...] = ()  # input of ``wdsflow repair``
     options: tuple[str, ...] = ()  # options of ``wdsflow repair``
     flags: tuple[str, ...] = ()  # of a training command, with its value
+    where: str = ""  # predicate of ``wdsflow filter`` over all shards
 
 
 @dataclass(frozen=True, slots=True)

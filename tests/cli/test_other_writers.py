@@ -94,7 +94,8 @@ def test_shards_in_folders_of_a_folder_are_named_with_a_pattern_that_finds_them(
     energon(tmp_path / "[1] in", deeper=True)
     monkeypatch.chdir(tmp_path)
     assert run("validate", "[1] in") == 2
-    *_, hint = capsys.readouterr().err.splitlines()
+    *_, hint, again = capsys.readouterr().err.splitlines()
     assert hint == "  the folder [1] in has no .tar itself; subfolders have: '[[]1] in/**/*.tar*'"
+    assert again == "  wdsflow validate '[[]1] in/**/*.tar*'"
     assert run("validate", "[[]1] in/**/*.tar*", "--format", "json") == 0
     assert len(json.loads(capsys.readouterr().out)["shards"]) == 2

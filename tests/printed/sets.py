@@ -25,6 +25,13 @@ SETS: dict[str, list[Members | bytes]] = {
     "some samples without a caption": [[*pairs(9), *samples(2, start=20, jpg=PICTURE)], pairs(5, start=40)],
     "some samples without an image": [[*samples(2, txt=b"a dog"), *pairs(9, start=20)]],
     "blank captions beside json": [[*CAPTIONED, *samples(4, start=60, jpg=PICTURE, txt=b" \n", json=JSON)]],
+    "captions that are no text beside json": [
+        [
+            *pairs(9),
+            *samples(4, start=60, jpg=PICTURE, txt=b"caf\xe9", json=JSON),
+            *samples(2, start=80, jpg=PICTURE, txt=b"\xff"),
+        ]
+    ],
     "captions in json, and some samples without an image": [[*CAPTIONED, *samples(3, start=60, json=JSON)]],
     "captions in some json, others in txt": [
         [*pairs(9), *samples(5, start=60, jpg=PICTURE, json=JSON), *samples(2, start=80, txt=b"a dog")]

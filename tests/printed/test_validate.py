@@ -12,8 +12,9 @@ from support import faults, scenes
 from tests.conformance.compare import RealReader, RealReaders, environments
 from tests.conformance.generate import make_set
 from tests.printed.follow import follow
-from tests.printed.pasted import commands, run, snippets, texts
-from tests.printed.sets import SETS, write
+from tests.printed.pasted import commands, paste, run, snippets, texts
+from tests.printed.sets import PICTURE, SETS, write
+from tests.validate.rules.build import samples
 from tests.validate.rules.cases import CASES
 
 READERS = ("open-clip-3.3", "webdataset-1", "datasets")
@@ -110,3 +111,16 @@ def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeyp
         narrow = run(["validate", *asked], tmp_path).out
         assert set(commands(narrow)) == set(commands(shown))
         assert snippets(narrow) == snippets(shown)
+
+
+def test_repeated_images_and_captions_that_are_file_names_come_with_filters_that_leave_them_out(tmp_path):
+    write(
+        tmp_path, [[*samples(30, jpg=PICTURE, txt=b"a dog"), *samples(9, start=50, jpg=PICTURE, txt=b"IMG_0042.JPG")]]
+    )
+    (tmp_path / "filtered").mkdir()
+    report = run(["validate", "s", "--level", "full"], tmp_path).out
+    found = {each.split("--where ")[1]: each for each in commands(report) if each.startswith("wdsflow filter")}
+    assert list(found) == ["'not is_filename_like'", "'not duplicate'"]
+    assert len({each.split(" -o ")[1].split()[0] for each in found.values()} | {"filtered"}) == 3  # none is in use
+    for where, left in (("'not is_filename_like'", 30), ("'not duplicate'", 1)):
+        assert f"    {left:2}  kept" in paste(found[where], tmp_path).out

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from fsspec import AbstractFileSystem, register_implementation
+from fsspec.registry import known_implementations
 
 from tests.printed.pasted import commands, paste, run
 from tests.reshaping.sets import entries, write_set
@@ -96,3 +98,104 @@ def test_a_command_that_does_not_fail_is_looked_at_for_a_hang(place: Path):
     (command,) = commands(done.errors)
     assert command == "wdsflow bisect shards --hang-after 60 -- true '{shards}'"
     assert paste(command, place).status == 1
+
+
+LOOKING = {"validate": [], "inspect": [], "train": ["--dry-run"], "reshard": ["-o", "out"]}
+MEANT = {
+    "even": "evenn",
+    "raw/00000.tar": "raw/00000",
+    "'even/{00000..00001}.tar'": "even/{00000-00001}.tar",
+    "@list.txt": "list.txt",
+}
+
+
+@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("meant", MEANT)
+def test_a_mistyped_url_is_answered_with_the_command_that_was_meant(tmp_path: Path, command: str, meant: str):
+    write_set(tmp_path / "even", (3, 3))
+    write_set(tmp_path / "raw", (3,))
+    (tmp_path / "list.txt").write_text("# two of them\neven/00000.tar\nraw/00000.tar\n")
+    training = command == "train"
+    data = ["--", "--train-data", MEANT[meant], "--batch-size", "1", "--workers", "1"]
+    done = run([command, *LOOKING[command], *(data if training else [MEANT[meant]])], tmp_path)
+    assert done.status == 2
+    (again,) = (each for each in commands(done.errors) if each.startswith("wdsflow"))
+    assert again.split()[-1 if training or command != "reshard" else 2] == meant
+    after = paste(again, tmp_path)
+    assert "nothing could be read" not in after.errors, after
+    assert after.status != 2, after
+
+
+def test_a_text_that_lists_no_shards_is_called_no_list(tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("a note\nabout 0.tar\n")
+    done = run(["validate", "notes.txt"], tmp_path)
+    assert "not a tar: looks like text" in done.errors
+    assert "@" not in done.errors
+
+
+@pytest.mark.parametrize("command", ["train", "validate"])
+def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(tmp_path: Path, command: str):
+    write_set(tmp_path / "even", (3, 3))
+    own = ["--dry-run"] if command == "train" else ["--max-loss", "0.5"]
+    typed = ["--train-data", "even/{00000..00001}.tar", *own, "--workers=1", "--batch-size", "1"]
+    done = run([command, *typed, "--", "--epochs", "2"], tmp_path)
+    assert done.status == 2
+    assert "--train-data is an option of open_clip_train: put it after --" in done.errors
+    (again,) = commands(done.errors.partition("Error: ")[2])
+    words = ["--train-data", "'even/{00000..00001}.tar'", "--workers=1", "--batch-size", "1", "--epochs", "2"]
+    assert again == f"wdsflow {command} {' '.join(own)} -- {' '.join(words)}"
+    assert "Forecast" in paste(again, tmp_path).out
+
+
+def test_an_option_of_wdsflow_after_the_dashes_is_put_before_them(tmp_path: Path):
+    done = run(["train", "--", "--train-data", "x.tar", "--dry-run"], tmp_path)
+    assert done.status == 2
+    assert "put --dry-run before --" in done.errors
+
+
+@pytest.mark.parametrize("command", ["train", "validate"])
+def test_a_mistyped_option_after_the_dashes_is_answered_with_the_nearest(tmp_path: Path, command: str):
+    for wrong in (["--batchsize", "4"], ["--batchsize=4"]):
+        done = run([command, "--", "--train-data", "x.tar", *wrong], tmp_path)
+        assert done.status == 2
+        assert "did you mean --batch-size?" in done.errors
+        assert len(done.errors.splitlines()) == 1  # not the 60 lines of open_clip_train's usage
+
+
+@pytest.mark.parametrize(
+    ("command", "after"), [("train", " -- ARGS..."), ("validate", " [-- ARGS...]"), ("bisect", " -- COMMAND...")]
+)
+def test_the_usage_shows_what_follows_the_dashes(tmp_path: Path, command: str, after: str):
+    assert run([command, "--help"], tmp_path).out.splitlines()[0].endswith(after)
+
+
+def test_a_store_without_credentials_says_so(tmp_path: Path):
+    """s3fs raises this before it asks the server; the text is botocore's."""
+
+    class NoCredentialsError(Exception):
+        pass
+
+    class Store(AbstractFileSystem):  # type: ignore[misc]
+        protocol = "locked"
+
+        def info(self, *_: object, **__: object) -> object:
+            raise NoCredentialsError("Unable to locate credentials")
+
+        _open = info
+
+    register_implementation("locked", Store, clobber=True)
+    for words in (["validate"], ["inspect"], ["repair", "-o", "out"], ["train", "--dry-run", "--", "--train-data"]):
+        done = run([*words, "locked://bucket/0.tar"], tmp_path)
+        assert done.status == 2
+        assert "Unable to locate credentials: set credentials, or FSSPEC_S3=" in done.errors, words
+
+
+def test_a_url_whose_library_is_missing_prints_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = "Install huggingface_hub to access HfFileSystem"  # fsspec's, where that is not installed
+    known = {"class": "no_such_library.FileSystem", "err": text}
+    monkeypatch.setitem(known_implementations, "odd", known)
+    done = run(["validate", "odd://datasets/x/0.tar"], tmp_path)
+    assert done.status == 2
+    assert commands(done.errors)[-1].endswith("pip install huggingface_hub")

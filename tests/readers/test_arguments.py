@@ -108,7 +108,7 @@ def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_aske
 
 
 def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):
-    with pytest.raises(ArgumentsError, match=r"^unrecognized arguments: --train-date x$"):
+    with pytest.raises(ArgumentsError, match=r"^unrecognized arguments: --train-date x; did you mean --train-data\?$"):
         parse_arguments(["--train-date", "x"])
     assert capfd.readouterr() == ("", "")
 

@@ -171,16 +171,27 @@ def test_captions_are_taken_from_json(tmp_path: Path):
         ("3.txt", b"mine"),
         *captioned("4", {"description": "json"}),
         ("4.txt", b" \n"),
+        *captioned("5", {"description": "json"}),
+        ("5.txt", b"caf\xe9"),
+        ("6.jpg", JPEG),
+        ("6.txt", b"caf\xe9"),
     ]
     got, report = fixed(tmp_path, entries, caption="json:description;alt")
     texts = {name: data for name, data in got if name.endswith(".txt")}
-    assert texts == {"0.txt": b"a cat", "1.txt": b"a dog", "3.txt": b"mine", "4.txt": b"json"}
+    assert texts == {
+        "0.txt": b"a cat",
+        "1.txt": b"a dog",
+        "3.txt": b"mine",
+        "4.txt": b"json",
+        "5.txt": b"json",
+        "6.txt": b"caf\xe9",
+    }
     assert [name for name, _ in got][:3] == ["0.jpg", "0.json", "0.txt"]
     shard = report.shards[0]
     assert (shard.made, shard.missed, shard.dropped) == (
-        3,
-        {"no caption found in json": 1},
-        {"empty caption replaced": 1},
+        4,
+        {"no caption found in json": 2},
+        {"empty caption replaced": 1, "not-UTF-8 caption replaced": 1},
     )
 
 

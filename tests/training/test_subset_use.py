@@ -38,9 +38,9 @@ def openclip(*more, data="in/{0000..0004}.tar"):
     return "--", "--train-data", data, "--workers", 1, "--batch-size", 8, *more
 
 
-def look(folder, where, *more, data="in/{0000..0004}.tar", **options):
+def look(folder, where, *more, data="in/{0000..0004}.tar", dry_run=False, **options):
     options = FeedOptions(ledger=f"{folder}/scored", where=where, **options)
-    return preflight(["--train-data", f"{folder}/{data}", *more], options)
+    return preflight(["--train-data", f"{folder}/{data}", *more], options, dry_run=dry_run)
 
 
 def test_the_check_before_training_judges_the_subset(scored):
@@ -165,3 +165,14 @@ def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_pa
         f"to resume with the samples of the checkpoint: wdsflow train --ledger {tmp_path}/scored --where 'width > 1'"
         in said
     )
+
+
+def test_where_the_predicate_keeps_less_than_a_batch_it_is_the_cause_and_no_setting_is_offered(scored):
+    found = look(scored, WHERE, "--workers", "2", "--batch-size", "64", dry_run=True)
+    assert found.refused
+    fixes = [line.strip() for line in found.lines if line.startswith("  ")]
+    assert fixes[0].startswith("to see which term drops how many: wdsflow cut ")
+    assert pasted(fixes[0].partition(": ")[2]).status == 0
+    assert not any("--batch-size 1" in line or "--dataset-resampled" in line for line in found.lines)
+    (verdict,) = found.reports[0].verdicts
+    assert re.match(r"the ledger keeps \d+ of 111 samples ", verdict.reasons[0].message)

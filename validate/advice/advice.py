@@ -6,7 +6,6 @@ from dataclasses import replace
 import yaml
 
 from wdsflow.readers.energon import captioning
-from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
@@ -29,12 +28,18 @@ _CAPTION_STAGES = """\
 import json
 import webdataset as wds
 
+def is_text(data):
+    try:
+        return bool(data.decode().strip())
+    except UnicodeDecodeError:
+        return False
+
 def with_caption(sample):
     try:
         caption = json.loads(sample["json"])[{name!r}].strip().encode()
     except (AttributeError, KeyError, TypeError, ValueError):  # no json, or no text under that name
         return sample
-    return {{**sample, "txt": caption}} if caption and not sample.get("txt", b"").strip() else sample
+    return {{**sample, "txt": caption}} if caption and not is_text(sample.get("txt", b"")) else sample
 
 def is_complete(sample):
     return "txt" in sample and not {{"jpg", "png", "jpeg", "webp"}}.isdisjoint(sample)
@@ -63,7 +68,9 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
                 *_field_map(context, verdict),
             ]
             advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
-    return advice + advise_training(context)
+    settings = advise_training(context)
+    # What ends the run comes before what it loses.
+    return [*settings, *advice] if any(each.usable for each in short) else [*advice, *settings]
 
 
 def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
@@ -137,12 +144,9 @@ def _ideas(trial: Trial, verdict: Verdict) -> list[ShapeEdits]:
 
 
 def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield flags of OpenCLIP 4; with a command if a training command was given."""
-    if not verdict.reader.startswith("open-clip"):
+    """Yield flags of OpenCLIP 4, if it is judged; with a command if a training command was given."""
+    if verdict.reader != "open-clip-4":
         return
-    at_hand = "open-clip-4" in context.names() or release(context.environment.get("open_clip_torch", "")) >= (4,)
-    if "open-clip-4" in context.names() and verdict.reader != "open-clip-4":
-        return  # reported once, for OpenCLIP 4
     options = trial.reader(verdict).options
     unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
     if unflagged is None:
@@ -151,26 +155,21 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
     if named is not None and _is_plain(named[1]) and named[0] not in (options.json_text_key or "").split(";"):
         reader = OpenClip4(replace(options, json_text_key=named[0]))
         usable = trial.as_they_are(reader, as_caption, named[0])
-        if usable is not None and usable > unflagged:
-            yield _flag(verdict, trial, usable, ("--json-text-key", named[0]), at_hand=at_hand)
+        yield from _flag(verdict, trial, usable, ("--json-text-key", named[0]))
     for old, new in trial.renames:
         value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
         changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
         usable = trial.as_they_are(OpenClip4(changed), lambda shape, _: shape, "")
-        if usable is not None and usable > unflagged:
-            flag = f"--{'text' if new == 'txt' else 'image'}-key"
-            yield _flag(verdict, trial, usable, (flag, value), at_hand=at_hand)
+        yield from _flag(verdict, trial, usable, (f"--{'text' if new == 'txt' else 'image'}-key", value))
 
 
 def _is_plain(found: JsonKey) -> bool:
     return found.plain == found.strings
 
 
-def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
-    does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
-    judged = verdict.reader == "open-clip-4"  # otherwise the scan did not read contents as OpenCLIP 4 does
-    advice = replace(trial.promise(verdict, does, usable), flags=flags if at_hand else ())
-    return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
+def _flag(verdict: Verdict, trial: Trial, usable: int | None, flags: tuple[str, str]) -> Iterator[Advice]:
+    if usable is not None and usable > verdict.usable:
+        yield replace(trial.promise(verdict, f"train with {command(flags)}", usable), flags=flags)
 
 
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:

@@ -29,7 +29,7 @@ Edit = Callable[[Shape, bool], Shape | None]
 """Takes a shape and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
 
 CAPTION = "txt"
-_UNTOLD = frozenset({EMPTY, BLANK})  # captions without information
+_REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})  # captions instead of which a repair takes those in json
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ShapeEdits:
             if old in parts and new not in parts:
                 found = [self._renamed(part, new) if name == old else part for name, part in parts.items()]
                 parts = {part.suffix: part for part in found}
-        if self.caption and told and "json" in parts and (CAPTION not in parts or parts[CAPTION].status in _UNTOLD):
+        if self.caption and told and "json" in parts and (CAPTION not in parts or parts[CAPTION].status in _REPLACED):
             parts.pop(CAPTION, None)
             parts[CAPTION] = Part(CAPTION, OK)
         after = tuple(part for name, part in parts.items() if name not in self.drop)
@@ -99,7 +99,7 @@ def is_bad(shape: Shape) -> bool:
     return (
         not images
         or CAPTION not in status
-        or status[CAPTION] in (*_UNTOLD, NOT_UTF8, BAD)
+        or status[CAPTION] in (*_REPLACED, BAD)
         or status.get("json") == BAD
         or not IMAGE_TROUBLE.isdisjoint(images)
     )

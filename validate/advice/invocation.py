@@ -41,6 +41,11 @@ class Invocation:
         parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
         return " ".join(part for part in parts if part)
 
+    def filter(self, where: str, folder: str) -> str:
+        """Return the command that writes the samples that a predicate keeps into a folder."""
+        words = ["wdsflow filter", *map(quote_path, compact(self.urls, _NAMED)), "-o", quote_path(folder)]
+        return " ".join([*words, command(["--where", where, *self._allowed()])])
+
     def _allowed(self) -> list[str]:
         pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
         return ["--allow-pipe"] if self.allow_pipe and pipes else []
@@ -56,16 +61,29 @@ def train_data(training: Sequence[str]) -> str | None:
 
 
 def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the training command with a changed or new flag."""
-    name, words, skip = flags[0], list[str](), False
+    """Return the training command with changed or new flags."""
+    valued = {name: bool(value) for name, *value in paired_flags(flags)}
+    words, skip = list[str](), False
     for word in training:
         if skip and not word.startswith("--"):
             skip = False
             continue
-        skip = word == name and len(flags) > 1
-        if not skip and word.partition("=")[0] != name:
+        skip = valued.get(word, False)
+        if not skip and word.partition("=")[0] not in valued:
             words.append(word)
     return [*words, *flags]
+
+
+def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
+    borders = [*(index for index, word in enumerate(words) if word.startswith("--")), len(words)]
+    return [tuple(words[start:end]) for start, end in pairwise(borders)]
+
+
+def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return flags with those of others, which win."""
+    found = {each[0]: each for each in (*paired_flags(flags), *paired_flags(others))}
+    return tuple(word for each in found.values() for word in each)
 
 
 def settle(
@@ -99,9 +117,15 @@ def settle(
         for (options, safe), shards in kinds.items()
     }
 
+    filtered = _free_folders("filtered")
+    wheres = {each.repair.where: "" for each in findings if each.repair is not None and each.repair.where}
+    wheres = {where: asked.filter(where, next(filtered)) for where in wheres}
+
     def settled(repair: Repair) -> Repair:
         if repair.flags:
             return replace(repair, command=asked.with_training(repair.flags))
+        if repair.where:
+            return replace(repair, command=wheres[repair.where])
         if not repair.shards:
             return repair
         words, safe = commands[repair.options, repair.safe]
@@ -116,19 +140,14 @@ def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) 
 
     It loses nothing if the options lose nothing, unless readers accept the shards only without incomplete samples.
     """
-    wanted = _pairs(options)
-    fitting = [each for each in advice if each.options is not None and wanted <= _pairs(each.options)]
+    wanted = set(paired_flags(options))
+    fitting = [each for each in advice if each.options is not None and wanted <= set(paired_flags(each.options))]
     found = [each for each in fitting if safe <= each.safe] or (fitting if wanted else [])
     return (found[0].command, found[0].safe) if found else None
 
 
-def _pairs(options: Sequence[str]) -> set[tuple[str, ...]]:
-    borders = [*(index for index, word in enumerate(options) if word.startswith("--")), len(options)]
-    return {tuple(options[start:end]) for start, end in pairwise(borders)}
-
-
-def _free_folders() -> Iterator[str]:
+def _free_folders(base: str = "repaired") -> Iterator[str]:
     for number in count(1):
-        name = "repaired" if number == 1 else f"repaired-{number}"
+        name = base if number == 1 else f"{base}-{number}"
         if not os.path.lexists(name):
             yield name

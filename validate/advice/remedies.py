@@ -11,6 +11,7 @@ from wdsflow.scan.evidence import Evidence
 from ..forecast.workload import Shards, epochs_to_check, least_usable, named_shards
 
 _TRIES = 32
+_LEAST_BATCH = 0.5  # of the batch that was asked for: a much smaller one trains another model
 
 
 def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
@@ -27,12 +28,12 @@ def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) ->
 
 
 def working_batch_size(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
-    """Return the largest batch that every worker can fill in every epoch; None if one of them has no sample."""
+    """Return the largest batch that every worker can fill in every epoch; None if it is less than half of that asked for."""
     shards = _shards(evidence, reader, arguments)
     if shards is None or len(shards.shards) < arguments.workers * arguments.world_size:
         return None
     least = least_usable(shards, arguments, _epochs(shards, arguments))
-    return min(least, arguments.batch_size) or None
+    return min(least, arguments.batch_size) if least >= _LEAST_BATCH * arguments.batch_size else None
 
 
 def _shards(evidence: Evidence, reader: Reader, arguments: Arguments) -> Shards | None:

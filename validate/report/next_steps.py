@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wdsflow.text.words import plain
+from wdsflow.text.words import listed, plain
 
 from ..finding import Advice, promises
 from .finding_groups import fixes, titles
@@ -29,9 +29,8 @@ def steps(report: Results) -> list[NextStep]:
     names = titles()
     for repair, codes in fixes(report.errors):
         if number_of(repair.command, found) is None:
-            title = names.get(codes[0], "") if len(codes) == 1 else ""
-            said = "; ".join(part for part in (title, repair.note) if part)
-            text = f"against {', '.join(codes)}" + (f": {said}" if said else "")
+            title = f" ({names[codes[0]]})" if len(codes) == 1 and codes[0] in names else ""
+            text = f"fix {listed(codes)}{title}" + (f": {repair.note}" if repair.note else "")
             found.append(NextStep(plain(text), repair.command, repair.safe))
     return found
 

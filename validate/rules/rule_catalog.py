@@ -57,9 +57,22 @@ def _is_rule(thing: object) -> bool:
 
 
 _FAMILIES = "WFILP"  # from the archive to the training
-RULES: dict[str, type[Rule]] = {
-    rule.code: rule for rule in sorted(_found(), key=lambda rule: (_FAMILIES.index(rule.code[0]), rule.code))
-}
+
+
+def by_code(rules: Iterable[type[Rule]]) -> dict[str, type[Rule]]:
+    """Return rules by code, in order. Raises BadRule if two have the same code: one would hide the other."""
+    found: dict[str, type[Rule]] = {}
+    for rule in sorted(rules, key=lambda rule: (_FAMILIES.index(rule.code[0]), rule.code)):
+        if (other := found.setdefault(rule.code, rule)) is not rule:
+            raise BadRule(f"{_place(rule)}: the code {rule.code} is that of {_place(other)}")
+    return found
+
+
+def _place(rule: type[Rule]) -> str:
+    return f"{rule.__module__}.{rule.__qualname__}"
+
+
+RULES: dict[str, type[Rule]] = by_code(_found())
 
 
 def catalog() -> dict[str, type[Rule]]:
@@ -71,11 +84,12 @@ def catalog() -> dict[str, type[Rule]]:
     rules = dict(RULES)
     for point in entry_points(group=GROUP):
         rule = point.load()
+        named = f"entry point {point.name} = {point.value}"
         if not _is_rule(rule):
+            raise BadRule(f"{named}: not a subclass of wdsflow.validate.rules.kit.base.Rule with a code")
+        if (other := rules.setdefault(rule.code, rule)) is not rule:
             raise BadRule(
-                f"entry point {point.name} = {point.value}: not a subclass of"
-                " wdsflow.validate.rules.kit.base.Rule with a code"
+                f"{named}: the code {rule.code} is that of {_place(other)}: give it another, or uninstall "
+                f"{point.dist.name if point.dist is not None else 'its package'}"
             )
-        if rules.setdefault(rule.code, rule) is not rule:
-            raise BadRule(f"entry point {point.name} = {point.value}: the code {rule.code} is taken")
     return rules

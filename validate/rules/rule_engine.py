@@ -50,9 +50,12 @@ def run_rules(
 
 
 def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
-    """Raise UnknownCode if a code, or prefix of codes, names no rule; called before any work."""
-    if not select and not ignore:
-        return
+    """Check the rules, and codes or prefixes of codes, before any work.
+
+    Raises:
+        UnknownCode: if no rule has a given code or first letters.
+        BadRule: if a rule of another distribution is none, or has the code of another.
+    """
     rules = catalog()
     for prefix in select:
         any(_begins(code, prefix, rules) for code in rules)

@@ -7,12 +7,15 @@ from typing import Literal
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
+from wdsflow.scan.naming import is_dotted
+from wdsflow.scan.shapes import merged
 from wdsflow.text.escape import escape
 
 from ..finding import Advice
 from .reader_pass import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
+_JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
 
 Outcome = Literal["trains", "loses", "stalls", "crashes", "refused"]
@@ -54,7 +57,7 @@ class Verdict:
     funnel: Funnel
     exact: bool  # False if the level could not know (names, headers)
     note: str = ""  # what the level could not see, or what was assumed
-    lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
+    lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
     advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
@@ -96,7 +99,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_reasons(result, evidence, samples, reader)),
+        reasons=tuple(_adding_up(_reasons(result, evidence, samples, reader), result, evidence, samples, reader)),
         funnel=Funnel(
             members=sum(shard.members for shard in evidence.shards),
             samples=result.formed,
@@ -192,3 +195,43 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
         message = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
         reasons.append(Reason("unreached", unreached, message, shard.url, None, shard.stop.offset))
     return reasons
+
+
+def _adding_up(
+    reasons: list[Reason], result: PassResult, evidence: Evidence, samples: int, reader: Reader
+) -> list[Reason]:
+    """Return the reasons with counts that add up to the samples that do not reach a batch.
+
+    A reader may form one sample of many, if dots in their keys merge them, or several of one, and others of junk.
+    """
+    if result.crash is not None:
+        return reasons
+    lost, told = max(0, samples - result.usable), sum(reason.count for reason in reasons)
+    title = reader.title.split(" (")[0]
+    junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
+    if told > lost:
+        formed = [replace(each, count=0, message=_of_formed(each, told)) for each in reasons]
+        text = f"{title} forms {told:,} incomplete ones of their members{' and of junk files' if junk else ''}"
+        first = reasons[0]
+        whole = Reason("pieces", lost, f"{lost:,} of {samples:,} samples: {text}", first.shard, first.key, first.offset)
+        return [whole, *formed] if lost else formed
+    for index, loss in enumerate(loss for loss, _ in result.lost.most_common()):
+        hidden = sum(count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items())
+        if more := min(lost - told, hidden):
+            told += more
+            reasons[index] = _more(reasons[index], more, samples)
+    if told < lost:
+        text = f"{title} takes their members as parts of other samples"
+        reasons.append(Reason("joined", lost - told, f"{lost - told:,} of {samples:,} samples: {text}"))
+    return sorted(reasons, key=lambda reason: -reason.count)
+
+
+def _of_formed(reason: Reason, formed: int) -> str:
+    return f"{reason.count:,} of the {formed:,}: {reason.message.partition(' samples: ')[2]}"
+
+
+def _more(reason: Reason, count: int, samples: int) -> Reason:
+    total = reason.count + count
+    return replace(
+        reason, count=total, message=f"{total:,} of {samples:,} samples: {reason.message.partition(' samples: ')[2]}"
+    )

@@ -108,7 +108,10 @@ def _where(shard: ShardEvidence) -> str:
 
 
 def _why(shard: ShardEvidence) -> str:
-    return UNREADABLE.get(shard.error or "") or escape(shard.error_detail or shard.error or "", 300)
+    detail = escape(shard.error_detail or shard.error or "", 300)
+    if shard.error == "denied" and local_file(shard.url) is None:  # a server says why; credentials may be missing
+        return detail
+    return UNREADABLE.get(shard.error or "") or detail
 
 
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:

@@ -17,16 +17,19 @@ def explain(
     """
     from wdsflow.validate.rule_pages import catalogue
     from wdsflow.validate.rule_pages import explain as page
-    from wdsflow.validate.rules.rule_catalog import UnknownCode
+    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
-    if code is not None:
-        try:
+    try:
+        if code is not None:
             sys.stdout.write(page(code.strip().upper()).rstrip() + "\n")
-        except UnknownCode as error:
-            fail(str(error), "all codes: wdsflow explain")
-        return
+            return
+        rules = catalogue()
+    except UnknownCode as error:
+        fail(str(error), "all codes: wdsflow explain")
+    except BadRule as error:
+        fail(str(error))
     from rich.text import Text
 
     out = console()
-    for name, severity, title in catalogue():
+    for name, severity, title in rules:
         out.print(Text.assemble((name, "bold"), f"  {severity:<8} ", title), soft_wrap=True)

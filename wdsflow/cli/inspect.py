@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys, Shards
-from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, write_output
+from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -53,7 +53,7 @@ def inspect(
     try:
         found = expand(urls).urls
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, Typed(context))
     if show is not None or sample:
         check_output(html, "html", Typed(context))
         again = f"{Typed.spell('inspect', *urls)} --keys 20"
@@ -61,10 +61,10 @@ def inspect(
         return
     if ledger is not None or html is not None:
         fail("--ledger and --html are for single samples", f"{Typed.spell('inspect', *urls)} --sample 20")
-    _overview(found, keys, jobs, allow_pipe=allow_pipe, as_json=as_json)
+    _overview(found, keys, jobs, Typed(context), allow_pipe=allow_pipe, as_json=as_json)
 
 
-def _overview(urls: list[str], keys: int, jobs: int | None, *, allow_pipe: bool, as_json: bool) -> None:
+def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, allow_pipe: bool, as_json: bool) -> None:
     """Show what all shards have."""
     from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
@@ -97,9 +97,7 @@ def _overview(urls: list[str], keys: int, jobs: int | None, *, allow_pipe: bool,
         for url, samples in listed.items():
             show_samples(url, samples, out)
     if nothing:
-        from wdsflow.validate.verdicts.wording import unreadable_text
-
-        fail(unreadable_text(shards))
+        none_read(shards, typed)
 
 
 def _samples(

@@ -11,7 +11,7 @@ import typer
 
 import wdsflow
 from wdsflow.cli.shared.ending import INTERRUPTED, TERMINATED, Terminated, ending
-from wdsflow.cli.shared.help_panels import PanelHelp
+from wdsflow.cli.shared.help_panels import AFTER_DASHES, PanelHelp
 
 COMMANDS = (
     "validate",
@@ -33,7 +33,6 @@ COMMANDS = (
     "doctor",
     "train",
 )
-_TAKE_COMMANDS = ("validate", "train", "bisect")  # take a command line of another program after --
 _HELP = frozenset({"-h", "--help"})
 _REPORT_THEMSELVES = frozenset(
     {"filter", "score", "cut", "repair", "reshard", "graft"}
@@ -67,7 +66,7 @@ def _help(app: typer.Typer, name: str) -> str:
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
     """Separate wdsflow's arguments from those of another program, which follow ``--``."""
-    if words and words[0] in _TAKE_COMMANDS and "--" in words:
+    if words and words[0] in AFTER_DASHES and "--" in words:
         border = words.index("--")
         return words[:border], words[border + 1 :]
     return words, None

@@ -24,7 +24,7 @@ Caption = Annotated[
     str | None,
     typer.Option(
         metavar="json:FIELD[;OTHER]",
-        help="Write KEY.txt from this field of KEY.json if a sample has no caption; auto: find the field that holds captions.",
+        help="Write KEY.txt from this field of KEY.json if a sample has no caption in UTF-8; auto: find the field that holds captions.",
     ),
 ]
 Rename = Annotated[

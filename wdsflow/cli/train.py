@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -130,14 +131,19 @@ def _options(**values: Any) -> "FeedOptions":
 
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
     """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
-    from wdsflow.readers.open_clip.arguments import names_shards
+    from wdsflow.readers.open_clip.arguments import ArgumentsError, names_shards, parsed_by
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
     check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
     try:
-        arguments = parse(argv)
+        arguments = parse(argv) if {"-h", "--help"} & set(argv) else parsed_by(parse, argv)
     except NoOpenClip as error:
         fail(str(error))
+    except ArgumentsError as error:
+        own = [word for word in argv if word.partition("=")[0] in typed.options()]
+        fail(
+            f"in the arguments after --: {error}", f"put {own[0]} before --: it is an option of wdsflow" if own else ""
+        )
     data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
     if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
         fail(
@@ -162,8 +168,7 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     found = _preflight(argv, options, world_size)
     if found is None:
         return False
-    for line in found.lines:
-        print(line, file=sys.stderr)
+    _print_lines(found, argv, options)
     sys.stderr.flush()
     if found.refused and (world_size == 1 or ends_others()):
         raise typer.Exit(WRONG_USE if found.nothing_read else _FAILED)
@@ -193,10 +198,23 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
         fail("this command trains on no shards that wdsflow can check")
     for report in found.reports:
         report_text.show(report, console())
-    for line in found.lines:
-        print(line, file=sys.stderr)
+    _print_lines(found, argv, options, "--dry-run")
     wrong = found.refused or any(report.exit_status for report in found.reports)
     raise typer.Exit(WRONG_USE if found.nothing_read else int(wrong))
+
+
+def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions", *flags: str) -> None:
+    """Print what was found; where no shard could be read, also the command with shards of a similar name."""
+    from wdsflow.cli.shared.nearest_paths import nearest_shards
+    from wdsflow.training.stalls import field_fixes
+    from wdsflow.validate.advice.invocation import train_data, with_flags
+
+    for line in found.lines:
+        print(line, file=sys.stderr)
+    near = nearest_shards(train_data(argv) or "") if found.nothing_read else ""
+    if near:
+        meant = replace(options, argv=tuple(with_flags(argv, ["--train-data", near])))
+        print(f"  {field_fixes.command(meant, *flags)}", file=sys.stderr)
 
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:

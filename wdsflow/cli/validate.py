@@ -40,6 +40,7 @@ from wdsflow.cli.shared.terminal import (
     fail,
     is_device,
     no_shards,
+    none_read,
     progress,
     several,
     write_output,
@@ -115,6 +116,7 @@ def validate(
     _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
     report = _check(
         urls or _train_data(training or []),
+        Typed(context),
         readers=readers or ([] if pipeline else ["open-clip"]),
         pipeline=pipeline,
         level=level.value,
@@ -132,7 +134,7 @@ def validate(
     )
     if write_baseline:
         report = _accept(report, write_baseline)
-    _tell(report, form.value, output)
+    _tell(report, form.value, output, Typed(context))
     written = _describe(report, certify, croissant, pipeline, Typed(context))
     raise typer.Exit(report.exit_status if written else 1)
 
@@ -194,19 +196,18 @@ def _train_data(training: Sequence[str]) -> list[str]:
     return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")
 
 
-def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
+def _nothing_read(report: "Report", form: str, output: Path | None, typed: Typed) -> NoReturn:
     """Report in one line that no shard could be read; programs and files get the full report, without a verdict."""
     from wdsflow.validate.report import render
-    from wdsflow.validate.verdicts.wording import unreadable_text
 
     if output is not None:
         write_output(output, render(report, form))
     elif form != "text":
         sys.stdout.write(render(report, form))
-    fail(unreadable_text(report.evidence.shards))
+    none_read(report.evidence.shards, typed)
 
 
-def _check(urls: Sequence[str], **options: Any) -> "Report":
+def _check(urls: Sequence[str], typed: Typed, **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
@@ -214,7 +215,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
-    from wdsflow.validate.rules.rule_catalog import UnknownCode
+    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
     if options["address"] is not None and options["engine"] != EngineChoice.ray.value:
         fail("--address is for --engine ray")
@@ -222,12 +223,12 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         with progress() as begin:
             return check(urls, progress=begin, **options)
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except UnknownCode as error:
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, EngineError, PipelineError, CertificateError) as error:
+    except (UnknownReader, BadRule, EngineError, PipelineError, CertificateError) as error:
         fail(str(error))
 
 
@@ -253,11 +254,11 @@ def _accept(report: "Report", path: Path) -> "Report":
     return replace(report, findings=[], known=len(accepted), accepted=accepted, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None) -> None:
+def _tell(report: "Report", form: str, output: Path | None, typed: Typed) -> None:
     from wdsflow.validate.report import render, report_text
 
     if report.nothing_read:
-        _nothing_read(report, form, output)
+        _nothing_read(report, form, output, typed)
     if output is not None:
         write_output(output, render(report, form))
         report_text.show_summary(report, console())

@@ -20,7 +20,7 @@ from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
 from .split_samples import Borders, borders
 
-_CODE = 2  # version of the result of a repair
+_CODE = 3  # version of the result of a repair
 _REASONS = {
     "code": "another wdsflow repaired it",
     "url": "its output was made from {}",
@@ -54,7 +54,7 @@ def repair_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` if a sample has no caption.
+        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` if a sample has no caption in UTF-8.
         rename: fields to rename, old to new; a field that exists is not overwritten.
         drop_fields: fields to leave out.
         drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no

@@ -130,7 +130,8 @@ class SampleFixer:
     def _with_caption(self, fields: list[Field], wanted: CaptionField) -> list[Field]:
         by_name = {field.name: field for field in fields}
         present, source = by_name.get(CAPTION), by_name.get(wanted.member)
-        if present is not None and (self.size(present) > _LONGEST or self.read(present).strip()):
+        fault = "" if present is None else self._caption_fault(present)
+        if present is not None and not fault:
             return fields
         text = None
         if source is not None and self.size(source) <= LARGEST:
@@ -139,7 +140,17 @@ class SampleFixer:
             self.missed["no caption found in json"] += 1
             return fields
         if present is not None:
-            self._drop(present, "empty caption replaced")
+            self._drop(present, f"{fault} caption replaced")
         self.made += 1
         self.fixed["captions taken from json"] += 1
         return [*(field for field in fields if field.name != CAPTION), Field(CAPTION, None, text.encode())]
+
+    def _caption_fault(self, caption: Field) -> str:
+        if self.size(caption) > _LONGEST:
+            return ""
+        text = self.read(caption)
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            return "not-UTF-8"
+        return "" if text.strip() else "empty"

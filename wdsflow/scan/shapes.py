@@ -1,6 +1,6 @@
 """What the shapes of a shard's runs tell."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 from .evidence import FieldCount, Shape, ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
@@ -36,7 +36,7 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])
     if wild:
-        shard.samples += sum(item.count * _hidden(item.shape, wild) for item in runs)
+        shard.samples += sum(item.count * merged(item.shape, wild.__contains__) for item in runs)
 
 
 def _numbers(shape: Shape) -> bool:
@@ -45,11 +45,11 @@ def _numbers(shape: Shape) -> bool:
     return numbered > 1 and any("." not in part.suffix for part in shape)
 
 
-def _hidden(shape: Shape, wild: Container[str]) -> int:
+def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     """Return how many samples dots in base names have merged into one run, the one that shows not counted.
 
     ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two samples.
     """
     names = {part.suffix.lower() for part in shape}
     # Beside plain fields an odd one, such as thumb.jpg in one sample of many, is a field like others.
-    return len({name.rpartition(".")[0] for name in names}) - 1 if all(name in wild for name in names) else 0
+    return len({name.rpartition(".")[0] for name in names}) - 1 if names and all(map(is_wild, names)) else 0

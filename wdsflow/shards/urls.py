@@ -17,8 +17,10 @@ from .braces import LIMIT, BadPattern, expand_braces
 from .natural_order import SHOWN, missing_numbers, natural
 
 _GLOB = re.compile(r"[*?\[]")
+_HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FOLDERS = 1000  # that are looked into for tars
+_LIST = 4096  # bytes of a text file in which its first shard is looked for
 _MANY = 64  # names in one folder from which on it is listed instead of asked for each
 
 
@@ -109,8 +111,12 @@ def _expand_list(part: str, found: Expansion) -> None:
 def _expand_part(part: str, found: Expansion) -> None:
     path = local_path(part)
     if path is not None and os.path.exists(path) and not os.path.isdir(path):  # also names that look like patterns
+        if _is_list(path):
+            raise NoShards(part, f"it lists shards: {quote(f'@{part}')} names those")
         found.urls.append(path)
         return
+    if (meant := with_dots(part)) != part:
+        raise NoShards(part, f"a range in braces has two dots: {quote(meant)}")
     try:
         names = expand_braces(part if path is None else path)
     except BadPattern as error:
@@ -123,6 +129,29 @@ def _expand_part(part: str, found: Expansion) -> None:
         found.urls.append(path)
     else:
         _take_range(part, names, found)
+
+
+def with_dots(pattern: str) -> str:
+    """Return a pattern with two dots in its ranges.
+
+    >>> with_dots("s/{000-042}.tar")
+    's/{000..042}.tar'
+    """
+    return _HYPHEN.sub(r"{\1..\2}", pattern)
+
+
+def _is_list(path: str) -> bool:
+    """Return whether a file is a text whose first line names a shard."""
+    if path.lower().endswith((*SUFFIXES, ".jsonl")) or not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_LIST)
+    except OSError:
+        return False
+    lines = (line.strip() for line in start.splitlines())
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    return b"\0" not in start and first.lower().endswith(tuple(map(str.encode, SUFFIXES)))
 
 
 def _take_remote(part: str, names: list[str], found: Expansion) -> None:

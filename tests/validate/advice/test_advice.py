@@ -38,16 +38,27 @@ def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(tmp_pa
         assert after.verdicts[0].usable == advice.usable
 
 
-def test_flags_of_openclip_4_are_no_commands_for_those_who_do_not_have_it(tmp_path, monkeypatch):
+def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(tmp_path, monkeypatch):
     module = importlib.import_module("wdsflow.validate.check")  # the package has a function of that name
-    monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "3.3.0"})
+    monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "4.0.0"})
     write(tmp_path, SETS["captions in json"])
-    arguments = ["--train-num-samples", "9", "--train-data", str(tmp_path / "s/0.tar")]
-    report = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1, arguments=arguments)
-    (remark,) = (each for each in report.advice if "--json-text-key description" in each.text)
-    assert remark.command == ""
-    wanted = "(from OpenCLIP 4 on): up to 20 of 20 samples would reach a batch in OpenCLIP 4 (now 0)"
-    assert remark.text.endswith(wanted)
+    for names in (["open-clip-3.3"], ["open-clip-3.3", "open-clip-4"]):
+        report = check(tmp_path / "s", names, level="full", jobs=1)
+        flags = [each for each in report.advice if each.flags]
+        assert [(each.reader, each.now) for each in flags] == [(name, 0) for name in names if name == "open-clip-4"]
+
+
+def test_a_flag_that_would_lose_samples_is_not_advised(tmp_path):
+    """With --json-text-key the json of a sample decides, and samples whose json has no such name are dropped."""
+    write(tmp_path, [samples(30, jpg=PICTURE, txt=b"a red cat", json=b'{"description": "a red cat"}')] * 2)
+    (tmp_path / "s" / "0.tar").write_bytes(
+        tar([*samples(30, jpg=PICTURE, txt=b"a red cat", json=b"{}"), *samples(1, start=70, jpg=PICTURE)])
+    )
+    for name in ("open-clip-3.3", "open-clip-4"):
+        report = check(tmp_path / "s", [name], level="full", jobs=1)
+        assert report.verdicts[0].usable < report.verdicts[0].samples
+        assert [each.text for each in report.advice if each.flags] == []
+        assert all(each.usable is None or each.usable > each.now for each in report.advice)
 
 
 def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_given(tmp_path, monkeypatch):

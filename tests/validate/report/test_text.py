@@ -128,7 +128,7 @@ def test_an_unsafe_fix_says_so():
     report = replace(report, findings=[factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))])
     shown = lines(report)
     step = shown.index("What to do") + 1
-    assert shown[step].startswith("  1. against W006")
+    assert shown[step].startswith("  1. fix W006 (")
     assert "unsafe" in shown[step] + shown[step + 1]
     assert "       wdsflow repair x --drop" in shown
     report = replace(

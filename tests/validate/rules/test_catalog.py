@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from wdsflow.cli.main import main
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import explain
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, catalog
+from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, by_code, catalog
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,7 +87,7 @@ class Foreign(Rule):
 class EntryPoint:
     """What importlib.metadata gives for ``x901 = package:Foreign``."""
 
-    name, value = "x901", "package:Foreign"
+    name, value, dist = "x901", "package:Foreign", None
 
     def __init__(self, target: object) -> None:
         self.target = target
@@ -113,9 +114,22 @@ def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch
         catalog()
 
 
-def test_a_code_cannot_be_taken_twice(monkeypatch: pytest.MonkeyPatch):
+def test_a_code_cannot_be_taken_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(Foreign, "code", "W001")
     monkeypatch.setattr("wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)])
 
-    with pytest.raises(BadRule, match="the code W001 is taken"):
+    refusal = r"the code W001 is that of wdsflow\.validate\.rules\.tar\.w001_truncated\.Truncated"
+    with pytest.raises(BadRule, match=refusal):
         catalog()
+    for words in (["validate", "nowhere.tar"], ["explain"], ["explain", "W001"]):  # before any shard is read
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert re.match(f"wdsflow: .*{refusal}", capsys.readouterr().err)
+
+
+def test_two_files_of_wdsflow_cannot_have_the_same_code(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Foreign, "code", "W001")
+
+    with pytest.raises(BadRule, match="the code W001 is that of"):
+        by_code([RULES["W001"], RULES["W002"], Foreign])

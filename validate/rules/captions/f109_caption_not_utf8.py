@@ -16,8 +16,10 @@ class CaptionNotUtf8(LossRule):
     In practice: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
     written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
 
-    Fix: convert the files before packing: ``iconv -f WINDOWS-1252 -t UTF-8 a.txt > b.txt``.
-    ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out.
+    Fix: ``wdsflow repair SHARD -o repaired --caption json:FIELD`` takes the caption in the json, where there is one;
+    with ``--drop-bad`` it leaves the others out. To read them in their encoding: the stage
+    ``CleanText(fallback="cp1252")`` in a pipeline, or ``stages: [{clean_text: {fallback: cp1252}}]`` in a recipe of
+    ``wdsflow filter``.
     """
 
     code = "F109"
@@ -26,4 +28,5 @@ class CaptionNotUtf8(LossRule):
     drops_bad = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'caption is', 'captions are')} not UTF-8"
+        told = f"{how_many(count, 'caption is', 'captions are')} not UTF-8"
+        return f'{told} (if they are Windows text, the stage CleanText(fallback="cp1252") decodes them)'

@@ -1,8 +1,10 @@
+from ...finding import Repair
 from ..kit.caption_rule import QualityRule
+from ..kit.rule_commands import keep
 
 
 class FilenameCaption(QualityRule):
-    r"""Captions are file names.
+    """Captions are file names.
 
     What: the whole caption is one word with an image extension, such as ``IMG_0042.JPG``.
 
@@ -10,8 +12,8 @@ class FilenameCaption(QualityRule):
 
     In practice: alt texts filled in by cameras, scanners and content management systems.
 
-    Fix: leave them out before packing:
-    ``if re.fullmatch(r"\S+\.(jpe?g|png|gif|webp)", text, re.I): continue``
+    Fix: ``wdsflow filter SHARDS -o filtered --where 'not is_filename_like'`` leaves them out, and
+    also numbers and names without an extension, such as ``DSC_0042``.
     """
 
     code = "F116"
@@ -20,3 +22,7 @@ class FilenameCaption(QualityRule):
     predicate = "look like file names"
     predicate_one = "looks like a file name"
     consequence = "a name says nothing about the picture"
+
+    def repair(self, *urls: str) -> Repair | None:
+        """Return the filter that leaves these captions out."""
+        return keep(urls, "not is_filename_like", "leaves these samples out")

@@ -34,5 +34,5 @@ class NoStep(TrainingRule):
         yield self.finding(
             f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
             "the optimizer never steps",
-            fix=flag("--accum-freq", str(length.batches), note=": the most that steps at all"),
+            fix=flag("--accum-freq", str(length.batches), note=", the most that steps at all"),
         )

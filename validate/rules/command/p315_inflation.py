@@ -35,7 +35,7 @@ class LongEpoch(TrainingRule):
         whole = arguments.batch_size * arguments.world_size
         fix = None
         if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
-            fix = flag("--workers", "1", note=": rounds to whole batches only")
+            fix = flag("--workers", "1", note=", which rounds to whole batches only")
         yield self.finding(
             f"an epoch of {length.asked:,} samples becomes {length.samples:,} ({length.inflation:.2f} times as long): "
             f"rounded up to {length.worker_batches:,} x {max(1, arguments.workers)} workers x {whole:,}",

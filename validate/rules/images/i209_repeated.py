@@ -7,6 +7,7 @@ from wdsflow.text.words import how_many
 from ...finding import Finding
 from ..keys.w008_shared_keys import shared_sketches
 from ..kit.base import Context, Rule
+from ..kit.rule_commands import keep
 
 _SHARE = 0.001
 _LEAST = 10
@@ -25,8 +26,8 @@ class Repeated(Rule):
     In practice: "image not available" pictures that servers send for dead links, thousands of times
     (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
 
-    Fix: drop them before packing by the hash of their bytes:
-    ``if hashlib.sha256(data).hexdigest() in PLACEHOLDERS: continue``
+    Fix: ``wdsflow filter SHARDS -o filtered --where 'not duplicate'`` keeps the first sample of those with the same
+    image. A placeholder remains once.
     """
 
     code = "I209"
@@ -50,6 +51,7 @@ class Repeated(Rule):
                 count=sum(count for _, count in often),
                 rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
                 readers=context.names(),
+                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
             )
         for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
             yield Finding(
@@ -58,4 +60,5 @@ class Repeated(Rule):
                 message=f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight",
                 shard=later.url,
                 readers=context.names(),
+                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
             )

@@ -1,11 +1,14 @@
+from functools import partial
+
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.scan.shapes import merged
 from wdsflow.text.words import how_many
 
 from ..kit.base import Context
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded, sound
-from ..kit.unusual_names import undotted
+from ..kit.unusual_names import fold, is_wild, undotted
 
 
 class DottedKey(LossRule):
@@ -31,12 +34,13 @@ class DottedKey(LossRule):
     repair_note = "replaces dots inside keys with underscores"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Count each run once: the number of samples merged into it is unknown."""
+        """Count each run, and the samples that are merged into it."""
         lost = 0
-        for item in folded(context, reader, shard):
-            fixed = tuple(undotted(shard, part) for part in item.shape)
-            if context.usable(reader, sound(fixed)) > context.usable(reader, sound(item.shape)):
-                lost += item.count
+        for item in reader.runs(shard).counted():
+            shape = fold(shard, item.shape)
+            fixed = tuple(undotted(shard, part) for part in shape)
+            if context.usable(reader, sound(fixed)) > context.usable(reader, sound(shape)):
+                lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
             lost = self._parted(context, reader, shard)

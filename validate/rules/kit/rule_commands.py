@@ -38,6 +38,18 @@ def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
     return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
+def keep(urls: Sequence[str], where: str, note: str) -> Repair:
+    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair.
+
+    Args:
+        urls: the urls of the whole set as the user wrote them.
+        where: the predicate.
+        note: what it leaves out.
+    """
+    words = ["wdsflow filter", *map(quote_path, urls), "-o filtered", command(["--where", where])]
+    return Repair(" ".join(words), safe=False, note=note, where=where)
+
+
 def renamed(name: str) -> str:
     """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import command
 
+from ...advice.remedies import working_batch_size, working_workers
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
 from .base import Context, Rule
@@ -50,3 +51,21 @@ def flag(*flags: str, note: str = "") -> Repair:
 def clips(context: Context) -> tuple[str, ...]:
     """Return the names of the chosen OpenCLIP versions."""
     return tuple(name for name in context.names() if name.startswith("open-clip"))
+
+
+def sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+    """Return the setting with which every worker gets batches; None if the set is smaller than one batch.
+
+    Fewer workers train the same model. A much smaller batch would train another one: then sharing all shards is better.
+    """
+    reader = next(each for each in context.readers if each.name == forecast.reader)
+    workers = working_workers(context.evidence, reader, arguments)
+    if workers is not None:
+        return flag("--workers", str(workers), note=", the most that works")
+    batch = working_batch_size(context.evidence, reader, arguments)
+    if batch is not None:
+        return flag("--batch-size", str(batch), note=", the largest that works")
+    usable = next(each.usable for each in context.verdicts if each.reader == forecast.reader)
+    if usable < arguments.batch_size:
+        return None
+    return flag("--dataset-resampled", note=": every worker then draws from all shards")

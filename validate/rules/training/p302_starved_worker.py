@@ -3,11 +3,10 @@ from collections.abc import Iterator
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.words import how_many
 
-from ...advice.remedies import working_batch_size, working_workers
-from ...finding import Finding, Repair
+from ...finding import Finding
 from ...forecast.forecast import Forecast
 from ..kit.base import Context
-from ..kit.training_rule import TrainingRule, flag
+from ..kit.training_rule import TrainingRule, sharing
 
 
 class StarvedWorker(TrainingRule):
@@ -37,16 +36,5 @@ class StarvedWorker(TrainingRule):
         more = len(forecast.stalled) - 1
         others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
         yield self.finding(
-            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=_fix(context, arguments, forecast)
+            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=sharing(context, arguments, forecast)
         )
-
-
-def _fix(context: Context, arguments: Arguments, forecast: Forecast) -> Repair:
-    reader = next(each for each in context.readers if each.name == forecast.reader)
-    workers = working_workers(context.evidence, reader, arguments)
-    if workers is not None:
-        return flag("--workers", str(workers), note=": the most that works")
-    batch = working_batch_size(context.evidence, reader, arguments)
-    if batch is not None:
-        return flag("--batch-size", str(batch), note=": the largest that works")
-    return flag("--dataset-resampled", note=": every worker then draws from all shards")

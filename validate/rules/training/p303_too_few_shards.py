@@ -6,7 +6,7 @@ from wdsflow.text.words import how_many
 from ...finding import Finding
 from ...forecast.forecast import Forecast
 from ..kit.base import Context
-from ..kit.training_rule import TrainingRule, flag
+from ..kit.training_rule import TrainingRule, sharing
 
 
 class TooFewShards(TrainingRule):
@@ -34,12 +34,10 @@ class TooFewShards(TrainingRule):
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:
             return
-        per_rank = forecast.shards // arguments.world_size
-        fix = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
         if not any(reader.empty_stalls for reader in context.readers if reader.name == forecast.reader):
             ends = "each worker needs one"
         else:
             ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
-        yield self.finding(f"{have} ({split}): {ends}", fix=fix)
+        yield self.finding(f"{have} ({split}): {ends}", fix=sharing(context, arguments, forecast))

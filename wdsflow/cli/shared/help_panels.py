@@ -4,6 +4,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from wdsflow.text.shell import command
+
 MAIN = "Main options"
 SAMPLES = "Samples"
 OUTPUT = "Output"
@@ -14,11 +16,21 @@ OTHER = "Other options"
 PANELS = (MAIN, SAMPLES, OUTPUT, LINES, CHECKS, MACHINES, OTHER)  # in this order
 
 
+# What the commands that run another program take after --, as their usage shows it.
+AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS...", "bisect": "-- COMMAND..."}
+
+
 class PanelHelp(TyperCommand):
     """A command whose help groups options by their ``rich_help_panel``; those without one are main options."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line, with what follows ``--``."""
+        after = AFTER_DASHES.get(str(ctx.info_name))
+        return [*super().collect_usage_pieces(ctx), *([after] if after else [])]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse an option with two values: of two predicates the first would be dropped silently."""
+        self._check_dashes(ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
         for parameter in self.make_parser(ctx).parse_args(args=list(args))[2]:
             if id(parameter) in once:
@@ -28,6 +40,32 @@ class PanelHelp(TyperCommand):
                     f"{max(parameter.opts, key=len)} is given twice, and can have one value: leave one of them out"
                 )
         return super().parse_args(ctx, args)
+
+    def _check_dashes(self, ctx: Any, args: list[str]) -> None:
+        """Refuse options of open_clip_train before ``--``, with the command in which they follow it."""
+        if ctx.info_name not in ("train", "validate"):
+            return
+        takes_value = {
+            name: not getattr(each, "is_flag", False)
+            for each in self.get_params(ctx)
+            if each.param_type_name == "option"
+            for name in each.opts
+        }
+        if all(word.partition("=")[0] in takes_value for word in args if word.startswith("--")):
+            return
+        from wdsflow.readers.open_clip.openclip_flags import known_flags
+
+        flags = known_flags() - takes_value.keys()
+        own, after, target = list[str](), list[str](), list[str]()
+        for word in args:
+            name, equals, _ = word.partition("=")
+            target = after if name in flags else own if name in takes_value or not target else target
+            target.append(word)
+            if target is own and (equals or not takes_value.get(name, False)):
+                target = []
+        if after:
+            words = ["wdsflow", ctx.info_name, *own, "--", *after, *(ctx.obj or ())]
+            ctx.fail(f"{after[0]} is an option of open_clip_train: put it after --\n  {command(words)}")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and then each panel that has options."""

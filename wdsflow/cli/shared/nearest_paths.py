@@ -7,17 +7,22 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import INSIDE
 from wdsflow.shards.source.base import local_file
-from wdsflow.shards.urls import NoShards, deeper, expand
+from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
 
 
 def nearest_shards(pattern: str) -> str:
     """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar.
 
-    A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it.
+    A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a range with two dots;
+    what a list names.
     """
+    if (meant := with_dots(pattern)) != pattern:
+        return meant if local_file(meant) is None or _holds_shards(meant) else ""
     path = local_file(pattern)
     if path is None or path.startswith("@"):
         return ""
+    if os.path.isfile(path):
+        return f"@{pattern}" if _holds_shards(f"@{path}") else ""
     parts = Path(path).parts
     known = 0
     while known < len(parts) and Path(*parts[: known + 1]).is_dir():

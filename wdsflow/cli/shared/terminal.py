@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from wdsflow.scan.evidence import ShardEvidence
     from wdsflow.shards.urls import NoShards
 
 WRONG_USE = 2
@@ -48,17 +49,30 @@ def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
 
 def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
     """Yield what may have been meant by a pattern that matches no shards."""
+    yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
+    if typed is not None:
+        yield from instead(error.pattern, typed)
+
+
+def instead(pattern: str, typed: Typed) -> Iterator[str]:
+    """Yield the command with the shards that may have been meant by a pattern without any, if there are some."""
     from .nearest_paths import nearest_shards
 
-    yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
-    near = nearest_shards(error.pattern) if typed is not None and error.pattern else ""
-    if not near or typed is None:
+    near = nearest_shards(pattern) if pattern else ""
+    if not near:
         return
     if len(typed.given.get("urls") or ()) == 1:
         yield typed.again(urls=[near])
         return
-    names = [name for name in ("before", "after") if typed.given.get(name) == error.pattern]
+    names = [name for name in ("before", "after") if typed.given.get(name) == pattern]
     yield f"did you mean {near}?{f' {typed.again(**dict.fromkeys(names[:1], near))}' if names else ''}"
+
+
+def none_read(shards: "Sequence[ShardEvidence]", typed: Typed) -> NoReturn:
+    """Report that no shard could be read, with a suggestion if the first does not exist; exit with status 2."""
+    from wdsflow.validate.verdicts.wording import unreadable_text
+
+    fail(unreadable_text(shards), *(instead(shards[0].url, typed) if shards and shards[0].error == "missing" else ()))
 
 
 def console(stream: TextIO | None = None) -> "Console":

@@ -35,6 +35,10 @@ class Typed:
                 words += _words(parameter, value)
         return " ".join([*words, *(["--", *map(quote, self._training)] if self._training is not None else [])])
 
+    def options(self) -> set[str]:
+        """Return the options that the command has, as they are spelt."""
+        return {word for each in self._parameters if each.param_type_name == "option" for word in each.opts}
+
     def words(self, *names: str) -> str:
         """Return some of the parameters as they are spelt, by their names in Python; "" if none was given."""
         chosen = [each for each in self._parameters if each.name in names and each.name in self.given]

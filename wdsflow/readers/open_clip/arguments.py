@@ -16,8 +16,9 @@ from typing import Any
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import release
 from wdsflow.shards.field_names import IMAGES
+from wdsflow.text.words import listed
 
-from .openclip_flags import SINCE_4, own_parser
+from .openclip_flags import SINCE_4, known_flags, nearest_flag, own_parser
 
 _LOCAL_MOST = 8  # accelerators a machine has, where the user does not say
 
@@ -115,7 +116,7 @@ def parse_arguments(
     if modern and not wants_4 and (readers or (version and release(version) < (4,))):
         raise ArgumentsError(_too_new(modern[0], version))
     own = version is None or (wants_4 and release(version) < (4,))
-    parsed = _run(own_parser if own else _openclip_parser, argv)
+    parsed = parsed_by(own_parser if own else _openclip_parser, argv)
     values = {field.name: getattr(parsed, field.name) for field in fields(Arguments) if hasattr(parsed, field.name)}
     for name in ("force_image_size", "json_text_key_probs"):
         values[name] = _tuple(values.get(name))
@@ -146,7 +147,8 @@ def _openclip_parser(argv: Sequence[str]) -> Namespace:
     return parsed
 
 
-def _run(parse: Callable[[Sequence[str]], Namespace], argv: Sequence[str]) -> Namespace:
+def parsed_by(parse: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> Any:
+    """Return what a parser makes of the arguments. Raises ArgumentsError with its message, and the flag that was meant."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
@@ -158,6 +160,10 @@ def _run(parse: Callable[[Sequence[str]], Namespace], argv: Sequence[str]) -> Na
     loose = [word for word in argv if word.endswith(".tar")]
     if "unrecognized" in message and len(loose) > 1:
         message = "--train-data got several words: put the pattern in quotes, or the shell expands its braces"
+    if "unrecognized" in message:
+        flags = known_flags()
+        meant = [nearest_flag(word, flags) for word in message.split() if word.startswith("--")]
+        message += f"; did you mean {listed(filter(None, meant))}?" if any(meant) else ""
     raise ArgumentsError(message)
 
 

@@ -1,14 +1,17 @@
 """What goes wrong at servers: what may pass, so that asking again helps, and what it is called."""
 
+import re
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from wdsflow.text.install import install_extras
+from wdsflow.text.install import install_extras, install_packages
 
 from .base import SourceChangedError, SourceError
 
 T = TypeVar("T")
+
+_LIBRARY = re.compile(r"^Install (\S+) to ")
 
 WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)  # seconds before each further try where a connection fails
 
@@ -74,7 +77,8 @@ def told(error: Exception, url: str) -> SourceError:
         return SourceError("missing", f"no such file: {text}")
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
-        fix = install_extras("remote") if scheme in _REMOTE else ""
+        named = _LIBRARY.search(text)  # fsspec's words
+        fix = install_extras("remote") if scheme in _REMOTE else install_packages(named[1]) if named else ""
         return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix)
     if isinstance(error, ValueError) and "rotocol" in text:
         return SourceError("refused", text)

@@ -120,9 +120,14 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str)
 
 def nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:
     """Return the error where a predicate keeps no sample."""
-    urls = data.split("::") if data else ["SHARDS"]
     lost = f"{options.where} keeps none of {how_many(samples, 'sample')} in {how_many(shards, 'shard')}"
-    return NothingKept(f"{lost}\n  to see which term drops how many: {_cut(options, urls)} --dry-run")
+    return NothingKept(f"{lost}\n  {to_see_terms(options, data)}")
+
+
+def to_see_terms(options: FeedOptions, data: str) -> str:
+    """Return what to do where a predicate keeps too little; it ends with a command."""
+    urls = data.split("::") if data else ["SHARDS"]
+    return f"to see which term drops how many: {_cut(options, urls)} --dry-run"
 
 
 def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:

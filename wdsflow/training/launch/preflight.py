@@ -2,7 +2,7 @@
 
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from wdsflow.readers.base import Options
@@ -19,11 +19,13 @@ from wdsflow.stages.json_text import JsonText
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
+from wdsflow.training.feed.subset import to_see_terms
 from wdsflow.training.feed_errors import NothingKept, SubsetError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
-from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
+from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
 from wdsflow.validate.advice.leaving_out import keep_most
+from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
@@ -56,12 +58,15 @@ class _Asked(Invocation):
 
 
 def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
-    """Return options with another value for a flag of the training command, where the feed's own do not overrule it."""
-    if flags[0] == "--image-key":
-        return replace(options, image=flags[1])
-    if flags[0] == "--text-key":
-        return replace(options, caption=flags[1])
-    return replace(options, argv=tuple(with_flags(options.argv, flags)))
+    """Return options with other values for flags of the training command, where the feed's own do not overrule them."""
+    for name, *value in paired_flags(flags):
+        if name == "--image-key":
+            options = replace(options, image=value[0])
+        elif name == "--text-key":
+            options = replace(options, caption=value[0])
+        else:
+            options = replace(options, argv=tuple(with_flags(options.argv, (name, *value))))
+    return options
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ def _look(
     whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
     context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    result = _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run)
+    result = _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run, subset=subset)
     return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
 
 
@@ -220,11 +225,18 @@ def _judge(
 
 
 def _result(
-    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, *, dry_run: bool
+    context: Context,
+    options: FeedOptions,
+    captions: Captions,
+    head: str,
+    seconds: float,
+    *,
+    dry_run: bool,
+    subset: str,
 ) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
-    findings, _ = settle(keep_most(run_rules(context)[0], context), [], asked)
+    findings, _ = settle(try_settings(keep_most(run_rules(context)[0], context), context), [], asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     fatal = _fatal(context, findings)
@@ -246,7 +258,7 @@ def _result(
     fixes = _fixes(context, options, fatal, peeked)
     fixes += [] if dry_run else [f"full report: {command(options, '--dry-run')}"]
     fixes += [f"to train without this check: {command(options, '--no-preflight')}"]
-    why = wrong or fatal[0].message
+    why = wrong or (f"{subset}: {fatal[0].message}" if subset else fatal[0].message)
     told = (*lines, *(f"  {fix}" for fix in fixes))
     return Preflight(told, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")
 
@@ -308,7 +320,7 @@ def _fixes(
     if "image" in absent and not fixes:
         fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
-        fixes.append(f"one share for all workers: {command(options, schedule='balanced')}")
+        fixes += _shared(context, options)
     for finding in fatal:
         if finding.repair is None or (finding.code == "F101" and fixes):
             continue
@@ -318,3 +330,13 @@ def _fixes(
             note = f" ({finding.repair.note})" if finding.repair.note else ""
             fixes.append(f"or write other shards{note}: {finding.repair.command}")
     return list(dict.fromkeys(fixes))
+
+
+def _shared(context: Context, options: FeedOptions) -> Iterator[str]:
+    """Yield what helps workers whose shards hold too little; the predicate first, if it keeps less than one batch."""
+    usable, arguments = context.verdicts[0].usable, context.arguments
+    assert arguments is not None
+    if options.ledger is not None and usable < arguments.batch_size * arguments.world_size:
+        yield to_see_terms(options, context.urls[0])
+    if usable >= arguments.world_size:
+        yield f"one share for all workers: {command(options, schedule='balanced')}"

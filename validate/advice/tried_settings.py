@@ -1,0 +1,100 @@
+"""Settings of a training command as fixes: each is tried, so that the changed command meets no other refusal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from wdsflow.text.shell import command
+
+from ..finding import Finding
+from ..forecast.forecast import forecast
+from ..rules.kit.base import Context
+from ..rules.rule_engine import run_rules
+from .invocation import merged_flags, paired_flags
+
+_NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
+_SWITCHES = {"--dataset-resampled"}
+_WORDS = {"--dataset-type"}
+_MOST_FIXES = 8  # one after the other
+
+
+class TriedSettings:
+    """Tries settings on the forecast of a training command; each combination once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._tried: dict[tuple[str, ...], list[Finding]] = {}
+        self._now = {finding.code for finding in self.findings(()) if finding.severity == "error"}
+
+    def complete(self, flags: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the flags and those that the command needs in addition; None if it would end with another error."""
+        found = tuple(flags)
+        for _ in range(_MOST_FIXES):
+            errors = [each for each in self.findings(found) if each.severity == "error"]
+            fixes = [each.repair.flags for each in errors if each.repair is not None and each.repair.flags]
+            more = merged_flags(found, fixes[0]) if fixes else found
+            if more == found:
+                return found if {each.code for each in errors} <= self._now else None
+            found = more
+        return None
+
+    def findings(self, flags: tuple[str, ...]) -> list[Finding]:
+        """Return what the rules about training say of the command with these flags."""
+        if flags not in self._tried:
+            self._tried[flags] = run_rules(_changed(self.context, flags), ["P3"])[0]
+        return self._tried[flags]
+
+
+def try_settings(findings: Sequence[Finding], context: Context) -> list[Finding]:
+    """Return the findings with fixes after which the training command meets no other refusal.
+
+    If several errors need a setting, the fix of each has all of them. Warnings have the setting that is right for the
+    command without these errors, and none if nothing remains to fix.
+    """
+    if context.arguments is None or not any(each.repair is not None and each.repair.flags for each in findings):
+        return list(findings)
+    tried = TriedSettings(context)
+    every: tuple[str, ...] = ()
+    for finding in findings:
+        if finding.severity == "error" and finding.repair is not None:
+            every = merged_flags(finding.repair.flags, every)
+    base = tried.complete(every)
+    return [_with_fix(each, base, tried) for each in findings]
+
+
+def _with_fix(finding: Finding, base: tuple[str, ...] | None, tried: TriedSettings) -> Finding:
+    repair = finding.repair
+    if repair is None or not repair.flags:
+        return finding
+    if finding.severity == "error" or base is None:
+        flags = base if base is not None else tried.complete(repair.flags)
+    else:
+        again = next((each for each in tried.findings(base) if each.code == finding.code), None)
+        repair = again.repair if again is not None else None
+        flags = tried.complete(merged_flags(base, repair.flags)) if repair is not None and repair.flags else None
+    if repair is None or flags is None:
+        return replace(finding, repair=None)
+    if flags != repair.flags and repair.flags[0] in _NUMBERS | _SWITCHES | _WORDS:
+        repair = replace(repair, note=f"train with {command(flags)}")
+    return replace(finding, repair=replace(repair, flags=flags))
+
+
+def _changed(context: Context, flags: tuple[str, ...]) -> Context:
+    """Return the context of the training command with other settings."""
+    assert context.arguments is not None
+    values: dict[str, Any] = {}
+    for name, *value in paired_flags(flags):
+        known = name.removeprefix("--").replace("-", "_")
+        if name in _NUMBERS:
+            values[known] = int(value[0])
+        elif name in _SWITCHES | _WORDS:
+            values[known] = value[0] if value else True
+    if not values:
+        return context
+    arguments = replace(context.arguments, **values)
+    readers = {reader.name: reader for reader in context.readers}
+    found = tuple(
+        forecast(context.evidence, readers[each.reader], arguments, context.sidecars) if each.applies else each
+        for each in context.forecasts
+    )
+    return replace(context, arguments=arguments, forecasts=found)
