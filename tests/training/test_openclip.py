@@ -147,7 +147,9 @@ def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
         write_tar(data, [("a.png", stream.getvalue()), ("a.txt", b"noise")])
         args = arguments(train_data=str(data), train_num_samples=8, workers=0, batch_size=1)
         dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
-        runs += [[images[0].clone() for images, _ in dataset.dataloader] for _ in range(2)]
+        for _ in range(2):
+            dataset.set_epoch(0)
+            runs.append([images[0].clone() for images, _ in dataset.dataloader])
     drawn, *again = runs
     assert not any(torch.equal(one, two) for one, two in pairwise(drawn))  # each visit draws again
     assert all(torch.equal(one, two) for run in again for one, two in zip(drawn, run, strict=True))
@@ -164,6 +166,7 @@ def test_an_unknown_transform_gets_a_pil_image(tmp_path):
     dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text)
     seen = [images.clone() for images, _ in dataset.dataloader]
     assert all(torch.equal(images[:, :2], torch.tensor([[40.0, 32.0]] * 3)) for images in seen)
+    dataset.set_epoch(0)
     again = [images.clone() for images, _ in dataset.dataloader]
     assert torch.equal(torch.cat(seen), torch.cat(again))  # what it draws depends on the sample's seed alone
 

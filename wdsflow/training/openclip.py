@@ -46,18 +46,18 @@ _log = logging.getLogger("wdsflow.training")
 
 
 class SharedEpoch:
-    """The epoch, for ``DataInfo.set_epoch``. OpenCLIP's is in shared memory, for workers that read it themselves."""
+    """The epoch of a loader, for ``DataInfo.set_epoch``."""
 
-    def __init__(self, epoch: int = 0) -> None:
-        self._epoch = epoch
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
 
     def set_value(self, epoch: int) -> None:
-        """Begin another epoch with the next iteration."""
-        self._epoch = epoch
+        """Begin this epoch with the next iteration."""
+        self._loader.set_epoch(epoch)
 
     def get_value(self) -> int:
-        """Return the epoch."""
-        return self._epoch
+        """Return the epoch that the next iteration begins."""
+        return self._loader.epoch
 
 
 def get_data(
@@ -131,7 +131,6 @@ def get_wds_dataset(
             args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
         )
     options = options or FeedOptions()
-    shared_epoch = SharedEpoch(epoch=epoch)
     here = place(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     fields = _image_fields(args, options)
@@ -154,8 +153,8 @@ def get_wds_dataset(
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
-    loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit, subset))
-    return DataInfo(dataloader=loader, shared_epoch=shared_epoch)
+    loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
+    return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
 
 
 def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
