@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from typing import Any
 
 from open_clip_train import data as upstream
@@ -228,9 +229,9 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
     if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
-        known, shards = upstream.get_dataset_size(args.train_data)
-        if known and shards == len(urls):
-            return float(known)
+        known = _size_beside(args.train_data, len(urls))
+        if known is not None:
+            return known
     started = time.perf_counter()
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
@@ -240,6 +241,21 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
         )
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
     return counted
+
+
+def _size_beside(data: str, shards: int) -> float | None:
+    """Return the samples that ``sizes.json`` or ``__len__`` next to the shards give, as OpenCLIP reads them; None if none.
+
+    OpenCLIP itself ends with the exception if a shard is not listed, or a file is malformed: samples can be counted.
+    """
+    try:
+        known, listed = upstream.get_dataset_size(data)
+        size = float(known or 0)
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
+        told = f"it does not list {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        _log.warning("sizes.json or __len__ next to the shards cannot be used, samples are counted: %s", told)
+        return None
+    return size if listed == shards and 0 < size < inf else None
 
 
 def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:

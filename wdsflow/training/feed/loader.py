@@ -52,6 +52,7 @@ class Loader:
         # Evaluation has no lines of its own, and would write over training's metrics.
         spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
         self._resumed: dict[str, Any] | None = None
@@ -128,6 +129,7 @@ class Loader:
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()
+        self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is asked for
         self._seed()
         first, positions = self._take_up(epoch)
         try:
@@ -141,7 +143,7 @@ class Loader:
         if self._epochs.asked and run is self._run:  # set_epoch after iter(), as in a hook of Lightning
             run, epoch = self._begin()
         self._watchdog.start()
-        self._progress.begin(epoch, self.num_batches, self.tally, self.waited)
+        self._progress.begin(epoch, self.num_batches, self._before, self.waited)
         any_batch = False
         try:
             while (ready := self._next(run)) is not None:
