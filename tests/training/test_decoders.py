@@ -183,7 +183,6 @@ def _hold(budget, size, started, seconds):
         started.put((-size, time.monotonic()))
 
 
-@pytest.mark.deep
 def test_processes_share_a_budget():
     budget = SharedBudget(1 << 20, 3)
     context = multiprocessing.get_context("fork")
