@@ -30,7 +30,7 @@ class CaptionFailure(Exception):
 
 class _Fault(NamedTuple):
     what: str
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class TokenizerContract:
@@ -127,7 +127,7 @@ class TokenizerContract:
             result = self.tokenizer(asked)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - the user's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return _Fault(f"for {many} it raised {type(error).__name__}: {error}", error)
         try:
             rows = _rows(result)

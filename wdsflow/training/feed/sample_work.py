@@ -93,8 +93,14 @@ class SampleWork:
             return FeedLoss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
         except MemoryError as error:
             return FeedLoss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
-        except BaseException as error:  # SystemExit, too: it is the user's code
+        except TransformError as error:  # the user's code
             raise _failed("the image transform", [task], error) from error
+        except Exception as error:
+            # Not the sample's fault: no sample may make wdsflow raise anything else.
+            raise RuntimeError(
+                f"wdsflow failed ({stage}) at {at([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
+                "please report it with this traceback"
+            ) from error
 
     def _read(self, ref: SampleRef) -> tuple[bytes, dict[str, bytes | int]]:
         if ref.image.size > self.largest:

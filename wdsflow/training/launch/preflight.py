@@ -211,7 +211,7 @@ def _judge(
         # Unlike OpenCLIP the feed expands globs, and counts samples where the files next to the shards do not tell them.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
         given = arguments.train_num_samples
-        if given is None and not told_size(urls, context.sidecars):
+        if given is None and not told_size(urls, context.sidecars or Sidecars()):
             given = max(1, context.verdicts[0].usable + sum(shard.unreached for shard in evidence.shards))
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
         found = forecast(evidence, reader, told, context.sidecars)
