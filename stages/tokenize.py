@@ -1,5 +1,6 @@
 """Captions to tokens."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -10,16 +11,18 @@ from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError
 from .fields import listed, present
+from .tokenizer_contract import CaptionFailure, TokenizerContract
 
-Tokenizer = Callable[[str], Any]
+Tokenizer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Tokenize(SampleStage):
     """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
 
-    ``tokenizer``: a callable from a string to a LongTensor (1, context length), or the name of an OpenCLIP model,
-    whose tokenizer is made where it is used first. ``field`` may name alternatives. Captions that do not fit into the
+    ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
+    or the name of an OpenCLIP model, whose tokenizer is made where it is used first. The first captions show which it
+    is; TokenizerError is raised if it is neither. ``field`` may name alternatives. Captions that do not fit into the
     context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" where the
     tokenizer cannot be asked for more room by ``context_length=``.
 
@@ -31,9 +34,14 @@ class Tokenize(SampleStage):
 
     tokenizer: Tokenizer | str
     field: str = "txt"
+    _contract: TokenizerContract | None = dataclasses.field(
+        default=None, init=False, compare=False, hash=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.tokenizer, str):
+            object.__setattr__(self, "_contract", TokenizerContract(self.tokenizer))
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
 
     @property
@@ -52,15 +60,18 @@ class Tokenize(SampleStage):
         if not names:
             raise StageError("no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}")
         text = _text(sample[names[0]])
-        tokenizer = named_tokenizer(self.tokenizer) if isinstance(self.tokenizer, str) else self.tokenizer
+        contract = self._contract or named_contract(str(self.tokenizer))
         try:
-            tokens = tokenizer(text)[0]
-        except RuntimeError as error:
+            [tokens] = contract([text])
+        except CaptionFailure as failure:
+            error = failure.__cause__
+            assert error is not None
             if "too long for context length" not in str(error):  # as OpenAI's clip says it
-                raise
+                raise error from None
             raise StageError("too-long", str(error)[:300]) from error
+        tokens = _tensor(tokens)
         if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens):  # a token stands for a byte at least
-            note = _cut(tokenizer, text, tokens)
+            note = _cut(contract, text, tokens)
             if note:
                 self.counts.noted[note] += 1
         sample[names[0]] = tokens
@@ -89,14 +100,32 @@ def named_tokenizer(model: str) -> Tokenizer:
     return tokenizer
 
 
-def _cut(tokenizer: Tokenizer, text: str, tokens: Any) -> str:
+@cache
+def named_contract(model: str) -> TokenizerContract:
+    """Return the same, as it is called."""
+    return TokenizerContract(named_tokenizer(model))
+
+
+def _tensor(tokens: Any) -> Any:
+    import numpy as np
+    import torch
+
+    return torch.from_numpy(tokens) if isinstance(tokens, np.ndarray) else tokens
+
+
+def _cut(contract: TokenizerContract, text: str, tokens: Any) -> str:
     """Return what to note of a caption, "" if the tokens surely hold all of it."""
-    padding = int(tokenizer("")[0][-1])
+    empty = contract.call("")
+    if not len(empty):  # not padded
+        return "perhaps-truncated"
+    padding = int(empty[-1])
     if int(tokens[-1]) == padding == int(tokens[-2]):
         return ""
     try:
-        more = tokenizer(text, context_length=4 * len(tokens))[0]  # type: ignore[call-arg]
+        more = contract.call(text, context_length=4 * len(tokens))
     except TypeError:
         return "perhaps-truncated"
     beyond = more[len(tokens) :]
+    if not len(beyond):  # it takes any option
+        return "perhaps-truncated"
     return "truncated" if bool((beyond != beyond[-1]).any()) or int(more[-1]) != padding else ""

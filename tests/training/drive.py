@@ -4,8 +4,8 @@
 
 Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a
 batch and for what is said, "signal" with which the process ends itself after the batch "at", or with "decoders_of" a
-rank the decoders of that rank; "ranks" how many processes train, as srun starts them: where one fails, the others must
-end by themselves. They run one after the other; the exit statuses of each are printed.
+rank the decoders of that rank; "ranks" how many processes train, as srun starts them, or torchrun ("launcher"): where one
+fails, the others must end by themselves. Under torchrun the captions of each batch are written down, too. They run one after the other; the exit statuses of each are printed.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ class Recorded:
         self.loader, self.path = loader, path
         self.signal, self.at, self.given = scenario.get("signal", 0), scenario.get("at", 0), 0
         self.decoders_of = scenario.get("decoders_of")
+        self.captions = scenario.get("launcher") == "torchrun"
 
     def __getattr__(self, name):
         return getattr(self.loader, name)
@@ -36,6 +37,9 @@ class Recorded:
             digest = hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
             with open(self.path, "a") as file:
                 file.write(f"{digest}\n")
+            if self.captions:
+                with open(f"{self.path}.captions", "a") as file:
+                    file.write(f"{json.dumps(batch[1].tolist())}\n")
             yield batch
             if self.given == self.at:
                 self.end()
@@ -52,7 +56,7 @@ def train(scenario):
     from wdsflow.cli.main import main as wdsflow
 
     feed = importlib.import_module("wdsflow.training.openclip")
-    path = f"{scenario['name']}.{os.environ.get('SLURM_PROCID', '0')}"
+    path = f"{scenario['name']}.{os.environ.get('SLURM_PROCID', os.environ.get('RANK', '0'))}"
     said = os.open(f"{path}.said", os.O_WRONLY | os.O_CREAT)
     os.dup2(said, 1)
     os.dup2(said, 2)
@@ -82,10 +86,14 @@ def train_on_processors(models):
     vars(parallel)["DistributedDataParallel"] = without_devices
 
 
-def join(rank, ranks, port):
-    """Be a rank among others, as srun starts it."""
+def join(rank, ranks, port, launcher):
+    """Be a rank among others, as srun or torchrun starts it."""
     train_on_processors([])
-    os.environ |= {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": str(ranks)}
+    if launcher == "torchrun":
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+        os.environ |= {"LOCAL_WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": "none"}
+    else:
+        os.environ |= {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": str(ranks)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
@@ -95,7 +103,7 @@ def fork(scenario, rank, ranks, port):
         return child
     importlib.import_module("torch").set_num_threads(1)
     if ranks > 1:
-        join(rank, ranks, port)
+        join(rank, ranks, port, scenario.get("launcher"))
     status = train(scenario)
     if "signal" in scenario and "decoders_of" not in scenario:
         sys.exit(status)  # the interpreter ends as in a process of its own

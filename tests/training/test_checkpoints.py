@@ -1,6 +1,7 @@
 """A run that is killed and goes on ends where one that was not killed ends, bit by bit."""
 
 import importlib.util
+import io
 import resource
 import signal
 from pathlib import Path
@@ -79,7 +80,6 @@ def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str
     ]
 
 
-@pytest.mark.deep
 def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_stays(tmp_path):
     import torch
 
@@ -98,7 +98,11 @@ def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_s
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [before]
 
 
-QUICK = ("in the first epoch, gradients accumulated", "balanced, one file")
+QUICK = "in the first epoch, gradients accumulated"  # the case of the gate
+
+
+def _marks(name):
+    return [] if name == QUICK else [pytest.mark.deep]
 
 
 def driven(drive, folder, names):
@@ -113,20 +117,18 @@ def driven(drive, folder, names):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory, drive):
-    return driven(drive, tmp_path_factory.mktemp("resume"), QUICK)
+    return driven(drive, tmp_path_factory.mktemp("resume"), [QUICK])
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory, drive):
-    return driven(drive, tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
+    return driven(drive, tmp_path_factory.mktemp("resume"), [name for name in CASES if name != QUICK])
 
 
-@pytest.mark.deep
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("runs", "name"),
     [
-        ("quick", name) if name in QUICK else pytest.param("others", name, marks=pytest.mark.deep, id=name)
+        pytest.param(*(("quick", name) if name == QUICK else ("others", name)), id=name, marks=_marks(name))
         for name in CASES
     ],
 )
@@ -144,3 +146,56 @@ def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name, requ
     checkpoints = folder / "logs" / f"whole{number}" / "checkpoints"
     names = {path.name for path in checkpoints.iterdir() if path.name != "results.jsonl"}
     assert names - {"epoch_latest.pt"} == {"epoch_1.pt", "epoch_2.pt"}
+
+
+def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
+    import torch
+
+    from wdsflow.training.feed_errors import ResumeError
+    from wdsflow.training.launch.checkpoints import ENTRY, CheckpointPosition, Saved, save, saved_in, tidy
+
+    states = [{"feed": {"batch": rank}, "random": None} for rank in range(2)]
+    saved = Saved(CheckpointPosition(3, 5, 29), states)
+    path = tmp_path / saved.position.file_name
+    save({"epoch": 3, ENTRY: saved.entry()}, path)
+    found = saved_in(torch.load(path, weights_only=True))
+    assert found == saved
+    assert [found.of_rank(rank, 2) for rank in range(2)] == states
+    with pytest.raises(ResumeError, match="written by 2 ranks; now there are 4"):
+        found.of_rank(0, 4)
+    assert saved_in({"epoch": 3}) is None
+    with pytest.raises(ResumeError, match="newer wdsflow"):
+        saved_in({ENTRY: {"version": 2}})
+    names = ["epoch_2.pt", "epoch_2.step_20.pt", "epoch_3.step_27.pt", "epoch_3.step_30.pt", "epoch_latest.pt", "other"]
+    for name in names:
+        (tmp_path / name).touch()
+    tidy(path)
+    left = {"epoch_2.pt", "epoch_3.step_29.pt", "epoch_3.step_30.pt", "epoch_latest.pt", "other"}
+    assert {each.name for each in tmp_path.iterdir()} == left
+
+
+def test_random_generators_continue_where_they_were():
+    import random
+
+    import numpy as np
+    import torch
+
+    from wdsflow.training.launch import random_state
+
+    def draw():
+        return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()  # noqa: NPY002
+
+    before = random_state.capture("cpu")
+    random.gauss(0, 1)  # half of a pair, which Python and numpy keep
+    np.random.randn()  # noqa: NPY002
+    states = random_state.capture("cpu")
+    try:
+        drawn = draw()
+        assert draw() != drawn
+        stream = io.BytesIO()
+        torch.save(states, stream)
+        stream.seek(0)
+        random_state.restore(torch.load(stream, weights_only=True), "cpu")
+        assert draw() == drawn
+    finally:
+        random_state.restore(before, "cpu")

@@ -14,6 +14,7 @@ from open_clip_train import data as upstream
 from PIL import Image
 
 from tests.training.shards import arguments, as_text, texts, write_shards, write_tar
+from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_data, get_wds_dataset
 
@@ -147,7 +148,9 @@ def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
         write_tar(data, [("a.png", stream.getvalue()), ("a.txt", b"noise")])
         args = arguments(train_data=str(data), train_num_samples=8, workers=0, batch_size=1)
         dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
-        runs += [[images[0].clone() for images, _ in dataset.dataloader] for _ in range(2)]
+        for _ in range(2):
+            dataset.set_epoch(0)
+            runs.append([images[0].clone() for images, _ in dataset.dataloader])
     drawn, *again = runs
     assert not any(torch.equal(one, two) for one, two in pairwise(drawn))  # each visit draws again
     assert all(torch.equal(one, two) for run in again for one, two in zip(drawn, run, strict=True))
@@ -164,6 +167,7 @@ def test_an_unknown_transform_gets_a_pil_image(tmp_path):
     dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text)
     seen = [images.clone() for images, _ in dataset.dataloader]
     assert all(torch.equal(images[:, :2], torch.tensor([[40.0, 32.0]] * 3)) for images in seen)
+    dataset.set_epoch(0)
     again = [images.clone() for images, _ in dataset.dataloader]
     assert torch.equal(torch.cat(seen), torch.cat(again))  # what it draws depends on the sample's seed alone
 
@@ -190,6 +194,27 @@ def test_an_error_of_the_users_tokenizer_names_the_sample(tmp_path):
     args = arguments(train_data=data, train_num_samples=12, workers=1, batch_size=3)
     with pytest.raises(RuntimeError, match=r"'0000003'.*0000\.tar.*of mine"):
         list(get_wds_dataset(args, EVAL, True, tokenizer=tokenizer).dataloader)
+
+
+def test_a_tokenizer_that_takes_only_a_list_gives_the_tokens_of_whole_captions(tmp_path):
+    def tokenizer(texts):
+        return torch.stack([torch.tensor([len(text), *map(ord, text[:3])]) for text in texts])
+
+    args = arguments(train_data=write_shards(tmp_path, [9]), train_num_samples=8, workers=1, batch_size=4)
+    for where in ("threads", "processes"):
+        options = FeedOptions(decode_in=where, status_every=0.0)
+        loading = get_wds_dataset(args, EVAL, True, tokenizer=tokenizer, options=options).dataloader
+        rows = [row for _, tokens in loading for row in tokens.tolist()]
+        assert len(rows) == 8
+        assert all(row[:3] == [3, ord("0"), ord("/")] for row in rows)
+
+
+def test_a_tokenizer_without_a_row_for_each_caption_is_an_error_that_blames_no_sample(tmp_path):
+    args = arguments(train_data=write_shards(tmp_path, [6]), train_num_samples=12, workers=1, batch_size=3)
+    with pytest.raises(SampleError, match="it returned 3 rows") as caught:
+        list(get_wds_dataset(args, EVAL, True, tokenizer=lambda text: [text] * 3).dataloader)
+    assert "takes a list of n captions and returns n rows" in str(caught.value)
+    assert "0000.tar" not in str(caught.value)
 
 
 def test_get_data_serves_training_and_validation(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
-from tests.training.trainings import command, write_data
+from tests.training.trainings import BATCHES, command, write_data
 
 LONG = 3600.0  # seconds: nothing of what is tested waits for so long
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -113,6 +113,25 @@ def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weigh
         monkeypatch.setenv("WORLD_SIZE", "2")
         expected = read_by_openclip(data, rank, 2)
         assert [sorted(epoch) for epoch in told["epochs"]] == [sorted(tokenizer(epoch).tolist()) for epoch in expected]
+
+
+def test_ranks_as_torchrun_starts_them_share_out_the_shards(tmp_path, drive):
+    write_data(tmp_path)
+    epochs = 2
+    words = ["--status-every", "0", "--no-preflight", "--", *command(tmp_path, "ranks", "--batch-size", "4")]
+    [statuses] = drive([{"words": words, "name": str(tmp_path / "ranks"), "ranks": 2, "launcher": "torchrun"}])
+    assert statuses == "0 0", (tmp_path / "ranks.0.said").read_text()[-3000:]
+    given = []
+    for rank in range(2):
+        lines = (tmp_path / f"ranks.{rank}.captions").read_text().splitlines()
+        batches = [json.loads(line) for line in lines]
+        assert len(batches) == epochs * BATCHES
+        half = len(batches) // epochs
+        given.append([{tuple(row) for batch in batches[at : at + half] for row in batch} for at in (0, half)])
+    assert [len(epoch) for rank in given for epoch in rank] == [32] * 4  # of 64 samples
+    for first, second in zip(*given, strict=True):
+        assert not first & second
+    assert given[0][0] != given[0][1]  # the shards are dealt out again in each epoch
 
 
 @pytest.mark.deep

@@ -13,10 +13,15 @@ _MODEL = {
 }
 
 
-def write_data(folder: Path) -> str:
-    """Write a model's configuration and 4 shards of 16 samples; return their pattern."""
+def write_model(folder: Path) -> None:
+    """Write a model's configuration."""
     (folder / "model").mkdir()
     (folder / "model" / "open_clip_config.json").write_text(json.dumps({"model_cfg": _MODEL}))
+
+
+def write_data(folder: Path) -> str:
+    """Write a model's configuration and 4 shards of 16 samples; return their pattern."""
+    write_model(folder)
     return shards.with_txt(folder, 4, 16)
 
 

@@ -8,12 +8,19 @@ import inspect
 import logging
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from typing import Any
 
-from open_clip_train import data as upstream
+from .launch.launch import NoOpenClip
+
+try:
+    from open_clip_train import data as upstream
+    from open_clip_train.params import parse_args
+except ModuleNotFoundError as error:
+    raise NoOpenClip(error.name or "a module") from error
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
@@ -46,18 +53,18 @@ _log = logging.getLogger("wdsflow.training")
 
 
 class SharedEpoch:
-    """The epoch, for ``DataInfo.set_epoch``. OpenCLIP's is in shared memory, for workers that read it themselves."""
+    """The epoch of a loader, for ``DataInfo.set_epoch``."""
 
-    def __init__(self, epoch: int = 0) -> None:
-        self._epoch = epoch
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
 
     def set_value(self, epoch: int) -> None:
-        """Begin another epoch with the next iteration."""
-        self._epoch = epoch
+        """Begin this epoch with the next iteration."""
+        self._loader.set_epoch(epoch)
 
     def get_value(self) -> int:
-        """Return the epoch."""
-        return self._epoch
+        """Return the epoch that the next iteration begins."""
+        return self._loader.epoch
 
 
 def get_data(
@@ -72,10 +79,15 @@ def get_data(
     """Return OpenCLIP's training data, with shards read by wdsflow. It replaces ``open_clip_train.data.get_data``.
 
     Args:
-        args: arguments of open_clip_train, parsed.
-        preprocess_fns: the transforms of images for training and for validation.
+        args: what ``open_clip_train.params.parse_args([...])`` returns, or any object or dict with some of its attributes.
+            Only ``train_data`` or ``val_data`` is needed; what is missing has OpenCLIP's default. The feed reads
+            ``batch_size`` (64), ``workers`` (4), ``seed`` (0), ``train_num_samples``, ``val_num_samples``,
+            ``dataset_type``, ``dataset_resampled``, ``train_data_upsampling_factors``, ``imagenet_val``,
+            ``imagenet_v2``, and, where neither a launcher nor torch.distributed tells them, ``rank`` and ``world_size``.
+        preprocess_fns: the transforms of images for training and for validation, each from a PIL image to a tensor.
         epoch: the first epoch.
-        tokenizer: from texts to tokens.
+        tokenizer: from a list of n captions to n rows of tokens, or from one caption to one row; None leaves captions
+            as texts.
         naflex_data_config: as for OpenCLIP 4. Such batches come from OpenCLIP's own loader.
         options: settings of the feed that ``args`` cannot express.
 
@@ -83,12 +95,15 @@ def get_data(
         A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args`` names.
 
     Raises:
-        ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
+        TypeError: a transform or the tokenizer cannot be called, or ``args`` has no attributes.
+        ValueError: ``args`` names no data, or no sample of its shards has an image and a caption.
+        NoOpenClip: an ImportError when this module is imported: OpenCLIP is not installed.
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
-    preprocess_train, preprocess_val = preprocess_fns
+    args = _complete(args)
+    preprocess_train, preprocess_val = _both(preprocess_fns)
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
         found["train"] = make(args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex)
@@ -99,6 +114,10 @@ def get_data(
         found["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **naflex)
     if args.imagenet_v2 is not None:
         found["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **naflex)
+    if not found:
+        raise ValueError(
+            "args names no data: set train_data, as in --train-data 'shards/{0000..0042}.tar', or val_data"
+        )
     return found
 
 
@@ -118,9 +137,12 @@ def get_wds_dataset(
     NaFlex and text of variable length make batches of another kind: those come from OpenCLIP's own loader.
 
     Raises:
-        ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
-        SubsetError: as for ``get_data``.
+        TypeError, ValueError, SubsetError: as for ``get_data``.
     """
+    args = _complete(args)
+    _check_callables(preprocess_img, tokenizer, is_train=is_train)
+    if not (args.train_data if is_train else args.val_data):
+        raise ValueError(f"args names no shards: set {'train' if is_train else 'val'}_data")
     if naflex_data_config is not None or any(getattr(args, name, False) for name in _NOT_OURS):
         if options is not None and options.ledger is not None and is_train:
             raise SubsetError(
@@ -131,7 +153,6 @@ def get_wds_dataset(
             args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
         )
     options = options or FeedOptions()
-    shared_epoch = SharedEpoch(epoch=epoch)
     here = place(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     fields = _image_fields(args, options)
@@ -154,8 +175,41 @@ def get_wds_dataset(
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
-    loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit, subset))
-    return DataInfo(dataloader=loader, shared_epoch=shared_epoch)
+    loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
+    return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
+
+
+def _complete(args: Any) -> Namespace:
+    """Return arguments with OpenCLIP's defaults for those that are missing."""
+    try:
+        given = dict(args) if isinstance(args, Mapping) else vars(args)
+    except TypeError as error:
+        wanted = "such as open_clip_train.params.parse_args(['--train-data', ...]) returns"
+        raise TypeError(f"args is a {type(args).__name__}; it must be a Namespace, {wanted}") from error
+    defaults = vars(parse_args([]))
+    if isinstance(args, Namespace) and defaults.keys() <= given.keys():
+        return args
+    return Namespace(**{**defaults, **given})
+
+
+def _both(preprocess_fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    if not isinstance(preprocess_fns, Sequence) or len(preprocess_fns) != 2:
+        raise TypeError("preprocess_fns must be a pair: the transforms for training and for validation")
+    return preprocess_fns[0], preprocess_fns[1]
+
+
+def _check_callables(preprocess: Any, tokenizer: Any, *, is_train: bool) -> None:
+    """Raise TypeError here, not in a decoder that would name a sample."""
+    if not callable(preprocess):
+        which = "training" if is_train else "validation"
+        raise TypeError(
+            f"the image transform for {which} is {preprocess!r}; it must be a callable from a PIL image to a tensor, such "
+            f"as open_clip.image_transform(224, is_train={is_train})"
+        )
+    if tokenizer is not None and not callable(tokenizer):
+        raise TypeError(
+            f"the tokenizer is {tokenizer!r}; it must be a callable, such as open_clip.get_tokenizer('ViT-B-32')"
+        )
 
 
 def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
@@ -229,9 +283,9 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
     if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
-        known, shards = upstream.get_dataset_size(args.train_data)
-        if known and shards == len(urls):
-            return float(known)
+        known = _size_beside(args.train_data, len(urls))
+        if known is not None:
+            return known
     started = time.perf_counter()
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
@@ -241,6 +295,21 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
         )
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
     return counted
+
+
+def _size_beside(data: str, shards: int) -> float | None:
+    """Return the samples that ``sizes.json`` or ``__len__`` next to the shards give, as OpenCLIP reads them; None if none.
+
+    OpenCLIP itself ends with the exception if a shard is not listed, or a file is malformed: samples can be counted.
+    """
+    try:
+        known, listed = upstream.get_dataset_size(data)
+        size = float(known or 0)
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
+        told = f"it does not list {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        _log.warning("sizes.json or __len__ next to the shards cannot be used, samples are counted: %s", told)
+        return None
+    return size if listed == shards and 0 < size < inf else None
 
 
 def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:

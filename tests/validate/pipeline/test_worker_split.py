@@ -104,7 +104,6 @@ def test_workers_that_shuffle_shards_apart_before_they_split_them_leave_some_out
     assert "wds.detshuffle" in verdict.note
 
 
-@pytest.mark.deep
 @pytest.mark.webdataset
 def test_workers_that_shuffle_shards_alike_before_they_split_them_read_them_all(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{shard}.tar", 4, start=4 * shard) for shard in range(8)]

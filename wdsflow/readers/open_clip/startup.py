@@ -114,6 +114,14 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
     return total, "sizes.json"
 
 
+def told_size(urls: Sequence[str], sidecars: Sidecars) -> bool:
+    """Return whether sizes.json or __len__ next to the shards give a number of samples."""
+    try:
+        return 0 < dataset_size(urls, sidecars)[0] < _MOST_SAMPLES
+    except _CrashError:
+        return False
+
+
 def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
     """Return the shards that the command names; None if it names none, or none that can be expanded."""
     try:

@@ -1,7 +1,7 @@
 """The loader that training iterates over: batches, their number, and a state to continue from. Imports torch."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoder_deaths import ProcessDied, death_message
 
 from .batch_planner import StarvedError, StarvedFeed
+from .epoch_counter import EpochCounter
 from .epoch_run import EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .feed_state import OtherSubset, check_state, make_state, resume_fixes
@@ -25,13 +26,17 @@ from .lanes import LanePosition
 class Loader:
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
 
+    Each iteration over training data begins the next epoch, with other shards first, other batches and other crops.
+    ``set_epoch`` chooses the epoch, as OpenCLIP's loop does. An iteration from which one batch was taken is a look, and
+    does not count. An iteration that ends early, after two batches or more, counts.
+
     ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: what became of the samples.
     ``waited``: seconds that training waited for batches. Batches are views of memory that is used again once nobody
     holds them. Raises StallError if training would hang, SampleError if the user's own transform or tokenizer fails,
     and DecoderError if a decoding process is killed: all are ``FeedStopped``.
     """
 
-    def __init__(self, recipe: FeedRecipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
+    def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, Any]) -> None:
         schedule = recipe.schedule
         self.num_batches, self.num_samples, self.batch_size = (
             schedule.num_batches,
@@ -39,12 +44,15 @@ class Loader:
             recipe.batch_size,
         )
         self.waited = 0.0
-        self._recipe, self._epoch, self._identity = recipe, epoch, dict(identity)
+        self._recipe, self._identity = recipe, dict(identity)
+        self._epochs = EpochCounter(epoch, advances=recipe.shuffle is not None)
+        self._running = epoch  # epoch of the present iteration
         self._feed = Feed(recipe)
         self._watchdog = Watchdog(recipe.options.stall_after)
         # Evaluation has no lines of its own, and would write over training's metrics.
         spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
         self._resumed: dict[str, Any] | None = None
@@ -55,29 +63,36 @@ class Loader:
         """What became of the samples so far."""
         return self._feed.tally
 
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration begins, or continues where a state has been loaded."""
+        return self._epochs.next
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration begin this epoch; if a state of this epoch was loaded, continue after that state.
+
+        An iteration that has not given a batch yet begins this epoch, too.
+        """
+        self._epochs.ask(epoch)
+        if self._resumed is None or self._resumed["epoch"] != epoch:
+            self._resumed = self._state = None
+
     def __len__(self) -> int:
+        """Return the number of batches. Raises TypeError where it is unknown: evaluation without ``val_num_samples``."""
+        if not self.num_batches:
+            raise TypeError("the number of batches is unknown: set val_num_samples")
         return self.num_batches
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin the present epoch, or what is left of it where a state has been loaded."""
-        if self._run is not None:
-            self._run.close()
-        epoch = self._epoch()
-        self._seed()
-        first, positions = self._take_up(epoch)
-        try:
-            self._run = self._feed.start(epoch, first, positions)
-        except FeedStopped as error:
-            self._watchdog.start()
-            raise self._told(self._placed(type(error), str(error))) from error.__cause__
-        return self._batches(self._run, epoch, first)
+        """Begin the next epoch, or what is left of one where a state has been loaded."""
+        return self._batches(*self._begin())
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the feed stands after the batch that was given out last; can be written as json."""
-        return dict(self._state or self._stand(self._epoch(), 0, None))
+        return dict(self._state or self._stand(self.epoch, 0, None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on after a state's last batch with the next ``iter()``, if it is of the same epoch.
+        """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
 
         Raises ValueError, naming what differs, if the state is of other shards or of other settings, OtherSubset if a
         ledger keeps other samples. The number of threads may differ.
@@ -87,7 +102,10 @@ class Loader:
         except OtherSubset as error:
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
-        self._resumed = self._state = dict(state)
+        done = int(state["batch"]) >= self.num_batches
+        self._epochs.resume(int(state["epoch"]), done=done)
+        self._state = dict(state)
+        self._resumed = None if done else self._state
         if state["base_seed"] is not None:
             self._base_seed = int(state["base_seed"])
         # With more or less memory, or other decoders, samples would else come in another order, or be refused.
@@ -106,15 +124,34 @@ class Loader:
         self._watchdog.stop()
         self._feed.close()
 
-    def _batches(self, run: EpochRun, epoch: int, first: int) -> Iterator[Any]:
+    def _begin(self) -> tuple[EpochRun, int]:
+        """Start to make the batches of the next epoch; return it, too."""
+        if self._run is not None:
+            self._run.close()
+        epoch = self._running = self._epochs.begin()
+        self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is asked for
+        self._seed()
+        first, positions = self._take_up(epoch)
+        try:
+            self._run = self._feed.start(epoch, first, positions)
+        except FeedStopped as error:
+            self._watchdog.start()
+            raise self._told(self._placed(type(error), str(error))) from error.__cause__
+        return self._run, epoch
+
+    def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
+        if self._epochs.asked and run is self._run:  # set_epoch after iter(), as in a hook of Lightning
+            run, epoch = self._begin()
         self._watchdog.start()
-        self._progress.begin(epoch, self.num_batches, self.tally, self.waited)
+        self._progress.begin(epoch, self.num_batches, self._before, self.waited)
         any_batch = False
         try:
             while (ready := self._next(run)) is not None:
                 any_batch = True
                 self._state = self._stand(epoch, ready.number + 1, ready.positions)
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
+                if self._epochs.give(last=ready.number + 1 == self.num_batches):
+                    self._resumed = None  # not begun again
                 batch = ready.batch
                 del ready  # the only one who holds the batch now is training
                 yield batch
@@ -164,7 +201,7 @@ class Loader:
         lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
         facts = None
         if lane >= 0:
-            pieces = islice(schedule.pieces(self._epoch(), lane), schedule.shards)
+            pieces = islice(schedule.pieces(self._running, lane), schedule.shards)
             urls = list({piece.url: None for piece in pieces})
             count = schedule.shards if schedule.endless else len(urls)
             usable = starved.usable if starved is not None else 0
@@ -186,8 +223,8 @@ class Loader:
 
     def _take_up(self, epoch: int) -> tuple[int, list[LanePosition] | None]:
         """Return the first batch of this iteration, and where the lanes take up."""
-        state, self._resumed = self._resumed, None
-        if state is None or state["epoch"] != epoch or not state["lanes"] or state["batch"] >= self.num_batches:
+        state = self._resumed
+        if state is None or state["epoch"] != epoch or not state["lanes"]:
             return 0, None
         return int(state["batch"]), [LanePosition(*lane) for lane in state["lanes"]]
 

@@ -58,6 +58,7 @@ class Catalog:
         self.images, self._texts, self._allow_pipe = images, texts, allow_pipe
         self._wanted = frozenset((*images, *texts))
         self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
+        self._damage: dict[str, dict[str, Damage]] = {}  # of shards whose samples are in the cache
         self._held = 0
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
@@ -97,6 +98,8 @@ class Catalog:
             stamp = (url, source.length or 0)
             if later and stamp in self._cache:
                 self._cache.move_to_end(stamp)
+                for damage in list(self._damage.get(url, {}).values()):
+                    self._report(damage)
                 for row in self._cache[stamp]:
                     yield row if isinstance(row, FeedLoss) else _unpacked(url, row)
                 return
@@ -168,5 +171,6 @@ class Catalog:
         return FeedLoss("select", reason, key, url, ", ".join(sorted(fields)[:12]))
 
     def _report(self, damage: Damage) -> None:
+        self._damage.setdefault(damage.shard, {})[damage.what] = damage
         if self.hurt is not None:
             self.hurt(damage)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import Dropped, StageError
+from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
@@ -92,8 +93,14 @@ class SampleWork:
             return FeedLoss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
         except MemoryError as error:
             return FeedLoss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
-        except BaseException as error:  # SystemExit, too: it is the user's code
+        except TransformError as error:  # the user's code
             raise _failed("the image transform", [task], error) from error
+        except Exception as error:
+            # Not the sample's fault: no sample may make wdsflow raise anything else.
+            raise RuntimeError(
+                f"wdsflow failed ({stage}) at {at([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
+                "please report it with this traceback"
+            ) from error
 
     def _read(self, ref: SampleRef) -> tuple[bytes, dict[str, bytes | int]]:
         if ref.image.size > self.largest:
@@ -125,15 +132,14 @@ class SampleWork:
     def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[Any]:
         try:
             return self.tokens(texts)
-        except BaseException as error:
-            for index, text in zip(made, texts, strict=True):  # which of them it was
-                try:
-                    self.tokens([text])
-                except BaseException as own:
-                    raise _failed("the tokenizer", [tasks[index]], own) from own
-            raise _failed(
-                "the tokenizer, for several captions at once,", [tasks[each] for each in made], error
-            ) from error
+        except TokenizerError as error:
+            raise SampleError(str(error)) from error.__cause__
+        except CaptionFailure as failure:
+            cause = failure.__cause__
+            assert cause is not None
+            of = [index for index, text in zip(made, texts, strict=True) if [text] == list(failure.texts)]
+            what = "the tokenizer" if of else "the tokenizer, for several captions at once,"
+            raise _failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
 
 
 def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:

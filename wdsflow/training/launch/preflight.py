@@ -10,6 +10,7 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.feed_reader import FeedReader
 from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
+from wdsflow.readers.open_clip.startup import told_size
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
@@ -212,9 +213,11 @@ def _judge(
         environment=versions(),
     )
     if whole and options.schedule == "openclip":
-        # Unlike OpenCLIP the feed expands globs and counts samples.
+        # Unlike OpenCLIP the feed expands globs, and counts samples where the files next to the shards do not tell them.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
-        given = arguments.train_num_samples or max(1, evidence.samples)
+        given = arguments.train_num_samples
+        if given is None and not told_size(urls, context.sidecars or Sidecars()):
+            given = max(1, context.verdicts[0].usable + sum(shard.unreached for shard in evidence.shards))
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
         found = forecast(evidence, reader, told, context.sidecars)
         if _unreached(evidence):

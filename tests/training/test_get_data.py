@@ -1,0 +1,70 @@
+"""What get_data needs, and what it says where something is missing or cannot be used."""
+
+import subprocess
+import sys
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+
+from tests.training.shards import as_text, texts, write_shards
+from tests.training.test_loader import EVAL
+from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.openclip import get_data
+
+QUIET = FeedOptions(status_every=0.0, decode_in="threads")
+BOTH = (EVAL, EVAL)
+
+
+@pytest.mark.parametrize("make", [Namespace, SimpleNamespace, dict])
+def test_shards_are_all_that_arguments_must_name(tmp_path, make):
+    args = make(train_data=write_shards(tmp_path, [20, 20]), workers=1, batch_size=8)
+    loading = get_data(args, BOTH, tokenizer=as_text, options=QUIET)["train"].dataloader
+    assert loading.num_batches == 5
+    assert len({text for batch in loading for text in texts(batch)}) == 40
+    evaluation = make(val_data=write_shards(tmp_path, [20, 20]))
+    assert set(get_data(evaluation, BOTH, tokenizer=as_text, options=QUIET)) == {"val"}
+
+
+def test_arguments_without_data_are_refused():
+    with pytest.raises(ValueError, match=r"args names no data: set train_data, .* or val_data"):
+        get_data(Namespace(batch_size=8), BOTH, tokenizer=as_text)
+    with pytest.raises(TypeError, match=r"args is a list; it must be a Namespace"):
+        get_data(["--train-data", "a.tar"], BOTH, tokenizer=as_text)
+
+
+def test_what_cannot_be_called_is_refused_before_any_sample_is_read(tmp_path):
+    args = Namespace(train_data=write_shards(tmp_path, [20]), workers=1)
+    with pytest.raises(TypeError, match=r"the image transform for training is None; .* open_clip.image_transform\(224"):
+        get_data(args, (None, EVAL), tokenizer=as_text)
+    with pytest.raises(TypeError, match="preprocess_fns must be a pair"):
+        get_data(args, None, tokenizer=as_text)
+    with pytest.raises(TypeError, match="the tokenizer is 'RN50'; it must be a callable"):
+        get_data(args, BOTH, tokenizer="RN50")
+    assert get_data(args, (EVAL, None), options=QUIET)["train"].dataloader.num_batches == 1  # nothing to evaluate on
+
+
+def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):
+    def broken(*_):
+        raise AssertionError("of ours")
+
+    monkeypatch.setattr(SampleWork, "_read", broken)
+    args = Namespace(train_data=write_shards(tmp_path, [20]), workers=1)
+    with pytest.raises(RuntimeError, match=r"wdsflow failed \(read\) .* of ours. This is a fault of wdsflow") as caught:
+        next(iter(get_data(args, BOTH, tokenizer=as_text, options=QUIET)["train"].dataloader))
+    assert "image transform" not in str(caught.value)
+    assert "without this sample" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, AssertionError)
+
+
+def test_without_openclip_the_command_that_installs_it_is_printed():
+    code = "import sys; sys.modules['open_clip_train'] = None; from wdsflow import get_data"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "open_clip_train is not installed; it comes with: " in last
+    assert "pip install" in last
+    assert "openclip" in last
