@@ -95,7 +95,7 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
 def test_only_scores_are_added_other_settings_must_be_the_same(tmp_path: Path):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
-    with pytest.raises(Differs, match="holds a score with no --hash-images; this run has --hash-images$"):
+    with pytest.raises(Differs, match=r"holds a score with no --hash-images; this run has --hash-images$"):
         score_shards(source, tmp_path / "out", Recipe(scores=("width",), hash_images=True), HERE)
     with pytest.raises(Differs, match=r"holds a score with 3 shards.*; this run has 1 shard"):
         score(f"{source}/00000.tar", tmp_path / "out", "width")

@@ -14,7 +14,7 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.shard.open_samples import check_lines
@@ -114,6 +114,7 @@ def cut_shards(
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
+    _check_ranges(recipe, options)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_lines(found, recipe)
@@ -143,6 +144,7 @@ def _scored_first(
 ) -> RunReport:
     """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
+    _check_ranges(recipe, options)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
     check_lines(found, recipe)
@@ -179,6 +181,13 @@ def _scored_first(
     whole.before, whole.compares = before, True
     with joined(options) as whole.cluster:  # once for both passes
         return whole.run()
+
+
+def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
+    """Report terms that hold for all samples. Raises WhereError for one that holds for none."""
+    for line in conditions_told(recipe):
+        if options.say is not None:
+            options.say(line)
 
 
 def _with_earlier(recipe: Recipe, layout: Layout, options: RunOptions) -> Recipe:

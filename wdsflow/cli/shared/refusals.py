@@ -165,7 +165,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     where = where or (None if keep else _EXAMPLE)
     recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
     urls, new, run_file = typed.given["urls"], free(Path(old or "scores")), Path(old or "") / "_wdsflow" / "run.json"
-    if old is not None and (added := scores_to_add(urls, Path(old), recipe)) is not None:
+    if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
         (urls, calls), new = added, Path(old)
         score = Typed.spell("score", *urls, out=new, scores=calls)
     else:

@@ -26,7 +26,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     same_shard,
 )
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.same_keys import part_twins
@@ -154,6 +154,7 @@ class LedgerSubset:
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
+        conditions_told(canonical_recipe(Recipe(where=where)))  # one that never holds is refused
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
@@ -238,18 +239,22 @@ def check_scores(program: Program, scored: Layout, names: Sequence[str], *, read
     ``reads``: the samples are read, so that scores of headers and texts may be missing; these are returned.
     """
     there = _calls_there(scored, names)
-    lacks = [
-        call
-        for call in program.scores
-        if there is not None
-        and call not in there
-        and call not in program.ranks
-        and not any(gathers_like(program, call, other) for other in there)
-    ]
+    lacks = _lacking(program, there) if there is not None else []
     for call in lacks:
         if not (reads and call in program.cheap_calls):
             raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
     return lacks
+
+
+def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
+    """Return the scores of a predicate that have no column, and no data to compare samples."""
+    return [
+        call
+        for call in program.scores
+        if call not in there
+        and call not in program.ranks
+        and not any(gathers_like(program, call, other) for other in there)
+    ]
 
 
 def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None:
@@ -297,10 +302,13 @@ def needed_scores(recipe: Recipe) -> str:
     return ",".join(str(call) for call in program.scores if call not in program.ranks)
 
 
-def scores_to_add(urls: Sequence[str], folder: Path, recipe: Recipe) -> tuple[list[str], str] | None:
+def scores_to_add(
+    urls: Sequence[str], folder: Path, recipe: Recipe, *, reads: bool = False
+) -> tuple[list[str], str] | None:
     """Return the shards of a run of ``score``, and the scores that its ledgers lack for a predicate.
 
-    None if the ledgers cannot get more scores by a command here: they are of a filter, or of other shards.
+    None if the ledgers cannot get more scores by a command here: they are of a filter, or of other shards. ``reads``:
+    the samples are read, which computes scores of headers and texts.
     """
     layout = Layout(folder)
     run = recorded_run(layout.run_file)
@@ -315,8 +323,9 @@ def scores_to_add(urls: Sequence[str], folder: Path, recipe: Recipe) -> tuple[li
     except LedgerError:
         return None
     there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
-    needed = [str(call) for call in program.scores if call not in program.ranks]
-    return list(urls) if given == known else known, ",".join([call for call in needed if call not in map(str, there)] or needed)
+    free = program.cheap_calls if reads else ()
+    lacks = [str(call) for call in _lacking(program, there) if call not in free]
+    return list(urls) if given == known else known, ",".join(lacks) or needed_scores(program.recipe)
 
 
 def _kept(rows: Sequence[Row], headers: Sequence[Range]) -> KeptSamples:
