@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -540,3 +541,25 @@ def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored
         found, expected = table(tmp_path / "out", shard), table(tmp_path / "here", shard)
         assert found.to_pylist() == expected.to_pylist()
         assert found.column("failed").null_count == SAMPLES - 1
+
+
+def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
+    scored, clip, head, source, tmp_path, monkeypatch
+):
+    first, words = similarity(clip), "caption_words"
+    more = f'aesthetic(model="{clip}", pretrained="", head="{head}")'
+    shutil.copytree(scored, tmp_path / "grown")
+    recipe = Recipe(images="jpg", embeddings=True)
+    for scores, ran in (((words,), set()), ((similarity(clip, caption="json:alt"), more), {"open_clip text"})):
+        counted = Counted(monkeypatch)
+        report = score_shards(source, tmp_path / "grown", replace(recipe, scores=scores), HERE)
+        assert (set(counted.ran) - {"aesthetic"}, report.changed, report.whole) == (ran, [], True)
+    whole = replace(recipe, scores=(first, words, similarity(clip, caption="json:alt"), more))
+    score_shards(source, tmp_path / "whole", whole, HERE)
+    for shard in range(2):
+        grown, at_once = table(tmp_path / "grown", shard), table(tmp_path / "whole", shard)
+        kept = [name for name in table(scored).column_names if "_embedding(" in name]
+        assert len(kept) == 4
+        assert grown.select(kept).equals(table(scored, shard).select(kept))
+        assert grown.column_names == at_once.column_names
+        assert grown.select([*kept, "embedded", words, first]).equals(at_once.select([*kept, "embedded", words, first]))

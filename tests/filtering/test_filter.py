@@ -336,15 +336,14 @@ def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Pat
     with pytest.raises(LedgerError, match="has no ledgers"):
         cut_shards(source, tmp_path / "cut", tmp_path / "none", LARGE, HERE)
     score_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
-    with pytest.raises(MissingScore, match="scores has no min_side"):
-        cut_shards(source, tmp_path / "cut", tmp_path / "scores", LARGE, HERE)
+    with pytest.raises(MissingScore, match="scores has no blur"):
+        cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where="blur > 1"), HERE)
     assert not (tmp_path / "cut").exists()
-    filter_shards(source, tmp_path / "some", Recipe(where="caption_words >= 3 and min_side >= 200"), HERE)
-    words = Recipe(where="caption_words > 1")
-    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", words, HERE)  # some were decided without
-    assert (report.failures[0].kind, report.failures[0].lacks) == ("ledger", "caption_words")
+    filter_shards(source, tmp_path / "some", Recipe(where="blur > 1 and min_side >= 200"), HERE)
+    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", Recipe(where="blur > 2"), HERE)
+    assert (report.failures[0].kind, report.failures[0].lacks) == ("ledger", "blur")  # some were decided without
     write_tar(tmp_path / "in" / "00000.tar", entries(3, 20))
-    report = cut_shards(source, tmp_path / "cut2", tmp_path / "scores", words, HERE)
+    report = cut_shards(source, tmp_path / "cut2", tmp_path / "scores", Recipe(where="caption_words > 1"), HERE)
     assert "has changed since" in report.failures[0].reason
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.filtering.commands import Done, pasted, run
 from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.shards.field_names import IMAGES
 
 ALL = "in/{00000..00003}.tar"
 STAGES = "stages: [{rename: {image: jpg}}]\nimages: image\n"
@@ -134,13 +135,13 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
 @pytest.mark.parametrize("kind", ["filter", "score", "cut"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
     ways = {"filter": LARGE, "score": ("--scores", "width"), "cut": ("--ledger", "scored", *LARGE)}
-    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "score": ("--scores", "width,height"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
+    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "score": ("--scores", "width", "--images", "jpg"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
     words = {
         "filter": (
             "out holds a filter with --unknown quarantine (the default), --where 'min_side >= 200'; "
             "this run has --unknown drop, --where 'width > 1'"
         ),
-        "score": "out holds a score with --scores width; this run has --scores width,height",
+        "score": f"out holds a score with --images {IMAGES!r} (the default); this run has --images jpg",
         "cut": "out holds a cut with --where 'min_side >= 200'; this run has --where 'caption_words >= 2'",
     }
     assert run(kind, "in", "-o", "out", *ways[kind], "--workers", 0).status == 0

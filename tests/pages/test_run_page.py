@@ -16,7 +16,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(workers=0)
-SCORES = ("blur", "caption_words", "min_side", "aspect_ratio")
+SCORES = ("blur", "caption_words", "min_side", "aspect_ratio", "duplicate", "format", "caption")
 HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x" onerror="alert(2)">{{ 7 * 7 }}\x1b[31m'
 
 
@@ -67,13 +67,16 @@ def kept(folder: Path, where: str, unknown: Any = "quarantine") -> int:
 
 def compare(opened: Opened, folder: Path, times: int, seed: int) -> None:
     draw = random.Random(seed)
-    sliders = opened.page.locator(".score").count()
+    sliders = opened.page.locator("[data-score]").count()
     for _ in range(times):
         opened.page.click("#reset")
         for number in draw.sample(range(sliders), draw.randint(1, min(3, sliders))):
             which = draw.choice(("low", "high"))
             last = int(opened.page.get_attribute(f'[data-score="{number}"] .{which}', "max") or "")
             move(opened, number, which, draw.randrange(1, last) if last > 1 else 0)
+        boxes = opened.page.locator(".choice input")
+        for box in draw.sample(range(boxes.count()), min(boxes.count(), draw.randint(0, 2))):
+            boxes.nth(box).check()
         count, where = state(opened)
         assert where, "a slider was moved"
         assert count == kept(folder, where), where
@@ -82,6 +85,43 @@ def compare(opened: Opened, folder: Path, times: int, seed: int) -> None:
 def test_the_count_is_what_cut_keeps_wherever_the_sliders_are(chromium: Any, scored: Path, page: Path) -> None:
     with Opened(chromium, page) as opened:
         compare(opened, scored, 8, seed=0)
+        assert opened.faults == []
+
+
+def near(opened: Opened, number: int) -> dict[str, list[tuple[str, str]]]:
+    """Return the samples that the page shows of a score, by their heading: value, and what another term does."""
+    found: dict[str, list[tuple[str, str]]] = opened.page.eval_on_selector(
+        f'[data-score="{number}"] .near',
+        """place => Object.fromEntries([...place.querySelectorAll('ul')].map((list) => [list.previousElementSibling.textContent,
+        [...list.children].map((item) => [item.querySelector('b').textContent, item.querySelector('.other').textContent])]))""",
+    )
+    return {title: [tuple(each) for each in listed] for title, listed in found.items()}
+
+
+def test_the_samples_next_to_the_runs_cut_and_in_the_tails_are_shown(chromium: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    images = {side: picture(side, 50) for side in range(60, 260)}
+    members = [(f"{side}.{name}", data) for side, image in images.items() for name, data in (("jpg", image), ("txt", b"word " * (side % 2 + 1)))]  # fmt: skip
+    write_tar(tmp_path / "in" / "a.tar", members)
+    recipe = Recipe(where="width > 103 and caption_words >= 2", scores=("width", "bytes", "caption_words"))
+    filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)
+    sizes = sorted(map(len, images.values()))
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    other = {0: "dropped by another term", 1: ""}  # of even widths the captions have one word
+    with Opened(chromium, path) as opened:
+        headings = [opened.page.text_content(f"#score-{number}") for number in range(3)]
+        shown = near(opened, headings.index("width"))
+        assert shown == {
+            "just above the cut: kept by this term": [(str(width), other[width % 2]) for width in range(104, 110)],
+            "just below the cut: dropped": [(str(width), other[width % 2]) for width in range(98, 104)],
+        }
+        tails = near(opened, headings.index("bytes"))
+        assert [value for value, _ in tails["lowest"]] == [f"{size:,}" for size in sizes[:6]]
+        assert [value for value, _ in tails["highest"]] == [f"{size:,}" for size in sizes[:-7:-1]]
+        position = int(opened.page.get_attribute(f'[data-score="{headings.index("width")}"] .low', "max") or "") - 30
+        move(opened, headings.index("width"), "low", position)
+        assert any("nearer samples are not shown: dropped" in title for title in near(opened, headings.index("width")))
         assert opened.faults == []
 
 

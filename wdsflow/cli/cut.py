@@ -24,6 +24,7 @@ from wdsflow.cli.shared.run_arguments import (
     Where,
     Workers,
     given,
+    need_predicate,
     run_options,
 )
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
@@ -75,6 +76,7 @@ def cut(
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
         flags = {"where": where, "keep": keep, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})
+        need_predicate(asked)
         if ledger is None:
             canonical_recipe(asked)  # a predicate that means nothing is reported first
             raise NoLedger(nearest_ledger(folder.absolute()))

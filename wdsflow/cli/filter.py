@@ -46,6 +46,7 @@ from wdsflow.cli.shared.run_arguments import (
     Where,
     Workers,
     given,
+    need_predicate,
     run_options,
 )
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
@@ -160,6 +161,7 @@ def filter(  # noqa: A001 - the name of the command
         if print_schema or print_recipe or explain:
             _tell(urls, asked, typed, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return
+        need_predicate(asked)
         limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
         how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
         lists, settings = (export, ledger), (limits, slices, on, (device, gpu_memory))

@@ -94,7 +94,8 @@ def score(
 
     wdsflow score "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
 
-    Then choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored.
+    Then choose thresholds, and filter with wdsflow cut as often as you like. The same command with other scores adds
+    them to the ledgers; what is there is not computed again. The predicate of a recipe is ignored.
 
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
     the samples; 2 if the command is wrong, or nothing could be read or written.
@@ -107,7 +108,7 @@ def score(
         flags = {"scores": scores, "images": images, "captions": captions, "image_memory": image_memory}
         more = {"hash_images": hash_images or None, "embeddings": embeddings, "media_root": media_root}
         lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
-        asked = _asked(recipe, {**flags, **more, **lines})
+        asked = _asked(recipe or (None if restart else _earlier(folder)), {**flags, **more, **lines})
         with progress() as begin:
             limits = workers, memory, None
             slices, on = (shard_index, shard_count), (engine, address)
@@ -116,6 +117,15 @@ def score(
             )
             report = score_shards(shards, folder, asked, options, ledger=ledger)
     show(report, folder, typed)
+
+
+def _earlier(folder: Path) -> Path | None:
+    """Return the recipe of the ledgers in a folder, whose settings hold for scores that are added."""
+    from wdsflow.filtering.folder.layout import Layout
+    from wdsflow.filtering.recipe.recipe import recorded_run
+
+    run_file = Layout(folder).run_file
+    return run_file if recorded_run(run_file).get("kind") == "score" else None
 
 
 def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":

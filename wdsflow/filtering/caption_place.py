@@ -1,13 +1,13 @@
 """Checks, before the first shard, that captions are where a recipe looks for them; finds their place."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
@@ -24,7 +24,9 @@ from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
+from .json_place import NoJsonValue, has_value, nearest_name
 from .where import Call
+from .where.known_facts import InJson
 
 AUTO = "auto"
 # Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
@@ -76,16 +78,40 @@ def with_captions(
         place = str(picked or (found.place if found else CAPTIONS))
         recipe = replace(recipe, captions=place)
         told = f"--captions auto: {found or place}" if tars else ""
-    if tars and not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
-        check_captions(tars, recipe, allow_pipe=allow_pipe)
+    if not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
+        check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
     return recipe, told
 
 
-def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False) -> None:
-    """Raise NoCaptions if no sample of tars has a caption in a place of a recipe."""
-    missing = dict.fromkeys(_places(recipe))
+def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
+    """Check that some sample of tars has what scores of a recipe read: its caption, its values in json.
+
+    Raises NoCaptions, NoJsonValue.
+    """
+    program = program_of(recipe)
+    facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
+    check_captions(
+        [url for url in urls if not is_lines(url)],
+        recipe,
+        dict.fromkeys((*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))),
+        allow_pipe=allow_pipe,
+    )
+
+
+def check_captions(
+    urls: Sequence[str],
+    recipe: Recipe,
+    places: Iterable[str | InJson] | None = None,
+    *,
+    allow_pipe: bool = False,
+) -> None:
+    """Raise NoCaptions if no sample of tars has a caption in a place; by default in those of the recipe.
+
+    A place may be a value in json; then NoJsonValue.
+    """
+    missing = dict.fromkeys(_places(recipe, program_of(recipe).scores) if places is None else places)
     looked, samples, names = 0, 0, Counter[str]()
-    for url in _spread(urls) if missing else ():
+    for url in _spread(urls) if missing and urls else ():
         with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
             looked += 1
             for view in views:
@@ -96,6 +122,9 @@ def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = Fa
                     return
     if samples:
         place = next(iter(missing))
+        if isinstance(place, InJson):
+            near = nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place)
+            raise NoJsonValue(place, samples, looked, near)
         found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
         raise NoCaptions(place, samples, looked, [name for name, _ in names.most_common(6)], found)
 
@@ -116,22 +145,26 @@ def find_captions(
     return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
 
 
-def _places(recipe: Recipe) -> list[str]:
-    """Return the places of captions that the scores of a recipe use, and a given place in any case.
-
-    A predicate that tests a score for null decides itself about samples without a caption.
-    """
+def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
+    """Return the places of captions that some scores of a recipe use, and a given place if all scores are asked for."""
     program = program_of(recipe)
-    terms = program.plan.terms if program.plan is not None else ()
-    tested = {call for term in terms for call in _tested_for_null(term.node)}
+    tested = _may_be_null(program)
     used = [
         vars(score)["caption"] or recipe.captions
         for call, score in program.scores.items()
-        if call not in tested
+        if call in calls
+        and call not in tested
         and any(item.name == "caption" for item in fields(score))
         and not (isinstance(score, BatchScore) and score.inputs == "image")
     ]
-    return [*used, *([recipe.captions] if recipe.captions != CAPTIONS else [])]
+    every = program.scores.keys() <= {*calls}
+    return [*used, *([recipe.captions] if every and recipe.captions != CAPTIONS else [])]
+
+
+def _may_be_null(program: Program) -> set[Call]:
+    """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
+    terms = program.plan.terms if program.plan is not None else ()
+    return {call for term in terms for call in _tested_for_null(term.node)}
 
 
 def _tested_for_null(node: Node) -> Iterator[Call]:
@@ -141,8 +174,10 @@ def _tested_for_null(node: Node) -> Iterator[Call]:
         yield from _tested_for_null(child)
 
 
-def _has(view: ShardView, place: str) -> bool:
-    """Return whether a sample has a caption there, readable or not."""
+def _has(view: ShardView, place: str | InJson) -> bool:
+    """Return whether a sample has a caption there, readable or not, or a value."""
+    if isinstance(place, InJson):
+        return has_value(view, place)
     try:
         view.captions(place)
     except ScoreError as error:

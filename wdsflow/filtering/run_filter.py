@@ -6,14 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from wdsflow.filtering.deciding.compare_samples import resolve
-from wdsflow.filtering.deciding.ledger_subset import check_scores, with_stages
+from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.run_folder import begun_scores
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.shard.open_samples import check_lines
@@ -22,7 +23,7 @@ from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
-from .caption_place import with_captions
+from .caption_place import check_places, with_captions
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass
@@ -72,10 +73,13 @@ def score_shards(
 ) -> RunReport:
     """Write the ledgers only, without shards.
 
+    Ledgers of an earlier call get the scores that they lack; those that they have are not computed again, and stay as
+    they are.
+
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        recipe: what is computed; its predicate is ignored.
+        recipe: what is computed; its predicate is ignored. If ``out`` holds ledgers, all but the scores must be the same.
         options: how the run works; they do not change the output.
         ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
@@ -94,7 +98,7 @@ def cut_shards(
 ) -> RunReport:
     """Write shards using the scores in ledgers; nothing is decoded.
 
-    A shard is one of the report's failures if it has no ledger, if its ledger lacks a value that the predicate needs, or
+    Scores of headers and texts that the ledgers lack are computed. A shard is one of the report's failures if it has no ledger, if its ledger lacks a value that the predicate needs, or
     if the shard has changed since.
 
     Args:
@@ -105,16 +109,17 @@ def cut_shards(
         options: how the run works; they do not change the output.
 
     Raises:
-        LedgerError: ``ledger`` has no ledgers, a score of the predicate was not computed (MissingScore), or the predicate
-            compares samples and the ledger of a shard is missing.
+        LedgerError: ``ledger`` has no ledgers, a score of the predicate was not computed and needs more than headers and
+            texts (MissingScore), or the predicate compares samples and the ledger of a shard is missing.
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
+    _check_ranges(recipe, options)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_lines(found, recipe)
     _refuse_same(ledger, layout)
-    recipe = with_stages(recipe, scored)
+    recipe = as_scored(recipe, scored)
 
     def before(one: Pass, _: RunReport) -> bool:
         _take_sources(one, scored)
@@ -122,7 +127,8 @@ def cut_shards(
 
     compares = bool(program_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
-    check_scores(program_of(recipe), scored, names)
+    lacking = check_scores(program_of(recipe), scored, names, reads=True)
+    check_places(found, recipe, lacking, allow_pipe=options.allow_pipe)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
 
 
@@ -138,10 +144,13 @@ def _scored_first(
 ) -> RunReport:
     """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
+    _check_ranges(recipe, options)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
     check_lines(found, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
+    if kind == "score" and not options.restart:
+        recipe = _with_earlier(recipe, layout, options)
     recipe, told = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
     if told and options.say is not None:
         options.say(told)
@@ -157,6 +166,7 @@ def _scored_first(
         scored = one.layout.scored
         again = replace(options, dry_run=False, restart=False)
         first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first.other = one.layout if kind == "score" else None
         first.cluster = one.cluster
         done = first.run()
         report.changed = done.changed
@@ -171,6 +181,22 @@ def _scored_first(
     whole.before, whole.compares = before, True
     with joined(options) as whole.cluster:  # once for both passes
         return whole.run()
+
+
+def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
+    """Report terms that hold for all samples. Raises WhereError for one that holds for none."""
+    for line in conditions_told(recipe):
+        if options.say is not None:
+            options.say(line)
+
+
+def _with_earlier(recipe: Recipe, layout: Layout, options: RunOptions) -> Recipe:
+    """Return the recipe with the scores that the folder's ledgers have."""
+    earlier = begun_scores(layout)
+    more = [score for score in recipe.scores if score not in earlier]
+    if earlier and more and options.say is not None:
+        options.say(f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}")
+    return replace(recipe, scores=(*earlier, *more))
 
 
 def _reuse(

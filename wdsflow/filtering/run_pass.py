@@ -20,10 +20,12 @@ from wdsflow.filtering.folder.output_targets import aside_of
 from wdsflow.filtering.folder.run_folder import abandon, await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
+from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
 from wdsflow.filtering.shard.shard_job import task_identity
 from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.filtering.where.language.values import Call
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
@@ -44,7 +46,7 @@ class Pass:
     ``scored``: ledgers that have all values, if no sample needs to be read. ``embedded``: ledgers whose embeddings are
     used. ``compares``: values of scores that compare all samples are read from the folder. ``cluster``: a cluster that
     the caller has joined. ``before``: called when the folder is ready; it may set ``sources`` and fill the folder; if
-    it returns False the run ends there.
+    it returns False the run ends there. ``other``: another folder of the run, whose ledgers may have some of the values.
     """
 
     kind: str
@@ -60,8 +62,10 @@ class Pass:
     cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
     sources: Any = None  # whatever else the result depends on
+    other: Layout | None = None
     asked: dict[str, Any] = field(init=False)
     _open: bool = field(default=False, init=False)  # the folder is ours
+    _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
     def __post_init__(self) -> None:
         self.asked = {
@@ -96,23 +100,32 @@ class Pass:
             stack.callback(self._leave, made)
             locks = self._enter(stack)
             if self.before is None or self.before(self, report):
-                done, changed = finished(self.layout, self.shards(), self.identity)
-                report.changed += changed
-                report.records, report.resumed = list(done.values()), len(done)
-                todo = [shard for shard in self.shards() if shard[2] not in done]
+                todo = self._left(report)
                 if todo and self.layout.dense:
                     with Lock(self.layout.inside / "lock-finish", patience=600):
                         take_numbers(self.layout)
                 self._work(locks, todo, report)
                 report.whole = not report.failures
                 if not (self.options.dry_run or report.unread):
-                    report.whole = finish(self.layout, self.names, tars=self.tars)
+                    report.whole = finish(self.layout, self.names, self.identity, tars=self.tars)
         if report.whole and not self.options.dry_run:
             tidy(self.layout)
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
         return report
+
+    def _left(self, report: RunReport) -> list[tuple[int, str, str]]:
+        """Return the shards that are not done, and note the ledgers that have some of their values."""
+        done, fewer, changed = finished(self.layout, self.shards(), self.identity, self.asked)
+        report.records, report.resumed = list(done.values()), len(done)
+        todo = [shard for shard in self.shards() if shard[2] not in done]
+        self._known = dict.fromkeys(fewer, self.layout)
+        if self.other is not None:
+            more = finished(self.other, [shard for shard in todo if shard[2] not in self._known], "", self.asked)
+            self._known |= dict.fromkeys(more.fewer, self.other)
+        report.changed += changed
+        return todo
 
     def _enter(self, stack: ExitStack) -> list[int]:
         """Prepare the folder; a dry run gets a temporary one."""
@@ -161,7 +174,7 @@ class Pass:
             return
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
-            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack))
+            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack, todo))
             cluster = self.cluster or stack.enter_context(joined(options))
             engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
             tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
@@ -177,11 +190,19 @@ class Pass:
                     tell(result)
             _note(strikes.rest(), manifest)
 
-    def _models(self, stack: ExitStack) -> ModelPlace:
+    def _lacking(self, todo: Sequence[tuple[int, str, str]]) -> set[Call]:
+        """Return the scores that the ledgers of some shards lack."""
+        there = (set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo)
+        common = set[str].intersection(*there)
+        return {call for call in program_of(self.recipe).scores if str(call) not in common}
+
+    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, str, str]]) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tried before the first shard."""
         options, models = self.options, program_of(self.recipe).models
         apart = options.engine != "local"  # a lost process is replaced without its worker
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
+        if todo and all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
+            models = program_of(self.recipe).models_of(self._lacking(todo))
         if not models or self.scored is not None or apart:
             return place
         if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
@@ -213,6 +234,7 @@ class Pass:
                 budget=budget,
                 allow_pipe=self.options.allow_pipe,
                 scored=self.scored,
+                known=self._known.get(shard[2]),
                 embedded=self.embedded,
                 compares=self.compares,
                 models=models,

@@ -31,12 +31,7 @@ class CaptionCount(DatasetScore):
 
     def gather(self, view: "View") -> bytes:
         """Return 16 bytes for each caption."""
-        import xxhash
-
-        return b"".join(
-            xxhash.xxh3_128_digest(" ".join(text.lower().split()).encode("utf-8", "surrogatepass"))
-            for text in view.captions(self.caption)
-        )
+        return caption_digests(view.captions(self.caption))
 
     def resolve(
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
@@ -45,3 +40,11 @@ class CaptionCount(DatasetScore):
         from .comparing.count_same import number_of_same
 
         return number_of_same(records, 16, folder, memory)
+
+
+def caption_digests(captions: Iterable[str]) -> bytes:
+    """Return 16 bytes for each caption; case and the amount of white space make no difference."""
+    import xxhash
+
+    plain = (" ".join(text.lower().split()) for text in captions)
+    return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)

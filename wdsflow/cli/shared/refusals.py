@@ -3,7 +3,7 @@
 import contextlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,6 +60,7 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.caption_place import NoCaptions
     from wdsflow.filtering.folder.other_run import Differs
     from wdsflow.filtering.folder.output_targets import QuarantineTaken
+    from wdsflow.filtering.json_place import NoJsonValue
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
     from wdsflow.filtering.process_count import TooLittleMemory
     from wdsflow.shards.urls import NoShards
@@ -68,6 +69,8 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
         yield from about_shards(error, typed)
     elif isinstance(error, NoCaptions):
         yield from _about_captions(error, typed)
+    elif isinstance(error, NoJsonValue):
+        yield from _about_json(error, typed)
     elif isinstance(error, MissingScore):
         yield from rescore(typed, error.call)
     elif isinstance(error, LedgerError):
@@ -111,11 +114,33 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     yield typed.again(**changed)
 
 
+def _about_json(error: Any, typed: Typed) -> Iterator[str]:
+    """Yield the name that may be meant, and the command with it if its name was typed."""
+    if error.found is None:
+        yield f"to see the json of some samples: {typed.look('inspect', *typed.given.get('urls', ()), sample=3)}"
+        return
+    yield str(error.found)
+    texts = {name: typed.given[name] for name in ("where", "keep", "scores") if name in typed.given}
+    old, new = (error.score.name, error.score.path), (error.found.score, error.found.path)
+    changed = {name: _each(text, lambda one: _with_name(one, old, new)) for name, text in texts.items()}
+    if changed != texts and old[0] == new[0]:  # otherwise a text would be compared as a number
+        yield typed.again(**changed)
+
+
+def _with_name(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
+    """Return a predicate with another (score, name) of a value in json."""
+    known = rf"""\b{old[0]}(\(\s*(?:path\s*=\s*)?)(["']){re.escape(old[1])}\2"""
+    return re.sub(known, lambda found: f"{new[0]}{found[1]}{found[2]}{new[1]}{found[2]}", text)
+
+
 def _replaced(value: Any, old: str, new: str) -> Any:
     """Return a predicate, or scores, with another place for captions in the settings of scores."""
-    if not isinstance(value, str):
-        return [_replaced(text, old, new) for text in value]
-    return re.sub(rf"""(?<=caption=)(["']){re.escape(old)}\1""", lambda found: f"{found[1]}{new}{found[1]}", value)
+    known = rf"""(?<=caption=)(["']){re.escape(old)}\1"""
+    return _each(value, lambda text: re.sub(known, lambda found: f"{found[1]}{new}{found[1]}", text))
+
+
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    return change(value) if isinstance(value, str) else [change(text) for text in value]
 
 
 def _about_ledger(typed: Typed) -> Iterator[str]:
@@ -129,7 +154,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     """Yield the commands that compute the scores that a cut needs, as its ledger was made, and then cut."""
-    from wdsflow.filtering.deciding.program import program_of
+    from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe import Recipe
 
@@ -138,12 +163,14 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     if where is None and not keep and old is not None:
         return
     where = where or (None if keep else _EXAMPLE)
-    program = program_of(canonical_recipe(Recipe(where=where or "", keep=keep)))
-    calls = ",".join(str(call) for call in program.scores if call not in program.ranks)
-    run_file, new = Path(old or "") / "_wdsflow" / "run.json", free(Path(old or "scores"))
-    score = Typed.spell(
-        "score", *typed.given["urls"], out=new, scores=calls, recipe=run_file if run_file.is_file() else None
-    )
+    recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
+    urls, new, run_file = typed.given["urls"], free(Path(old or "scores")), Path(old or "") / "_wdsflow" / "run.json"
+    if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
+        (urls, calls), new = added, Path(old)
+        score = Typed.spell("score", *urls, out=new, scores=calls)
+    else:
+        calls = needed_scores(recipe)
+        score = Typed.spell("score", *urls, out=new, scores=calls, recipe=run_file if run_file.is_file() else None)
     yield f"to compute {lacks or 'what it needs'}: {score}"
     yield f"then: {typed.again(ledger=new, where=where)}"
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from .cli_options import EngineChoice
 from .help_panels import LINES, MACHINES, MAIN, OUTPUT, SAMPLES
 from .terminal import folder_name
 from .typed_command import free
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.recipe.recipe import Recipe
 
 Urls = Annotated[list[str] | None, typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Out = Annotated[
@@ -204,6 +207,15 @@ def given(urls: list[str] | None, out: Path | None, *, needs_out: str = "") -> t
     if out is None and needs_out:
         raise Misuse("no output folder given: name one with -o", out=free(Path(needs_out)))
     return urls, out or Path()
+
+
+def need_predicate(asked: "Recipe") -> None:
+    """Refuse a recipe that would only copy the shards. Raises Misuse."""
+    if not (asked.where or asked.keep or asked.stages or asked.lines_to == "tar"):
+        raise Misuse(
+            'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
+            where="true",
+        )
 
 
 def run_options(

@@ -104,10 +104,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif not report.whole:
         yield "other slices are not done yet"
     elif typed.name == "score":
-        yield f"to choose thresholds: wdsflow report {quote_path(str(out))}"
-        if where := _example(report, out):
-            cut = Typed.spell("cut", *typed.given["urls"], out=free(Path(f"{out}-cut")), ledger=out, where=where)
-            yield f"next: {cut}"
+        yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
+        yield f"next: {Typed.spell('scores', ledger=out)}"
     elif _has_tars(report):
         yield f"next: wdsflow validate {quote_path(str(out))}"
 

@@ -5,7 +5,7 @@ one. Counted are exceptions, and models without memory for an item. A score that
 sample (ScoreError) is neither broken nor proven by that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from wdsflow.engines.base import EngineError
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
@@ -60,12 +60,12 @@ def is_fault(error: Unknown) -> bool:
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
-def struck_in(rows: Sequence[Row]) -> dict[str, tuple[int, str, str]]:
-    """Return the scores that failed for all samples: how often, error and detail."""
+def struck_in(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[int, str, str]]:
+    """Return which of some scores failed for all samples: how often, error and detail."""
     found: dict[Call, tuple[int, str, str]] = {}
     for row in rows:
         for call, value in row.values.items():
-            if isinstance(value, Unknown) and is_fault(value):
+            if isinstance(value, Unknown) and is_fault(value) and call in calls:
                 found[call] = found.get(call, (0,))[0] + 1, *value
     for row in rows if found else ():
         for call in [*found]:

@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -26,22 +26,24 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     same_shard,
 )
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
+from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.same_keys import part_twins
+from wdsflow.filtering.where.column_names import with_columns
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.shards.compact import compact
 from wdsflow.shards.samples.copy_ranges import with_headers
 from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder, place_of
+from wdsflow.shards.urls import expand
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, gathers_like, resolve
 from .program import Program, program_of
 
-_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
+_OF_SCORES = ("images", "captions", "image_memory", "image_token", "video_token", "chunk_end", "media_root")
 
 
 class StagedLedger(LedgerError):
@@ -133,7 +135,7 @@ class LedgerSubset:
     def __init__(self, folder: str | os.PathLike[str], recipe: Recipe) -> None:
         self.folder = local_folder(folder)
         self._scored = scored = Layout(self.folder)
-        self.recipe = with_stages(canonical_recipe(recipe), scored)
+        self.recipe = as_scored(canonical_recipe(recipe), scored)
         self._resolved: Layout | None = None
         self._records = records_in_order(scored)
         if not self._records:
@@ -152,6 +154,7 @@ class LedgerSubset:
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
+        conditions_told(canonical_recipe(Recipe(where=where)))  # one that never holds is refused
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
@@ -230,21 +233,41 @@ def decide(program: Program, rows: Sequence[Row]) -> None:
     part_twins(rows)
 
 
-def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
-    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    there = calls_of(read_about(path)) if path is not None else {}
-    for call in program.scores if path is not None else ():
-        if (
-            call not in there
-            and call not in program.ranks
-            and not any(gathers_like(program, call, other) for other in there)
-        ):
+def check_scores(program: Program, scored: Layout, names: Sequence[str], *, reads: bool = False) -> list[Call]:
+    """Raise MissingScore if the first ledger has no column for a score of the predicate.
+
+    ``reads``: the samples are read, so that scores of headers and texts may be missing; these are returned.
+    """
+    there = _calls_there(scored, names)
+    lacks = _lacking(program, there) if there is not None else []
+    for call in lacks:
+        if not (reads and call in program.cheap_calls):
             raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
+    return lacks
 
 
-def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages, and the settings for JSON lines, of the scores. Raises LedgerError."""
+def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
+    """Return the scores of a predicate that have no column, and no data to compare samples."""
+    return [
+        call
+        for call in program.scores
+        if call not in there
+        and call not in program.ranks
+        and not any(gathers_like(program, call, other) for other in there)
+    ]
+
+
+def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None:
+    """Return the scores of the first ledger, None if there is none."""
+    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
+    return calls_of(read_about(path)) if path is not None else None
+
+
+def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
+    """Return the recipe with the stages, fields and settings for JSON lines of the scores, and their full names.
+
+    Raises LedgerError; WhereError if the name of a score stands for several columns.
+    """
     if not (scored.inside / "ledger").is_dir():
         raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
@@ -253,8 +276,9 @@ def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
     stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
-    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
-    return replace(recipe, stages=stages, **given)
+    given = {name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)}
+    there = _calls_there(scored, (record.name for record in records_in_order(scored))) or {}
+    return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)
 
 
 def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
@@ -262,12 +286,46 @@ def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: st
 
     Raises ValueError if the predicate is invalid.
     """
-    program = program_of(canonical_recipe(Recipe(where=where)))
-    calls = ",".join(str(call) for call in program.scores if call not in program.ranks)
-    run_file, new = Layout(Path(folder)).run_file, _unused(Path(folder))
+    recipe = canonical_recipe(Recipe(where=where))
+    if (added := scores_to_add(urls, Path(folder), recipe)) is not None:
+        run_file, new, (urls, calls) = None, Path(folder), added
+    else:
+        run_file, new, calls = Layout(Path(folder)).run_file, _unused(Path(folder)), needed_scores(recipe)
     words = [*map(quote_path, compact(list(urls))), "-o", quote_path(str(new)), "--scores", quote(calls)]
-    words += ["--recipe", quote_path(str(run_file))] if run_file.is_file() else []
+    words += ["--recipe", quote_path(str(run_file))] if run_file is not None and run_file.is_file() else []
     return " ".join(["wdsflow score", *words]), new
+
+
+def needed_scores(recipe: Recipe) -> str:
+    """Return the scores that a predicate needs, for --scores."""
+    program = program_of(recipe)
+    return ",".join(str(call) for call in program.scores if call not in program.ranks)
+
+
+def scores_to_add(
+    urls: Sequence[str], folder: Path, recipe: Recipe, *, reads: bool = False
+) -> tuple[list[str], str] | None:
+    """Return the shards of a run of ``score``, and the scores that its ledgers lack for a predicate.
+
+    None if the ledgers cannot get more scores by a command here: they are of a filter, or of other shards. ``reads``:
+    the samples are read, which computes scores of headers and texts.
+    """
+    layout = Layout(folder)
+    run = recorded_run(layout.run_file)
+    known = run.get("urls")
+    if run.get("kind") != "score" or not isinstance(known, list) or any(url.startswith("pipe:") for url in known):
+        return None
+    given = expand(list(urls)).urls
+    if not set(map(place_of, given)) <= set(map(place_of, known)):
+        return None
+    try:
+        program = program_of(as_scored(recipe, layout))
+    except LedgerError:
+        return None
+    there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
+    free = program.cheap_calls if reads else ()
+    lacks = [str(call) for call in _lacking(program, there) if call not in free]
+    return list(urls) if given == known else known, ",".join(lacks) or needed_scores(program.recipe)
 
 
 def _kept(rows: Sequence[Row], headers: Sequence[Range]) -> KeptSamples:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -73,10 +73,14 @@ class Program:
         self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
         self._straight = self.plan.straight(self._ways) if self.plan else None
         self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
-        self.reads_contents = recipe.hash_images or any(
-            score.tier in {"pixels", "model"} or call in late.difference(self.ranks)
+        ranked = {call for number in self.ranks.values() for call in number.calls}
+        # They need no decoding, no model and no other sample, so that a cut can compute them as it reads the samples.
+        self.cheap_calls = frozenset(
+            call
             for call, score in self.scores.items()
+            if score.tier in {"header", "text"} and call in self._ways and call not in ranked and not self.kept_calls
         )
+        self._cheap_ways = {call: self._ways[call] for call in self.cheap_calls}
 
     def identities(self) -> dict[str, Any]:
         """Return what determines the outcome in addition to recipe and shards."""
@@ -93,6 +97,15 @@ class Program:
     def score_identities(self) -> Any:
         """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
+
+    def reads_contents(self, known: Collection[Call] = ()) -> bool:
+        """Return whether whole members are read for the scores that are not known."""
+        late = frozenset(self.gathered_calls)
+        return self.recipe.hash_images or any(
+            score.tier in {"pixels", "model"} or call in late
+            for call, score in self.scores.items()
+            if call not in known
+        )
 
     @property
     def gpus(self) -> float:
@@ -115,7 +128,7 @@ class Program:
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
         for call in self.gathered_calls:
-            if dropped and call in self.kept_calls:
+            if (dropped and call in self.kept_calls) or call in row.gathered or call in row.values:
                 continue
             score = self.scores[call]
             assert isinstance(score, DatasetScore)
@@ -124,13 +137,13 @@ class Program:
                 row.values[call] = found
             else:
                 row.gathered[call] = found
-        if self.recipe.hash_images:
+        if self.recipe.hash_images and row.digest is None:
             found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(found, Unknown) else found
 
     def _begin(self, row: Row, view: ShardView) -> None:
-        """Like ``resume``, for a sample without any values yet."""
-        if self._straight is not None:
+        """Like ``resume``, faster for a sample without any values yet."""
+        if self._straight is not None and not row.values:
             try:
                 row.judgement, row.values = self._straight(view)
             except RAISED:  # report it again where kinds are distinguished
@@ -138,11 +151,14 @@ class Program:
         if row.judgement is None:
             self.resume(row, view)
 
-    def resume(self, row: Row, view: ShardView) -> None:
-        """Continue to decide a sample with its known values, as far as possible without a model."""
+    def resume(self, row: Row, view: ShardView, *, cheap: bool = False) -> None:
+        """Continue to decide a sample with its known values, as far as possible without a model.
+
+        ``cheap``: only with the scores of headers and texts; nothing is decoded.
+        """
         if self.plan is None or row.judgement is not None:
             return
-        known, ways = row.values, self._ways
+        known, ways = row.values, self._cheap_ways if cheap else self._ways
 
         def compute(call: Call) -> Any:
             if call in known:
@@ -177,8 +193,18 @@ class Program:
     @property
     def models(self) -> tuple[Model, ...]:
         """The models of the scores."""
-        scores = (score for score in self.scores.values() if isinstance(score, ModelScore))
+        return self.models_of(self.scores)
+
+    def models_of(self, calls: Collection[Call]) -> tuple[Model, ...]:
+        """Return the models of some scores."""
+        scores = (score for call, score in self.scores.items() if call in calls and isinstance(score, ModelScore))
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
+
+    def is_open(self, row: Row) -> bool:
+        """Return whether the plan asks for a score of headers and texts that a sample lacks."""
+        if row.trouble or self.plan is None or self.cheap_calls <= row.values.keys():
+            return False
+        return not self.plan.drive(lambda call: row.values.get(call, PENDING))[0].settled
 
     def decide(self, row: Row) -> None:
         """Set the outcome of a sample. Raises LedgerError if a score is missing that it depends on."""

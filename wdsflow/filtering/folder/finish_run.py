@@ -12,16 +12,18 @@ from .manifest import read_manifests, write_manifest
 from .output_numbers import give_numbers
 
 
-def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
+def finish(layout: Layout, names: Sequence[str], identity: str, *, tars: bool) -> bool:
     """Write ``sizes.json`` and ``__len__`` for the shards done so far, and return whether that is all of them.
+
+    ``identity``: that of the run. Shards whose ledgers have fewer scores are not done.
 
     Only then densely numbered outputs get their numbers and are counted, and the manifests of all slices become one, in
     the order of the shards: an interrupted run leaves the same bytes as any other.
     """
     with Lock(layout.inside / "lock-finish", patience=600):
         paths = layout.manifests()
-        known = read_manifests(paths)
-        records = [known[name] for name in names if name in known]
+        known = read_manifests(paths, identity)
+        records = [known[name] for name in names if name in known and known[name].recipe == identity]
         whole = len(records) == len(names)
         if tars and (whole or not layout.dense):
             if layout.dense:

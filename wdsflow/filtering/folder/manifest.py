@@ -47,8 +47,11 @@ def line_of(record: ShardRecord) -> bytes:
     return json.dumps(record.to_dict(), separators=(",", ":")).encode() + b"\n"
 
 
-def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
-    """Return the finished shards by the name of their output; of several lines for one, the last counts."""
+def read_manifests(paths: Iterable[Path], identity: str = "") -> dict[str, ShardRecord]:
+    """Return the finished shards by the name of their output.
+
+    Of several lines for one, the last counts; if some are of the run with this identity, the last of these.
+    """
     found: dict[str, ShardRecord] = {}
     for path in paths:
         with open(path, "rb") as lines:
@@ -57,7 +60,9 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
                     record = ShardRecord.from_line(line)
                 except ValueError:
                     continue  # the partial line of a killed run, or a line of another version: the shard is processed again
-                found[record.name] = record
+                before = found.get(record.name)
+                if before is None or before.recipe != identity or record.recipe == identity:
+                    found[record.name] = record
     return found
 
 

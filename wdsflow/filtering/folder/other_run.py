@@ -35,12 +35,51 @@ def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     return canonical(one) != canonical(other)
 
 
+def grows(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Return whether two runs of ``score`` differ only in their scores: a ledger can get the columns that it lacks."""
+    if {before.get("kind"), asked.get("kind")} != {"score"}:
+        return False
+    mine = ({**run, "scores": None, "recipe": _without_scores(run)} for run in (before, asked))
+    return not differ(*mine) and _agree(before.get("scores"), asked.get("scores"))
+
+
+def has_fewer(about: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Return whether a ledger, by its metadata, has some of the scores of a run of ``score``, and nothing else differs."""
+    old, new = (set(scores_of(run)) for run in (about, asked))
+    return (
+        old < new
+        and canonical(_without_scores(about)) == canonical(_without_scores(asked))
+        and canonical(about.get("view")) == canonical(asked.get("view"))
+        and _agree(about.get("identities"), asked.get("scores"))
+    )
+
+
+def scores_of(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the scores of a run, or of a ledger, by its recipe."""
+    recipe = run.get("recipe")
+    found = recipe.get("scores") if isinstance(recipe, dict) else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def _without_scores(run: Mapping[str, Any]) -> Any:
+    recipe = run.get("recipe")
+    return {**recipe, "scores": []} if isinstance(recipe, dict) else recipe
+
+
+def _agree(old: Any, new: Any) -> bool:
+    """Return whether the scores that two runs share would have the same values."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return False
+    return all(canonical(old[name]) == canonical(new[name]) for name in old.keys() & new.keys())
+
+
 def _differences(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     told = before.get("kind") != asked.get("kind")
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
-        for name in new:
+        adds = not told and before.get("kind") == "score"  # other scores are added to those that are there
+        for name in (each for each in new if not (adds and each == "scores")):
             if canonical(old.get(name)) != canonical(new[name]):
                 told = True
                 yield _option(name, old.get(name), defaults), _option(name, new[name], defaults)

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
@@ -19,7 +20,7 @@ from wdsflow.shards.source.base import SourceError
 from .finish_run import remove_between
 from .layout import Layout
 from .manifest import read_manifests
-from .other_run import Differs, differ
+from .other_run import Differs, differ, grows, has_fewer, scores_of
 from .output_numbers import finder
 from .output_targets import makes_tars, refuse
 from .shard_record import ShardRecord
@@ -68,11 +69,33 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
         if before is None:
             refuse(layout, asked)
             write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
+        elif other and _can_grow(before, asked, alone=alone):
+            write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
         elif other:
             raise Differs(layout.folder, before, json.loads(canonical(asked)))
     for folder in layout.folders():
         folder.mkdir(parents=True, exist_ok=True)
     sweep(layout)
+
+
+def _can_grow(before: Mapping[str, Any], asked: Mapping[str, Any], *, alone: bool) -> bool:
+    """Return whether ledgers get more scores; another slice may be at work on those of the earlier run."""
+    asked = json.loads(canonical(asked))
+    return grows(before, asked) and (alone or set(scores_of(before)) <= set(scores_of(asked)))
+
+
+def begun_scores(layout: Layout) -> tuple[str, ...]:
+    """Return the scores that ledgers of a run of ``score`` have, in its order. Raises LedgerError."""
+    run = _read(layout.run_file) or {}
+    if run.get("kind") != "score":
+        return ()
+    found = set[str]()
+    for each in (layout, layout.scored):
+        one_of_each = {record.recipe: record.name for record in read_manifests(each.manifests()).values()}
+        for name in one_of_each.values():
+            if each.ledger(name).is_file():
+                found.update(scores_of(read_about(each.ledger(name))))
+    return tuple(score for score in scores_of(run) if score in found)
 
 
 def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
@@ -103,24 +126,39 @@ def sweep(layout: Layout) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
+class Finished(NamedTuple):
+    """The shards of a run that need not be processed, or not as a whole."""
+
+    done: dict[str, ShardRecord]
+    fewer: list[str]  # names of shards whose ledgers have some of the scores
+    changed: list[str]  # other shards that were finished once, and why they do not count as done
+
+
 def finished(
-    layout: Layout, shards: Sequence[tuple[int, str, str]], identity: str
-) -> tuple[dict[str, ShardRecord], list[str]]:
-    """Return which of the shards (number, url, name) are done, and why others do not count as done."""
-    known = read_manifests(layout.manifests())
-    lies_at = finder(layout)
-    done: dict[str, ShardRecord] = {}
-    changed = []
+    layout: Layout, shards: Sequence[tuple[int, str, str]], identity: str, asked: Mapping[str, Any]
+) -> Finished:
+    """Return which of the shards (number, url, name) are done. ``asked``: the request."""
+    known = read_manifests(layout.manifests(), identity)
+    lies_at, asked = finder(layout), json.loads(canonical(asked))
+    found = Finished({}, [], [])
     for number, url, name in shards:
         record = known.get(name)
         if record is None:
             continue
         reason = _stale(layout, record, number, url, identity, lies_at)
+        if record.recipe != identity and asked.get("kind") == "score":
+            reason = _stale(layout, record, number, url, record.recipe, lies_at) or reason
+            if reason == _AGAIN and has_fewer(read_about(layout.ledger(name)), asked):
+                found.fewer.append(name)
+                continue
         if reason:
-            changed.append(f"{url}: {reason}")
+            found.changed.append(f"{url}: {reason}")
         else:
-            done[name] = record
-    return done, changed
+            found.done[name] = record
+    return found
+
+
+_AGAIN = "its scores were computed again"
 
 
 def _stale(
@@ -129,7 +167,7 @@ def _stale(
     if (record.shard, record.url) != (number, url):
         return f"its output was made from {record.url}"
     if record.recipe != identity:
-        return "its scores were computed again"  # a changed recipe was already refused
+        return _AGAIN  # a changed recipe was already refused
     try:
         now = input_identity(url)
     except SourceError as error:

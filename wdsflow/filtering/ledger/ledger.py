@@ -156,11 +156,12 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
-    found = ((call, Unknown("null") if value is None else value) for call, value in row.values.items())
+    there = (call for call in kinds if call in row.values)  # in the order of the columns, whatever was computed first
+    found = ((call, Unknown("null") if (value := row.values[call]) is None else value) for call in there)
     return [
         {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
         for call, value in found
-        if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
+        if isinstance(value, Unknown) and value != NOT_COMPARED
     ] or None
 
 

@@ -2,13 +2,10 @@
 
 import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
@@ -22,11 +19,12 @@ from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
+from .choices import choices
+from .near_samples import near_samples
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
 from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
-_LISTED = 20  # values of a text score
 
 
 def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
@@ -53,16 +51,18 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
     sliders = [each for each in found if each is not None]
     start = _only(start, sliders)
-    shown, views = _pictures(rows, places, sliders) if pictures else ({}, [])
+    shown, views = _pictures(rows, places, sliders, start) if pictures else ({}, [])
+    chosen = [*choices(rows, [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)])]
     studio = {
         **_judged(facts, shards, rows, start),
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
+        "choices": [each.for_script() for each in chosen],
         "pictures": [_for_script(each) for each in views],
         "command": _command(facts),
     }
     return render(
         "run.html",
-        scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders else ("page.js",),
+        scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders or chosen else ("page.js",),
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
@@ -75,7 +75,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         sliders=sliders,
         rest=studio["rest"],
         compared=studio["compared"],
-        others=[*_others(rows, {call: kind for call, kind in kinds.items() if kind != "number"})],
+        choices=chosen,
         sample="" if len(places) == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
         missing=bool(sliders) and pictures and not views,
         damage=[(record.url, each) for record in facts.records for each in record.damage],
@@ -129,32 +129,14 @@ def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[st
     return {"label": label, "count": count, "left": before / whole, "width": count / whole, "kind": kind}
 
 
-def _others(rows: Sequence[Row], kinds: dict[Call, str]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """Yield each score that is no number, with its most frequent values."""
-    for call in kinds:
-        values = Counter(str(value).lower() if isinstance(value, bool) else str(value) for value in _given(rows, call))
-        if values:
-            yield str(call), values.most_common(_LISTED)
-
-
-def _given(rows: Sequence[Row], call: Call) -> Iterator[Any]:
-    for row in rows:
-        value = row.values.get(call)
-        if isinstance(value, (bool, str)):
-            yield value
-
-
 def _pictures(
-    rows: Sequence[Row], places: Sequence[tuple[str, Row]], sliders: Sequence[Slider]
+    rows: Sequence[Row], places: Sequence[tuple[str, Row]], sliders: Sequence[Slider], start: PredicateParts
 ) -> tuple[dict[Call, list[tuple[int, int, float]]], list[SampleView]]:
-    """Return samples at equal shares of each score, (row, picture, value), and their pictures."""
+    """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
     chosen: dict[Call, list[int]] = {}
     for each in sliders:
-        known = np.flatnonzero(each.low >= 0)
-        order = known[np.argsort(each.low[known], kind="stable")]
-        at = np.unique(np.linspace(0, len(order) - 1, min(of_one, len(order))).astype(np.int64))
-        chosen[each.call] = order[at].tolist()
+        chosen[each.call] = near_samples(each, start, each.lows, each.highs, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
     urls = {id(row): url for url, row in places}
     by_url: dict[str, dict[int, int]] = {}

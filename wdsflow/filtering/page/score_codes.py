@@ -5,6 +5,7 @@ is 2k if e[k-1] < v < e[k], and 2k + 1 if v == e[k]. So v >= e[k] exactly if cod
 v <= e[k] if code <= 2k + 1, and v < e[k] if code <= 2k.
 """
 
+import base64
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -41,3 +42,8 @@ def codes_of(values: Any, edges: Sequence[float]) -> Any:
     left = np.searchsorted(ends, values, "left")
     equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
     return 2 * left + equal
+
+
+def packed(codes: Any, kind: Any) -> str:
+    """Return whole numbers as the bytes of a type of numpy's, in base64."""
+    return base64.b64encode(np.asarray(codes).astype(kind).tobytes()).decode()

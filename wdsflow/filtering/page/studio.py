@@ -18,7 +18,7 @@ from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.round_numbers import number_text
 
 from .score_codes import PENDING as NOT_COMPUTED
-from .score_codes import UNKNOWN, codes_of, edges_of
+from .score_codes import UNKNOWN, codes_of, edges_of, packed
 
 _MOST_EDGES = 500
 _MOST_BYTES = 2_000_000  # of all codes, before they are written as text
@@ -45,13 +45,15 @@ class PredicateParts:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """One numeric score of all rows: codes of its smallest and its largest value in each sample."""
+    """One numeric score of all rows: its smallest and its largest value in each sample, and their codes."""
 
     call: Call
     edges: list[float]
     low: Any  # int16 array; UNKNOWN or NOT_COMPUTED
     high: Any
     chart: Chart
+    lows: Any  # float64 array
+    highs: Any
 
 
 def take_apart(where: str) -> PredicateParts:
@@ -107,7 +109,7 @@ def slider(
     edges = edges_of(low[finite], most, limits)
     drawn = chart(str(call), str(call), low[finite], marks=limits)
     assert drawn is not None
-    return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn)
+    return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high)
 
 
 def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
@@ -131,9 +133,8 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
     kind: Any = np.uint8 if largest < 254 else np.uint16
     special = np.iinfo(kind).max
 
-    def packed(codes: Any) -> str:
-        stored = np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)).astype(kind)
-        return base64.b64encode(stored.tobytes()).decode()
+    def stored(codes: Any) -> str:
+        return packed(np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)), kind)
 
     same = bool(np.array_equal(found.low, found.high))
     ends = {
@@ -144,12 +145,12 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
         "name": str(found.call),
         "edges": [number_text(edge) for edge in found.edges],
         "bits": 8 * np.dtype(kind).itemsize,
-        "low": packed(found.low),
-        "high": None if same else packed(found.high),
+        "low": stored(found.low),
+        "high": None if same else stored(found.high),
         "start": ends,
         "chart": found.chart.for_script(),
         "pictures": [
-            [int(found.low[row]), int(found.high[row]), picture, number(value)] for row, picture, value in pictures
+            [int(found.low[row]), int(found.high[row]), picture, number(value), row] for row, picture, value in pictures
         ],
     }
 

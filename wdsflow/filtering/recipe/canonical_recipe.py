@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.ranked_number import share_predicate
+from wdsflow.filtering.where.value_ranges import check_ranges
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe
@@ -21,3 +22,12 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
     where = str(parse(" and ".join(parts), names)) if parts else ""
     scores = (str(parse_score(text, names)) for text in recipe.scores)
     return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))
+
+
+def conditions_told(recipe: Recipe) -> list[str]:
+    """Return a line for each comparison of the predicate that has the same result for all samples.
+
+    Raises WhereError if a term can never hold.
+    """
+    names = all_scores()
+    return check_ranges(parse(recipe.where, names).terms, names) if recipe.where else []

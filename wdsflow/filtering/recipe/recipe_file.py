@@ -32,7 +32,7 @@ def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
     if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
-        raise ValueError("--where is empty: leave it out to keep all samples")
+        raise ValueError("--where is empty: name what to keep, or all samples with --where true")
     if "scores" in given:
         given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
     if path is not None:

@@ -1,7 +1,7 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.jsonl.tars import put_aside_unreadable
 from wdsflow.filtering.ledger.embeddings.embedding_columns import columns_of
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import stored_embeddings
+from wdsflow.filtering.ledger.embeddings.embedding_reuse import own_embeddings, stored_embeddings
 from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
 from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
@@ -26,6 +26,7 @@ from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
+from wdsflow.filtering.where.language.values import Call
 from wdsflow.models.at import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
@@ -34,6 +35,7 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .known_rows import KILLED, KnownRows, add_cheap, lacking
 from .open_samples import opened
 from .same_keys import part_twins
 from .shard_outputs import texts_of, write_shard
@@ -68,16 +70,18 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
     record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
     with (
         seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
-        _embeddings(task, program, record) as embeddings,
+        _embeddings(task, program, record, known := _known(task, program, record)) as embeddings,
     ):
         if damage:
             record.damage.append(damage)
         if task.scored is None:
-            rows = _score(task, source, program, record, mark, embeddings)
+            rows = _score(task, source, program, record, mark, (embeddings, known))
         else:
             rows = read_scored(task.scored, task.name, record)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
+        if task.scored is not None:
+            add_cheap(task, source, program, rows, mark)
         if task.compares or not program.dataset_calls:
             for row in rows:
                 program.decide(row)
@@ -86,7 +90,8 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
                 if is_lines(task.url) and task.recipe.lines_to == "tar":
                     put_aside_unreadable(source, rows, texts_of(task, source))
         count(rows, record, program)
-        record.struck = struck_in(rows) if record.failed and task.scored is None else {}
+        computes = record.failed and task.scored is None
+        record.struck = struck_in(rows, lacking(program, known)) if computes else {}
         record.check()
         if task.write:
             if input_identity(task.url) != identity:
@@ -95,13 +100,18 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
     return record
 
 
-def _embeddings(task: ShardTask, program: Program, record: ShardRecord) -> ShardEmbeddings:
+def _known(task: ShardTask, program: Program, record: ShardRecord) -> KnownRows | None:
+    return KnownRows(task.known, record, program) if task.known is not None and task.scored is None else None
+
+
+def _embeddings(task: ShardTask, program: Program, record: ShardRecord, known: KnownRows | None) -> ShardEmbeddings:
     if task.scored is not None:
         return ShardEmbeddings()
     stored = stored_embeddings(program, record, task.embedded) if task.embedded is not None else None
     keep = task.recipe.embeddings and task.write
+    own = own_embeddings(program, known.about, known.path) if keep and known is not None else None
     spool = Spool(columns_of(program.scores.values()), task.layout.spool) if keep else None
-    return ShardEmbeddings(spool=spool, stored=stored)
+    return ShardEmbeddings(spool=spool, stored=stored, own=own)
 
 
 def _vectors(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:
@@ -118,14 +128,22 @@ def _check_versions(task: ShardTask, program: Program) -> None:
 
 
 def _score(
-    task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark, embeddings: ShardEmbeddings
+    task: ShardTask,
+    source: Source,
+    program: Program,
+    record: ShardRecord,
+    mark: Mark,
+    has: tuple[ShardEmbeddings, KnownRows | None],
 ) -> list[Row]:
-    """Read all samples and compute the scores that decide the predicate."""
+    """Read all samples and compute the scores that decide the predicate, but for those that are known."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
-    samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
-    strikes = Strikes(call for call in program.scores if call not in program.ranks)
-    with _modelled(task, program, mark, strikes, embeddings) as modelled:
-        rows = _read(task, samples, views, program, (modelled, strikes), mark)
+    embeddings, known = has
+    calls = lacking(program, known)
+    contents = program.reads_contents(known.calls if known is not None else ())
+    samples, views = opened(source, task.url, task.recipe, options, contents=contents)
+    strikes = Strikes(calls)
+    with _modelled(task, program, mark, strikes, embeddings, calls) as modelled:
+        rows = _read(task, samples, views, program, (modelled, strikes), mark, has)
     _find_scattered(rows)
     record.members, record.headers = samples.members, samples.headers
     record.left_out = dict(sorted(samples.left_out.items()))
@@ -134,12 +152,17 @@ def _score(
 
 
 def _modelled(
-    task: ShardTask, program: Program, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings
+    task: ShardTask,
+    program: Program,
+    mark: Mark,
+    strikes: Strikes,
+    embeddings: ShardEmbeddings,
+    calls: Sequence[Call],
 ) -> AbstractContextManager[Modelled | None]:
-    if not program.model_calls:
+    if program.model_calls.isdisjoint(calls):
         return nullcontext()
     served = task.embedded.served if task.embedded is not None else ()
-    wanted = [model for model in program.models if model not in served]
+    wanted = [model for model in program.models_of(calls) if model not in served]
     models = models_at(task.models, task.shard, wanted)
     return Modelled(program, models, mark, strikes, embeddings)
 
@@ -151,14 +174,18 @@ def _read(
     program: Program,
     by: tuple[Modelled | None, Strikes],
     mark: Mark,
+    has: tuple[ShardEmbeddings, KnownRows | None],
 ) -> list[Row]:
-    rows, (modelled, strikes) = [], by
+    rows, (modelled, strikes), (embeddings, known) = [], by, has
     for sample in samples:
         row = Row(sample.number, sample.key, sample.start, sample.end)
         row.fields, row.trouble = views.fields_of(sample), sample.trouble
         rows.append(row)
+        if known is not None:
+            known.fill(row)
+            embeddings.keep_own(row)
         if sample.number in task.aside:
-            row.trouble = "killed-worker"
+            row.trouble = KILLED
         if not row.trouble:
             mark.set(sample.number)
             try:

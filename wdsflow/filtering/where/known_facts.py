@@ -55,7 +55,9 @@ class Has(Score):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _InJson(Score):
+class InJson(Score):
+    """A value in a sample's json."""
+
     tier: ClassVar[Tier] = "text"
     argument: ClassVar[str] = "path"
 
@@ -77,7 +79,7 @@ class _InJson(Score):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonNumber(_InJson):
+class JsonNumber(InJson):
     """A number in the sample's json, ``json_number("similarity")``; ``meta.similarity`` for a nested one.
 
     True, false and texts of digits are not numbers, but unknown ("not-a-number"); so are missing values ("no-json",
@@ -99,7 +101,7 @@ class JsonNumber(_InJson):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonTextFact(_InJson):
+class JsonTextFact(InJson):
     """A text in the sample's json, ``json_text("license")``; ``meta.license`` for a nested one.
 
     Other types are unknown ("not-text"), and so are missing values ("no-json", "no-value"). ``field`` names another

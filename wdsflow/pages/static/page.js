@@ -37,7 +37,8 @@ const wdsflow = (() => {
       const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       const plot = new uPlot({
         width: Math.max(place.clientWidth, 200), height: 150, cursor: { show: false }, legend: { show: false },
-        scales: { x: { time: false, range: [chart.lefts[0], chart.lefts[chart.lefts.length - 1] + chart.width] } },
+        scales: { x: { time: false, range: [chart.lefts[0], chart.lefts[chart.lefts.length - 1] + chart.width] },
+          y: { range: (self, least, most) => [0, most * 1.05 || 1] } }, // bars of a tenth less look a tenth lower
         axes: [axis, { ...axis, size: 60 }],
         series: [{}, { fill: colour("--blue"), stroke: colour("--blue"), width: 0, points: { show: false },
           paths: uPlot.paths.bars({ size: [0.92, 200], align: 1 }) }],

@@ -28,7 +28,12 @@
     return parts;
   });
 
+  const choices = studio.choices.map((choice, number) => ({
+    ...choice, codes: unpack(choice.codes, choice.bits), boxes: [...document.querySelectorAll(`[data-choice="${number}"] input`)],
+  }));
+
   function begin() {
+    for (const choice of choices) for (const box of choice.boxes) box.checked = false;
     for (const score of scores) {
       score.lowInput.value = score.start.low ? score.start.low[0] + 1 : 0;
       score.highInput.value = score.start.high ? score.start.high[0] : score.last;
@@ -52,6 +57,11 @@
       if (low) found.push(`${score.name} ${low.strict ? ">" : ">="} ${score.edges[low.index]}`);
       if (high) found.push(`${score.name} ${high.strict ? "<" : "<="} ${score.edges[high.index]}`);
     }
+    for (const choice of choices) {
+      const ticked = choice.literals.filter((_, at) => choice.boxes[at].checked);
+      if (ticked.length === 1) found.push(ticked[0] === "true" ? choice.name : ticked[0] === "false" ? `not ${choice.name}` : `${choice.name} == ${ticked[0]}`);
+      else if (ticked.length) found.push(`${choice.name} in (${ticked.join(", ")})`);
+    }
     if (rest && restBox.checked) found.push(studio.rest.text);
     if (comparedBox && comparedBox.checked) found.push(studio.compared.text);
     return found;
@@ -59,26 +69,38 @@
 
   function isAsRun() {
     const same = (score, which) => { const now = end(score, which), then = score.start[which]; return now ? then && now.index === then[0] : !then; };
-    return scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
+    return choices.every((choice) => choice.boxes.every((box) => !box.checked)) && scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
   }
 
-  // 0 fails, 1 holds, 2 unknown, 3 not computed, 4 would follow a sample of the same key
-  function judge() {
-    const results = new Uint8Array(studio.rows).fill(1);
-    const worse = (row, result) => { if (result === 0 || (results[row] !== 0 && result > results[row])) results[row] = result; };
+  // The conditions as functions of a row: 0 fails, 1 holds, 2 unknown, 3 not computed; `of` is the score of a slider.
+  function tests() {
+    const found = [];
     for (const score of scores) {
       const low = end(score, "low"), high = end(score, "high");
       if (!low && !high) continue;
       const least = low ? 2 * low.index + (low.strict ? 2 : 1) : 0;
       const most = high ? 2 * high.index + (high.strict ? 0 : 1) : Infinity;
-      for (let row = 0; row < studio.rows; row += 1) {
+      found.push({ of: score, result: (row) => {
         const code = score.lowCodes[row];
-        if (code === score.unknown) worse(row, 2);
-        else if (code === score.pending) worse(row, 3);
-        else if (code < least || score.highCodes[row] > most) worse(row, 0);
-      }
+        return code === score.unknown ? 2 : code === score.pending ? 3 : code < least || score.highCodes[row] > most ? 0 : 1;
+      } });
     }
-    if (rest && restBox.checked) for (let row = 0; row < studio.rows; row += 1) worse(row, rest[row]);
+    for (const choice of choices) {
+      const ticked = choice.boxes.reduce((mask, box, at) => mask | (box.checked ? 1 << at : 0), 0);
+      if (!ticked) continue;
+      const values = choice.masks.map((mask) => mask & choice.pending ? 3 : mask & ~ticked & ~choice.unknown ? 0 : mask & choice.unknown ? 2 : 1);
+      found.push({ result: (row) => values[choice.codes[row]] });
+    }
+    if (rest && restBox.checked) found.push({ result: (row) => rest[row] });
+    return found;
+  }
+
+  const worst = (one, other) => (one === 0 || other === 0 ? 0 : Math.max(one, other));
+
+  // As tests; and 4 for a sample that would follow one of the same key
+  function judge(conditions) {
+    const results = new Uint8Array(studio.rows).fill(1);
+    for (const { result } of conditions) for (let row = 0; row < studio.rows; row += 1) results[row] = worst(results[row], result(row));
     for (let row = 0, before = -1; row < group.length; row += 1) {
       if (results[row] !== 1 && !(results[row] === 2 && studio.unknownKeeps)) continue;
       if (before >= 0 && group[row] && group[before] === group[row] && !(before === row - 1 && follows[row])) results[row] = 4;
@@ -87,10 +109,19 @@
     return results;
   }
 
-  function gallery(title, listed) {
+  // What the other conditions do with the samples that are shown of a score
+  function mark(score, conditions) {
+    const others = conditions.filter(({ of }) => of !== score);
+    for (const [row, place] of score.marks) {
+      const result = others.reduce((before, { result: of }) => worst(before, of(row)), 1);
+      place.textContent = ["dropped by another term", "", studio.unknownKeeps ? "" : "another term is unknown", "another score was not computed"][result];
+    }
+  }
+
+  function gallery(title, listed, score) {
     const list = document.createElement("ul");
     list.className = "gallery";
-    for (const [, , picture, value] of listed) {
+    for (const [, , picture, value, row] of listed) {
       const shown = studio.pictures[picture];
       const item = document.createElement("li");
       const image = document.createElement(shown.image ? "img" : "div");
@@ -101,7 +132,10 @@
       const text = document.createElement("p");
       text.textContent = shown.caption || shown.key;
       text.title = shown.key;
-      item.append(image, number, text);
+      const other = document.createElement("p");
+      other.className = "other";
+      score.marks.push([row, other]);
+      item.append(image, number, other, text);
       list.append(item);
     }
     const head = document.createElement("p");
@@ -114,7 +148,8 @@
     const low = end(score, "low"), high = end(score, "high");
     const all = score.pictures, few = 6;
     const parts = [];
-    if (!low && !high) parts.push(...gallery("lowest", all.slice(0, few)), ...gallery("highest", all.slice(few).slice(-few)));
+    score.marks = [];
+    if (!low && !high) parts.push(...gallery("lowest", all.slice(0, few), score), ...gallery("highest", all.slice(few).slice(-few).reverse(), score));
     for (const [which, limit] of [["low", low], ["high", high]]) {
       if (!limit) continue;
       const edge = 2 * limit.index + 1;
@@ -124,13 +159,22 @@
       const kept = sorted.filter((each) => beyond(each[place])), cut = sorted.filter((each) => !beyond(each[place]));
       const near = which === "low" ? [kept.slice(0, few), cut.slice(-few)] : [kept.slice(-few), cut.slice(0, few)];
       const sides = which === "low" ? ["above", "below"] : ["below", "above"];
-      parts.push(...gallery(`just ${sides[0]} the cut: kept`, near[0]), ...gallery(`just ${sides[1]} the cut: dropped`, near[1]));
+      const codes = which === "low" ? score.lowCodes : score.highCodes;
+      near.forEach((listed, side) => {
+        // Samples between the cut and the farthest of these that have no picture here
+        const own = listed.map((each) => each[place]), least = Math.min(...own), most = Math.max(...own);
+        let nearer = 0;
+        for (const code of codes) if (code < score.pending && beyond(code) === (side === 0) && (sides[side] === "above" ? code < most : code > least)) nearer += 1;
+        const missing = nearer - own.filter((code) => (sides[side] === "above" ? code < most : code > least)).length;
+        const title = missing ? `${sides[side]} the cut, ${whole(missing)} nearer sample${missing === 1 ? " is" : "s are"} not shown` : `just ${sides[side]} the cut`;
+        parts.push(...gallery(`${title}: ${side ? "dropped" : "kept by this term"}`, listed, score));
+      });
     }
     score.near.replaceChildren(...parts);
   }
 
   function show(only) {
-    const results = judge();
+    const conditions = tests(), results = judge(conditions);
     const counts = [0, 0, 0, 0, 0];
     for (const result of results) counts[result] += 1;
     const comparing = comparedBox && comparedBox.checked, known = comparing && isAsRun();
@@ -145,7 +189,7 @@
       + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "")
       + (counts[4] && !known ? `; ${whole(counts[4])} quarantined: same-key` : "");
     const found = terms();
-    find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider to get a command";
+    find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider or tick a value to get a command";
     const note = find("pending");
     note.hidden = !counts[3];
     note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.score} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";
@@ -156,6 +200,7 @@
       score.lowInput.setAttribute("aria-valuetext", score.lowText.textContent);
       score.highInput.setAttribute("aria-valuetext", score.highText.textContent);
       if (!only || only === score) { showNear(score); score.redraw(); }
+      mark(score, conditions);
     }
   }
 
@@ -165,6 +210,7 @@
       ["low", "high"].map((which) => end(score, which)).filter(Boolean).map((limit) => [Number(score.edges[limit.index]), "--bad"]));
     for (const input of [score.lowInput, score.highInput]) input.addEventListener("input", () => show(score));
   }
+  for (const choice of choices) for (const box of choice.boxes) box.addEventListener("change", () => show({}));
   for (const box of [restBox, comparedBox]) if (box) box.addEventListener("change", () => show());
   find("reset").addEventListener("click", () => { begin(); show(); });
   const copying = (id, text) => find(id).addEventListener("click", async () => {

@@ -54,6 +54,15 @@ def stored_embeddings(program: Program, record: ShardRecord, reuse: Reuse) -> St
     return StoredEmbeddings(path, served.entries)
 
 
+def own_embeddings(program: Program, about: dict[str, Any], path: Path) -> StoredEmbeddings | None:
+    """Return the embeddings of a ledger that gets more scores; None if it has none."""
+    if not about.get("embeddings"):
+        return None
+    served = Served(about, program.models, path)
+    served.recall()
+    return StoredEmbeddings(path, served.entries)
+
+
 def _served_by(program: Program, about: dict[str, Any], path: Path) -> Served:
     if about["recipe"].get("stages", []) != written_stages(program.recipe.stages):
         raise LedgerError(f"{path} was scored with other stages than those of the recipe")

@@ -18,22 +18,40 @@ if TYPE_CHECKING:
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
-    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested."""
+    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
 
-    def __init__(self, *, spool: "Spool | None" = None, stored: "StoredEmbeddings | None" = None) -> None:
-        self.spool, self._stored = spool, stored
+    ``own``: those that the shard's ledger has already. They are kept as they are.
+    """
+
+    def __init__(
+        self,
+        *,
+        spool: "Spool | None" = None,
+        stored: "StoredEmbeddings | None" = None,
+        own: "StoredEmbeddings | None" = None,
+    ) -> None:
+        self.spool, self._stored, self._own = spool, stored, own
 
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
-        for each in (self.spool, self._stored):
+        for each in (self.spool, self._stored, self._own):
             if each is not None:
                 each.close()
 
     def find(self, row: Row, view: View, request: Request) -> Output | None:
         """Return the output of a request if it is already known. Raises ScoreError."""
-        if self._stored is None or not isinstance(request.model, (ClipImage, ClipText)):
+        places = [each for each in (self._own, self._stored) if each is not None]
+        if not places or not isinstance(request.model, (ClipImage, ClipText)):
             return None
-        return self._stored.find(row, request.model, embedding_key(view, request))
+        key = embedding_key(view, request)
+        found = (each.find(row, request.model, key) for each in places)
+        return next((each for each in found if each is not None), None)
+
+    def keep_own(self, row: Row) -> None:
+        """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
+        if self.spool is not None and self._own is not None:
+            for column, found in self._own.all_of(row):
+                self.spool.add_to(column, row, found)
 
     def keep(
         self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]

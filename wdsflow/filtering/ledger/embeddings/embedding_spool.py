@@ -35,9 +35,13 @@ class Spool:
 
     def add(self, row: Row, embedded: Embedded, found: Sequence[tuple[str, Any]]) -> None:
         """Add all (key, embedding) of one kind that a score has for a sample, if their keys are new."""
+        self.add_to(column_name(embedded), row, found)
+
+    def add_to(self, column: str, row: Row, found: Sequence[tuple[str, Any]]) -> None:
+        """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
-        kept = row.embedded.setdefault(column_name(embedded), [])
+        kept = row.embedded.setdefault(column, [])
         known = {key for key, _ in kept}
         for key, vector in found:
             if key not in known and np.isfinite(vector).all():

@@ -81,13 +81,20 @@ class StoredEmbeddings:
         entries = self._entries.get(model)
         if entries is None or row.number >= self._file.metadata.num_rows:
             return None
-        number = row.number // GROUP
+        return self._group(row.number // GROUP).find(row.number % GROUP, entries, key)
+
+    def all_of(self, row: Row) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+        """Yield each column with the (key, embedding) that it has of a sample. Raises SourceError."""
+        if row.number < self._file.metadata.num_rows:
+            yield from self._group(row.number // GROUP).all_of(row.number % GROUP, _all(self._entries))
+
+    def _group(self, number: int) -> "_Group":
         group = self._groups.get(number)
         if group is None:
             group = self._groups[number] = _Group(self._read(number))
             if len(self._groups) > _HELD:
                 self._groups.popitem(last=False)
-        return group.find(row.number % GROUP, entries, key)
+        return group
 
     def _read(self, number: int) -> "pa.Table":
         import pyarrow as pa
@@ -105,15 +112,28 @@ class _Group:
 
     def find(self, row: int, entries: Sequence[Mapping[str, Any]], key: str) -> Any:
         """Return the embedding of a row in one of some columns."""
-        keys = self._keys[row]
-        known: dict[str, list[str]] = json.loads(keys) if keys else {}
+        known = self._known(row)
         for entry in entries:
-            own = known.get(entry["column"], ())
+            own = known.get(entry["column"], [])
             if key in own:
-                place = own.index(key)
-                found = self._columns[entry["more" if place else "column"]][row].values
-                return (found[place - 1].values if place else found).to_numpy(zero_copy_only=False).astype("float32")
+                return self._vector(row, entry, own.index(key))
         return None
+
+    def all_of(self, row: int, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+        """Yield each column with the (key, embedding) that it has of a row."""
+        known = self._known(row)
+        for entry in entries:
+            own = known.get(entry["column"], [])
+            yield entry["column"], [(key, self._vector(row, entry, place)) for place, key in enumerate(own)]
+
+    def _known(self, row: int) -> dict[str, list[str]]:
+        keys = self._keys[row]
+        found: dict[str, list[str]] = json.loads(keys) if keys else {}
+        return found
+
+    def _vector(self, row: int, entry: Mapping[str, Any], place: int) -> Any:
+        found = self._columns[entry["more" if place else "column"]][row].values
+        return (found[place - 1].values if place else found).to_numpy(zero_copy_only=False).astype("float32")
 
 
 def _all(entries: Entries) -> list[dict[str, Any]]:

@@ -1,0 +1,161 @@
+"""Ledgers that get more scores: the bytes are those of one run with all of them, and nothing is computed twice."""
+
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.filtering.commands import pasted, run
+from tests.filtering.shards import digests, entries, write_shards
+from tests.shards.archives import write_tar
+from wdsflow.filtering.folder.other_run import Differs
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.stages.scores.image.blur import Blur
+from wdsflow.stages.scores.text.caption_words import CaptionWords
+
+HERE = RunOptions(workers=0)
+PAIRS = {
+    "pixels, then texts": (("blur", "width"), ("caption_words",)),
+    "one that compares samples, then another": (("duplicate", "blur"), ("caption_count", "min_side")),
+    "then the first that compares samples": (("blur",), ("near_duplicate", 'rank_percent(of="width")')),
+    "scores that fail": (('caption_words(caption="alt")', "blur"), ("entropy", 'caption_length(caption="alt")')),
+}
+
+
+def write_set(folder: Path) -> str:
+    """Write three shards; a sample has a picture that cannot be decoded, one has no text, one another place for it."""
+    write_shards(folder, shards=2, samples=8)
+    members: list[Any] = entries(2, 8)
+    members = [(name, data[:60] if name == "0020003.jpg" else data) for name, data in members if name != "0020004.txt"]
+    write_tar(folder / "00002.tar", [*members, ("0020009.alt", b"other words"), ("0020009.jpg", members[0][1])])
+    return str(folder)
+
+
+def score(source: str, out: Path, *scores: str, options: RunOptions = HERE) -> Any:
+    return score_shards(source, out, Recipe(scores=scores), options)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_scores_that_are_added_give_the_bytes_of_a_run_with_all_of_them(tmp_path: Path, name: str):
+    (first, then), source = PAIRS[name], write_set(tmp_path / "in")
+    score(source, tmp_path / "whole", *first, *then)
+    score(source, tmp_path / "grown", *first)
+    report = score(source, tmp_path / "grown", *then)
+    assert (report.resumed, report.changed, report.whole) == (0, [], True)
+    assert digests(tmp_path / "grown") == digests(tmp_path / "whole")
+    again = score(source, tmp_path / "grown", *then)
+    assert (again.resumed, again.changed) == (3, [])
+
+
+def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    source = write_set(tmp_path / "in")
+    score(source, tmp_path / "out", "blur")
+    before = pq.read_table(tmp_path / "out/_wdsflow/ledger/00002.parquet")
+
+    def refuse(*_: object) -> float:
+        raise AssertionError("computed again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Blur, "of", refuse)
+        score(source, tmp_path / "out", "caption_words")
+    after = pq.read_table(tmp_path / "out/_wdsflow/ledger/00002.parquet")
+    same = [name for name in before.column_names if name != "failed"]  # which lists the failures of all scores
+    assert after.select(same).equals(before.select(same))
+    assert after["caption_words"].null_count == 2
+    write_tar(tmp_path / "in" / "00001.tar", entries(7, 5))  # another shard: all of its scores are computed
+    report = score(source, tmp_path / "out", "height")
+    assert [change.partition(": the input changed")[0][-9:] for change in report.changed] == ["00001.tar"]
+    score(source, tmp_path / "whole", "blur", "caption_words", "height")
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path: Path, monkeypatch):
+    source = write_set(tmp_path / "in")
+    score(source, tmp_path / "out", "blur")
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CaptionWords, "of", fail)
+        with pytest.raises(KeyboardInterrupt):
+            score(source, tmp_path / "out", "caption_words")
+    score(source, tmp_path / "out", "width")
+    score(source, tmp_path / "whole", "blur", "width")
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_only_scores_are_added_other_settings_must_be_the_same(tmp_path: Path):
+    source = write_set(tmp_path / "in")
+    score(source, tmp_path / "out", "blur")
+    with pytest.raises(Differs, match=r"holds a score with no --hash-images; this run has --hash-images$"):
+        score_shards(source, tmp_path / "out", Recipe(scores=("width",), hash_images=True), HERE)
+    with pytest.raises(Differs, match=r"holds a score with 3 shards.*; this run has 1 shard"):
+        score(f"{source}/00000.tar", tmp_path / "out", "width")
+
+
+def test_slices_add_scores_too(tmp_path: Path):
+    source = write_set(tmp_path / "in")
+    score(source, tmp_path / "whole", "blur", "width")
+    score(source, tmp_path / "out", "blur")
+    for index, whole in enumerate((False, True)):
+        report = score(source, tmp_path / "out", "width", options=RunOptions(workers=0, index=index, count=2))
+        assert (report.whole, report.changed) == (whole, [])
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def _killed_at(change: int, source: str, out: Path, scores: tuple[str, ...]) -> None:
+    """Add scores, and be killed when files are renamed for so many times."""
+    rename, left = os.replace, [change]
+
+    def replace(old: Any, new: Any, **more: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+        rename(old, new, **more)
+
+    os.replace = os.rename = replace  # type: ignore[assignment]
+    score(source, out, *scores)
+
+
+@pytest.mark.parametrize("name", ["pixels, then texts", "then the first that compares samples"])
+def test_a_run_that_is_killed_while_it_adds_scores_is_resumed(tmp_path: Path, name: str):
+    (first, then), source = PAIRS[name], write_set(tmp_path / "in")
+    score(source, tmp_path / "whole", *first, *then)
+    score(source, tmp_path / "begun", *first)
+    whole, context, change, status = digests(tmp_path / "whole"), multiprocessing.get_context("fork"), 0, 9
+    while status == 9:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        shutil.copytree(tmp_path / "begun", tmp_path / "out")
+        child = context.Process(target=_killed_at, args=(change, source, tmp_path / "out", then))
+        child.start()
+        child.join()
+        status, change = child.exitcode or 0, change + 1
+        score(source, tmp_path / "out", *then)
+        assert digests(tmp_path / "out") == whole, change
+    assert (status, change > 4) == (0, True)
+
+
+def test_the_command_adds_scores_with_the_settings_of_the_ledger(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("in")
+    folder.mkdir()
+    members = [(f"{number}.{field}", data) for number in range(4) for field, data in (("jpg", entries(0, 1)[0][1]), ("json", json.dumps({"alt": "some words " * number}).encode()))]  # fmt: skip
+    write_tar(folder / "0.tar", members)
+    assert run("score", "in", "-o", "out", "--captions", "json:alt", "--scores", "caption_length").status == 0
+    added = run("score", "in", "-o", "out", "--scores", "caption_words")
+    assert (added.status, added.err) == (0, "wdsflow: out has caption_length: adding caption_words\n")
+    assert pq.read_table("out/_wdsflow/ledger/0.parquet")["caption_words"].to_pylist() == [None, 2, 4, 6]
+    refused = run("cut", "in", "-o", "cut", "--ledger", "out", "--where", "entropy > 0")
+    compute, then = refused.commands
+    assert (refused.status, compute) == (2, "wdsflow score in -o out --scores entropy")
+    assert pasted(compute).status == 0
+    assert pasted(then).status == 0
+    assert run("score", "in", "-o", "out", "--scores", "width", "--captions", "txt").status == 2

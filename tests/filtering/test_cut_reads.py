@@ -1,0 +1,146 @@
+"""What ``cut`` computes as it reads the samples, and the columns that bare names of scores mean."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.filtering.commands import pasted, run
+from tests.filtering.shards import digests, entries, write_shards
+from tests.shards.archives import write_tar
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
+from wdsflow.filtering.ledger.ledger_metadata import MissingScore
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.where import Call, WhereError
+from wdsflow.filtering.where.column_names import with_columns
+from wdsflow.stages import Rename
+
+HERE = RunOptions(workers=0)
+CHEAP = "blur > 140 and min_side >= 150 and caption_words >= 2 and json_number('n') > 3 and key != '0000007'"
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two shards in ``in``, and a ledger with blur and duplicates in ``scored``."""
+    folder = tmp_path_factory.mktemp("cut")
+    score_shards(write_shards(folder / "in", 2, 20), folder / "scored", Recipe(scores=("blur", "duplicate")), HERE)
+    return folder
+
+
+@pytest.mark.parametrize("stages", [(), (Rename({"image": "jpg"}),)], ids=["plain", "staged"])
+def test_a_cut_with_cheap_scores_that_the_ledger_lacks_does_what_a_filter_does(
+    scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: tuple[Rename, ...]
+):
+    source, images = str(scored / "in"), "image" if stages else "jpg"
+    recipe = Recipe(scores=("blur",), stages=stages, images=images)
+    score_shards(source, tmp_path / "scored", recipe, HERE)
+    filtered = filter_shards(source, tmp_path / "kept", Recipe(where=CHEAP, stages=stages, images=images), HERE)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr("wdsflow.stages.scores.sample_view.decode_picture", refuse)
+    cut = cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=CHEAP), HERE)
+    assert (cut.merged("dropped"), cut.total("kept")) == (filtered.merged("dropped"), filtered.total("kept"))
+    assert len(cut.merged("dropped")) == 5
+    kept, was = digests(tmp_path / "kept"), digests(tmp_path / "cut")
+    assert [name for name in kept if name.endswith(".tar")] == ["00000.tar", "00001.tar"]
+    assert all(was[name] == kept[name] for name in kept if name.endswith(".tar"))
+
+
+def test_a_cut_of_a_filters_ledger_computes_the_cheap_scores_that_were_not_needed(scored: Path, tmp_path: Path):
+    source = str(scored / "in")
+    filter_shards(source, tmp_path / "some", Recipe(where="min_side >= 200 and caption_words >= 3"), HERE)
+    where = Recipe(where="caption_words > 1 and has('json')")  # of small pictures the words were not counted
+    cut = cut_shards(source, tmp_path / "cut", tmp_path / "some", where, HERE)
+    filtered = filter_shards(source, tmp_path / "kept", where, HERE)
+    assert (cut.total("kept"), cut.failures) == (filtered.total("kept"), []) == (32, [])
+
+
+def test_a_cut_refuses_scores_that_need_more_than_headers_and_texts(scored: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(scored)
+    for where, lacks in (
+        ("width > 1 and entropy > 1", "entropy"),
+        ("rank_percent('width') < 30", "width"),  # ranks compare the samples of all shards
+        ("width > 200 and not duplicate(among='kept')", "width"),
+    ):
+        done = run("cut", scored / "in", "-o", "none", "--ledger", "scored", "--where", where)
+        assert (done.status, Path("none").exists()) == (2, False)
+        compute, then = done.commands
+        assert (done.err.splitlines()[0], compute) == (
+            f"wdsflow: scored has no {lacks}, which was not computed there",
+            f"wdsflow score {scored / 'in'} -o scored --scores {lacks}",
+        )
+    assert (pasted(compute).status, pasted(then).status) == (0, 0)
+    with pytest.raises(MissingScore):
+        LedgerSubset.of("scored", "height > 10")  # a training reads no samples
+
+
+def test_a_bare_name_is_the_only_column_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    write_shards(Path("in"), 1, 10)
+    text, tag = 'caption_words(caption="txt")', 'caption_words(caption="json:tag|txt")'
+    assert run("score", "in", "-o", "scored", "--scores", text).status == 0
+    done = run("cut", "in", "-o", "kept", "--ledger", "scored", "--where", "caption_words >= 3")
+    assert f"dropped by {text} >= 3" in done.out
+    assert LedgerSubset.of("scored", "caption_words >= 3").where == f"{text} >= 3"
+    shares = run("cut", "in", "-o", "half", "--ledger", "scored", "--keep", "caption_words top 50%")
+    assert "5  kept" in shares.out
+    assert run("score", "in", "-o", "scored", "--scores", tag).status == 0
+    done = run("cut", "in", "-o", "none", "--ledger", "scored", "--where", "blur > 1 and caption_words >= 3")
+    assert done.status == 2
+    assert "the ledgers have 2 columns of the name caption_words" in done.err
+    assert f"name one of them: {tag}, {text}" in done.err
+    assert run("score", "in", "-o", "scored", "--scores", "caption_words").status == 0  # a column of just this name
+    assert run("cut", "in", "-o", "three", "--ledger", "scored", "--where", "caption_words >= 3").status == 0
+
+
+def test_a_name_is_found_anywhere_in_a_predicate():
+    there = [Call("blur", (("image", "png"),)), Call("near_duplicate", (("distance", 8),)), Call("width")]
+    where = "not any(blur > 1) or width in (1, 2) or blur is null or mean(-blur + 1) between 2 and 3"
+    assert with_columns(where, there).count('blur(image="png")') == 3
+    assert with_columns("near_duplicate", there) == "near_duplicate"  # any distance can be had from what was gathered
+    assert with_columns("blur(image='jpg') > 1", there) == "blur(image='jpg') > 1"
+    with pytest.raises(WhereError, match="2 columns of the name blur"):
+        with_columns("blur > 1", [*there, Call("blur", (("image", "jpg"),))])
+
+
+NAMES = [
+    ("json_number('similarty') > 0.3", "similarity", "no sample has a number 'similarty' in its json"),
+    ('json_number("score") > 0.3 and caption_words > 0', "meta.score", "a number 'score'"),
+    ("json_text('licens') == 'by'", "license", "a text 'licens'"),
+    ("json_number('license') > 1", None, "a number 'license'"),
+    ("json_text('nothing.like.it') == ''", None, "a text 'nothing.like.it'"),
+]
+
+
+@pytest.mark.parametrize(("where", "near", "message"), NAMES)
+@pytest.mark.parametrize("kind", ["filter", "cut"])
+def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
+    tmp_path, monkeypatch, where, near, message, kind
+):
+    monkeypatch.chdir(tmp_path)
+    tree = {"similarity": 0.5, "license": "by", "meta": {"score": 1}}
+    members = [(f"{number}.{name}", data) for number in range(6) for name, data in (entries(0, 1)[0][1:] and ("jpg", entries(0, 1)[0][1]), ("txt", b"some words"), ("json", json.dumps(tree).encode()))]  # fmt: skip
+    Path("in").mkdir()
+    write_tar(Path("in/0.tar"), members)
+    assert run("score", "in", "-o", "scored", "--scores", "width").status == 0
+    more = ("--ledger", "scored") if kind == "cut" else ()
+    done = run(kind, "in", "-o", "out", "--where", where, *more)
+    assert (done.status, message in done.err, Path("out").exists()) == (2, True, False)
+    assert "6 samples in 1 shard" in done.err
+    if near is None:
+        assert "json_text('license')" in done.err or [command.split()[1] for command in done.commands] == ["inspect"]
+    else:
+        assert f"6 of 6 checked samples have a {'text' if 'text' in where else 'number'} {near!r}" in done.err
+    assert all(pasted(command).status == 0 for command in done.commands)
+
+
+def test_a_value_in_json_that_some_samples_have_or_that_may_be_null_is_not_refused(tmp_path: Path):
+    tree = [{}, {}, {"late": 2}]
+    write_tar(tmp_path / "0.tar", [(f"{number}.json", json.dumps(each).encode()) for number, each in enumerate(tree)])
+    for where, kept in (("json_number('late') > 1", 1), ("json_number('none') is null", 3)):
+        report = filter_shards(str(tmp_path / "0.tar"), tmp_path / str(kept), Recipe(where=where), HERE)
+        assert report.total("kept") == kept
