@@ -120,7 +120,7 @@ def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, 
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
     line = [sys.executable, "-c", REPAIR, how]
-    process = subprocess.Popen(line, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=at_terminal)
+    process = subprocess.Popen(line, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=at_terminal)  # noqa: PLW1509
     os.close(theirs)
     try:
         while not (tmp_path / "begun").exists() and process.poll() is None:
