@@ -1,9 +1,11 @@
 """How commands end that are stopped, or whose output nobody reads."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -51,16 +53,22 @@ def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     assert done.returncode == 2
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("command", ["validate", "inspect", "repair", "filter"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_command_that_is_stopped_reports_it(tmp_path, command, number):
+AT_WORK = {
+    "repair": ["-o", "out"],
+    "reshard": ["-o", "out", "--shuffle", "1"],
+    "filter": ["-o", "out", "--where", "min_side > 1", "--workers", "0"],
+}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("command", ["validate", "inspect", *AT_WORK])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_command_that_is_stopped_reports_it_and_leaves_nothing(tmp_path, command, number):
     """The shard begins, and ends only after the signal was sent: the command is at work when it comes."""
     begun, stopped = tmp_path / "begun", tmp_path / "stopped"
-    words = {"repair": ["-o", "out"], "filter": ["-o", "out", "--where", "min_side > 1", "--workers", "0"]}
     url = f"pipe:touch {begun}; while [ ! -e {stopped} ]; do sleep 0.05; done"
     process = subprocess.Popen(
-        [*WDSFLOW, command, url, "--allow-pipe", *words.get(command, [])],
+        [*WDSFLOW, command, url, "--allow-pipe", *AT_WORK.get(command, [])],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -78,3 +86,52 @@ def test_a_command_that_is_stopped_reports_it(tmp_path, command, number):
     assert errors.startswith("wdsflow: interrupted")
     assert len(errors.splitlines()) == 1
     assert out == ""
+    assert not (tmp_path / "out").exists()
+
+
+REPAIR = """
+import signal, sys, time
+from pathlib import Path
+from wdsflow.cli.main import main
+
+def note(*_):
+    Path("begun").touch()
+    while not Path("stopped").exists():
+        time.sleep(0.01)
+
+if sys.argv[1] == "ignore":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+import wdsflow.repair.run_repair as run
+plain = run.repair_shard
+run.repair_shard = lambda *args: (note(), plain(*args))[1]
+main(["repair", "in", "-o", "out"])
+"""
+
+
+@pytest.mark.parametrize("how", ["default", "ignore"])
+def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, how):
+    """The system sends SIGHUP when the terminal is gone; nothing can be printed any more."""
+    (tmp_path / "in").mkdir()
+    shards.with_txt(tmp_path / "in")
+    ours, theirs = os.openpty()
+
+    def at_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    line = [sys.executable, "-c", REPAIR, how]
+    process = subprocess.Popen(line, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=at_terminal)  # noqa: PLW1509
+    os.close(theirs)
+    try:
+        while not (tmp_path / "begun").exists() and process.poll() is None:
+            time.sleep(0.02)
+        os.close(ours)
+    finally:
+        (tmp_path / "stopped").touch()
+        process.wait()
+    if how == "default":
+        assert process.returncode == 128 + signal.SIGHUP
+        assert not (tmp_path / "out/sizes.json").exists()
+        assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == "lock"]
+    else:
+        assert (tmp_path / "out/sizes.json").exists()

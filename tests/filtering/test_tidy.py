@@ -46,10 +46,21 @@ def test_what_was_put_aside_stays(tmp_path: Path):
 
 def test_slices_leave_the_folder_to_those_that_still_work(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
-    for index in range(2):
+    inside = tmp_path / "out" / "_wdsflow"
+
+    def run(index: int) -> set[str]:
         filter_shards(source, tmp_path / "out", Recipe(where="bytes > 1"), RunOptions(workers=0, index=index, count=2))
-        locks = {name for name in below(tmp_path / "out" / "_wdsflow") if name.startswith("lock")}
-        assert (locks == set()) == (index == 1)
+        return {name for name in below(inside) if name.startswith("lock")}
+
+    inside.mkdir(parents=True)
+    with Lock(inside / "lock", shared=True):  # the other slice works
+        assert run(0)
+        assert not (tmp_path / "out" / "sizes.json").exists()
+    assert run(0) == set()
+    assert {"unfinished.json"} <= below(inside)
+    assert run(1) == set()
+    assert (tmp_path / "out" / "__len__").read_text() == "8\n"
+    assert "unfinished.json" not in below(inside)
 
 
 def test_a_lock_that_was_removed_keeps_nobody_away_and_lets_two_in_never(tmp_path: Path):

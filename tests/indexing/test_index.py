@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -46,6 +47,30 @@ def test_sizes_and_len_are_written_unless_others_are_asked_for(pair: Path) -> No
     assert sorted(files(pair)) == ["__len__", "sizes.json"]
     assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
     assert (pair / "__len__").read_text() == "16\n"
+
+
+def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Path, monkeypatch) -> None:
+    for number in range(2, 6):
+        write_tar(
+            pair / f"{number:04d}.tar", [(f"{number}{n}.{kind}", b"1") for n in range(40) for kind in ("jpg", "txt")]
+        )
+    write_tar(pair / "0003.tar", [("cut.jpg", bytes(5000))])
+    (pair / "0003.tar").write_bytes((pair / "0003.tar").read_bytes()[:2000])  # it has no place in the index
+
+    def backwards(work: Any, do: Any, note: Any, jobs: int, begin: Any) -> None:
+        done = [(job, do(job, Event())) for job in work]
+        for job, result in [*done[2::2], *reversed(done[1::2]), *done[:1]]:
+            note(job, result)
+
+    assert index_shards(str(pair), EACH, jobs=1).refused
+    once = files(pair)
+    shutil.rmtree(pair / "_wdsflow")
+    for name in once:
+        (pair / name).unlink()
+    monkeypatch.setattr("wdsflow.indexing.run_index.run_in_threads", backwards)
+    assert index_shards(str(pair), EACH).refused
+    assert files(pair) == once
+    assert len(once[".nv-meta/index.sqlite"]) > 40_000
 
 
 def test_offsets_are_those_of_tarfile(pair: Path) -> None:

@@ -114,6 +114,22 @@ def test_wids_reads_each_sample(indexed: Path, tmp_path: Path, monkeypatch: pyte
         assert row["filesize"] == (indexed / row["url"]).stat().st_size
 
 
+def test_wids_opens_the_shards_of_an_index_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wids = pytest.importorskip("wids.wids", reason="wids is not installed")
+    folder = tmp_path / "my shards"
+    folder.mkdir()
+    shards.with_txt(folder)
+    monkeypatch.chdir(folder)
+    index_shards(".", ["wids"], out="../index/of wids")
+    (tmp_path / "moved.json").write_bytes((tmp_path / "index/of wids/shardindex.json").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    data = wids.ShardListDataset("moved.json", cache_dir=str(tmp_path / "cache"), transformations=[])
+    assert [data[number]["__key__"] for number in range(len(data))] == KEYS
+    index_shards(str(folder), ["wids"], out=os.path.relpath(folder))
+    rows = json.loads((folder / "shardindex.json").read_text())["shardlist"]
+    assert [row["url"] for row in rows] == ["0000.tar", "0001.tar"]  # next to the shards: both can be moved
+
+
 def test_wids_counts_odd_names_as_the_index_says(tmp_path: Path) -> None:
     wids = pytest.importorskip("wids.wids", reason="wids is not installed")
     names = ["__meta__.json", "a.jpg", "a.txt", "d.x/b.jpg", "d.x/b.txt", "README", ".hidden", "c.jpg", "a.seg.png"]

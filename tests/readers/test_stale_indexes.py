@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import shards
+from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.sidecar_kinds import KINDS
@@ -123,6 +125,78 @@ def test_files_of_other_programs_are_no_indexes(tmp_path: Path) -> None:
     (tmp_path / "0000.json").write_text(json.dumps({"author": "me"}))
     (tmp_path / "0001.idx").mkdir()
     assert wrong(tmp_path) == []
+
+
+OF_A_SHARD = ["0001.idx", "0001.json", "0001.tar.idx", "0001_stats.json"]
+FACTS = ["sizes.json lists", "shardindex.json lists", "_info.json lists", ".nv-meta/.info.json lists", "has files of"]
+
+
+def fixes(folder: Path) -> tuple[list[str], list[str]]:
+    """Return what P305 says of a folder, without its path, and the commands that it prints, each once."""
+    found = check(str(folder), level="names", select=["P305"]).findings
+    texts = [each.message.removeprefix(str(folder)).lstrip("/ ") for each in found]
+    return texts, list(dict.fromkeys(each.repair.command for each in found if each.repair))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(kind: str, tmp_path: Path) -> None:
+    shards.with_txt(tmp_path, shards=3)
+    assert index_shards(str(tmp_path), [kind]).ok
+    (tmp_path / "0001.tar").unlink()
+    texts, (command,) = fixes(tmp_path)
+    assert "0001" in " ".join(texts) or kind == "len"
+    assert command == f"wdsflow index {tmp_path} --{kind}"
+    assert paste(command, tmp_path).status == 0
+    assert fixes(tmp_path) == ([], [])
+
+
+def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
+    indexed = tmp_path / "set"
+    indexed.mkdir()
+    shards.with_txt(indexed, shards=3)
+    index_shards(str(indexed), ALL)
+    (indexed / "0001.tar").unlink()
+    texts, commands = fixes(indexed)
+    assert [text for text, begin in zip(texts, FACTS, strict=True) if not text.startswith(begin)] == []
+    assert [text for text in texts if "0001.tar" not in text] == []
+    assert len(commands) == 1
+    assert set(OF_A_SHARD) <= set(os.listdir(indexed))
+    assert paste(commands[0], indexed.parent).status == 0
+    assert fixes(indexed) == ([], [])
+    assert not set(OF_A_SHARD) & set(os.listdir(indexed))
+
+
+def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(indexed: Path) -> None:
+    shutil.rmtree(indexed / "_wdsflow")
+    (indexed / "0001.tar").unlink()
+    _, commands = fixes(indexed)
+    kinds = "--sizes --len --wids --energon --timm"
+    removed = [f"{indexed}/{name}" for name in ("0001.tar.idx", "0001.idx", "0001.json", "0001_stats.json")]
+    assert commands == [f"wdsflow index {indexed} {kinds} --force", f"rm {' '.join(removed)}"]
+    unsafe = [each.repair.safe for each in check(str(indexed), level="names", select=["P305"]).findings if each.repair]
+    assert unsafe == [False] * 4 + [True]  # split.yaml and dataset.yaml are written again
+    assert paste(commands[0], indexed.parent).status == 0
+    subprocess.run(commands[1], shell=True, check=True)
+    assert fixes(indexed) == ([], [])
+
+
+def test_a_part_of_a_folder_is_no_reason_to_miss_the_others(indexed: Path) -> None:
+    found = check([str(indexed / "0000.tar")], level="names", select=["P305"]).findings
+    assert found == []
+
+
+def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
+    shards.with_txt(tmp_path)
+    rows = [
+        {"url": url, "nsamples": 8}
+        for url in ("s3://bucket/0002.tar", "pipe:cat 0003.tar", str(tmp_path / "0001.tar"), "0000.tar")
+    ]
+    (tmp_path / "shardindex.json").write_text(json.dumps({"__kind__": "wids-shard-index-v1", "shardlist": rows}))
+    assert fixes(tmp_path)[0] == []
+    (tmp_path / "0002.idx").write_bytes(b"of some other program")
+    (tmp_path / "0002_stats.json").write_text('{"mean": 1}')
+    (tmp_path / "0002.json").write_text('{"files": []}')
+    assert fixes(tmp_path)[0] == []
 
 
 def test_a_fact_names_the_shards(indexed: Path) -> None:

@@ -382,7 +382,7 @@ def test_inputs_and_existing_outputs_are_safe(tmp_path: Path):
     assert url.read_bytes() == before
 
 
-def test_a_run_that_cannot_write_keeps_whole_outputs_and_their_counts(tmp_path: Path):
+def test_a_run_that_cannot_write_keeps_whole_outputs_and_counts_none_of_them(tmp_path: Path):
     for number in range(3):
         write_tar(tmp_path / f"{number}.tar", samples(str(number)))
     (tmp_path / "out").mkdir()
@@ -392,7 +392,10 @@ def test_a_run_that_cannot_write_keeps_whole_outputs_and_their_counts(tmp_path: 
     left = listed(tmp_path / "out")
     assert left[:2] == ["0.tar", "1.tar"]
     assert not [name for name in left if name.endswith(".tmp")]
-    assert json.loads((tmp_path / "out/sizes.json").read_text())["0.tar"] == 1
+    assert not {"sizes.json", "__len__"} & set(left)
+    (tmp_path / "out/1.tar").rmdir()
+    repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 1, "1.tar": 1, "2.tar": 1}
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.identities.certificate import CertificateError
 from wdsflow.shards.identities.shard_names import stored_folder
 from wdsflow.shards.source.base import local_path
 from wdsflow.text.words import how_many, listed, size
@@ -56,13 +57,9 @@ _CONTEXT: dict[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-_ARCHIVES = {
-    None: "application/x-tar",
-    "gz": "application/gzip",
-    "bz2": "application/x-bzip2",
-    "xz": "application/x-xz",
-    "zst": "application/zstd",
-}
+_TAR = (
+    "application/x-tar"  # also of compressed ones: mlcroissant reads no members of what is named after its compression
+)
 _KINDS = {  # field -> its encoding, and the type of its contents where Croissant has one
     "jpg": ("image/jpeg", "sc:ImageObject"),
     "jpeg": ("image/jpeg", "sc:ImageObject"),
@@ -90,18 +87,23 @@ _KEY = r"^((?:.*/)?[^/.]+)\..*$"  # webdataset's: the path up to the first dot o
 def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
     """Return Croissant metadata as JSON-LD.
 
-    Tars are named relative to the folder of ``file`` where a folder holds both.
+    Tars are named relative to the folder of ``file`` where a folder holds both. What is not a tar, such as a page of a web
+    server under the name of a shard, is left out: ``not_tars`` names it.
 
     Args:
         shards: evidence of a scan that hashed them; where it read json, the description has its names.
         file: where the metadata will be.
 
     Raises:
-        CertificateError: a shard was not read.
+        CertificateError: a shard was not read, or none is a tar.
     """
+    identities(shards)
+    others = set(not_tars(shards))
+    shards = [shard for shard in shards if shard.url not in others]
+    if not shards:
+        raise CertificateError("no shard is a tar")
     folder, found = identities(shards)
     place = stored_folder(folder, os.fspath(file)).removeprefix("./")
-    packed = {each.identity: each.compression for each in shards}
     total = overview(shards)
     tars = [
         {
@@ -110,7 +112,7 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
             "name": url,
             "contentUrl": place + url,
             "contentSize": f"{identity.size} B",
-            "encodingFormat": _ARCHIVES[packed[identity]],
+            "encodingFormat": _TAR,
             "sha256": identity.sha256.hex(),
         }
         for url, identity in found.items()
@@ -130,6 +132,11 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
     if local_path(folder) is None:
         tree["url"] = folder
     return json.dumps(clean(tree), indent=1) + "\n"
+
+
+def not_tars(shards: Sequence[ShardEvidence]) -> list[str]:
+    """Return the shards that are not tars, or empty files."""
+    return [shard.url for shard in shards if shard.error in ("not-a-tar", "empty")]
 
 
 def _name_of(folder: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import wdsflow
-from wdsflow.cli.shared.ending import INTERRUPTED, TERMINATED, Terminated, ending
+from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending
 from wdsflow.cli.shared.help_panels import AFTER_DASHES, PanelHelp
 
 COMMANDS = (
@@ -97,7 +97,7 @@ def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt as error:
             if name not in _REPORT_THEMSELVES:
                 print("wdsflow: interrupted", file=sys.stderr)
-            raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
+            raise typer.Exit(error.status if isinstance(error, Terminated) else INTERRUPTED) from None
 
     return run
 

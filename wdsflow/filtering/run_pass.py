@@ -107,9 +107,9 @@ class Pass:
                 self._work(locks, todo, report)
                 report.whole = not report.failures
                 if not (self.options.dry_run or report.unread):
-                    report.whole = finish(self.layout, self.names, self.identity, tars=self.tars)
-        if report.whole and not self.options.dry_run:
-            tidy(self.layout)
+                    report.whole = finish(
+                        self.layout, self.names, self.identity, tars=self.tars, alone=self.options.count == 1
+                    )
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
@@ -140,7 +140,7 @@ class Pass:
         stack.callback(self._take_back)
         stack.callback(sweep, self.layout)
         stack.callback(self._await_workers)
-        prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1)
+        prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1, tars=self.tars)
         self._open = True
         return locks
 
@@ -150,10 +150,12 @@ class Pass:
             self._open = not abandon(self.layout, self.asked)
 
     def _leave(self, made: bool) -> None:
-        """Remove wdsflow's files from a folder without results, and the folder if this run created it."""
-        if self.options.dry_run or self._open:
+        """Remove what only a run needs, wdsflow's files from a folder without results, and the folder if this run created it."""
+        if self.options.dry_run:
             return
         tidy(self.layout)
+        if self._open:
+            return
         with suppress(OSError):  # not empty
             self.layout.inside.rmdir()
             if made:

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import pickle
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +29,11 @@ CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, pa
 
 
 class EnergonDatabase:
-    """Collects samples under a temporary name; ``commit`` puts the database in its place. Use as a context manager."""
+    """Collects samples under a temporary name; ``commit`` puts the database in its place. Use as a context manager.
+
+    Shards may come in any order. Their samples are inserted in the order of the shards, on which the bytes of the database
+    depend; until the turn of a shard they wait on the disk.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,9 +41,45 @@ class EnergonDatabase:
         remove_stale(path.parent)
         self._name, self._file = create(path)
         self._connection = sqlite3.connect(self._name, isolation_level=None)
+        with naming(path):
+            self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
+        self._waiting: dict[int, tuple[int, int]] = {}  # shard -> where its samples are in the spool; nothing: (0, 0)
+        self._next = 0
 
-    def add(self, number: int, contents: ShardContents) -> None:
-        """Add the samples of a shard. Raises CannotIndex if a key was there before, OSError if the disk is full."""
+    def add(self, number: int, contents: ShardContents | None) -> None:
+        """Add the samples of a shard, or None for one that has no place in the index; each number comes once, from 0 on.
+
+        Raises CannotIndex if a key was there before, OSError if the disk is full.
+        """
+        if number != self._next:
+            self._waiting[number] = self._put_aside(contents)
+            return
+        self._insert(number, contents)
+        self._next += 1
+        while (place := self._waiting.pop(self._next, None)) is not None:
+            self._insert(self._next, self._taken_back(*place))
+            self._next += 1
+
+    def _put_aside(self, contents: ShardContents | None) -> tuple[int, int]:
+        if contents is None:
+            return 0, 0
+        data = pickle.dumps(contents, pickle.HIGHEST_PROTOCOL)
+        with naming(self._path):
+            start = self._spool.seek(0, os.SEEK_END)
+            self._spool.write(data)
+            self._spool.flush()
+        return start, len(data)
+
+    def _taken_back(self, start: int, size: int) -> ShardContents | None:
+        if not size:
+            return None
+        self._spool.seek(start)
+        contents: ShardContents = pickle.loads(self._spool.read(size))  # noqa: S301 - what this object has written
+        return contents
+
+    def _insert(self, number: int, contents: ShardContents | None) -> None:
+        if contents is None:
+            return
         samples = contents.samples
         ends = [*(sample.start for sample in samples[1:]), contents.end]
         rows = ((number, each.key, at, each.start, ends[at] - each.start) for at, each in enumerate(samples))
@@ -78,6 +120,8 @@ class EnergonDatabase:
     def __exit__(self, *_: object) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()
+        with suppress(OSError):  # of what a full disk did not take
+            self._spool.close()
         discard(self._name, self._file)
         with suppress(OSError):
             self._path.parent.rmdir()  # if nothing was written into it

@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wdsflow.shards.identities.certificate import dump
-from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
+from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -132,7 +133,7 @@ def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]
 def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) -> None:
     """Raise ValueError or FileExistsError if files would replace each other, or a shard."""
     made: dict[str, str] = dict.fromkeys(
-        (*render_sizes(folder, {}, kinds), *render_set({}, kinds), MANIFEST), "all shards"
+        (*render_sizes(folder, {}, kinds), *render_set({}, kinds, folder), MANIFEST), "all shards"
     )
     for shard in shards:
         for name in shard_files(shard, kinds).values():
@@ -238,6 +239,7 @@ class _FolderIndex:
             report.refused.append((job.url, "; ".join(facts.damage)))
             report.samples += facts.samples
             report.left_out["in damaged shards"] += facts.samples
+            self._add_to_database(job, None)
             return
         names = shard_files(job.name, job.kinds)
         for kind, data in passed.files.items():
@@ -245,14 +247,17 @@ class _FolderIndex:
                 self._lack(kind, job.name, str(self._folder / names[kind]), data)
             else:
                 self._put(names[kind], data, job.identity)
-        if self._database is not None and ("energon", job.name) not in self._lacking:
+        self._add_to_database(job, None if ("energon", job.name) in self._lacking else passed.contents)
+        self._facts[job.name], self._of[job.name] = facts, job.identity
+        self._record.add(_line_of(job.name), {"code": _CODE, "shard": job.identity}, facts.to_dict(), written=False)
+
+    def _add_to_database(self, job: _Job, contents: ShardContents | None) -> None:
+        if self._database is not None:
             try:
-                self._database.add(job.number, passed.contents)
+                self._database.add(job.number, contents)
             except CannotIndex as error:
                 self._lack("energon", job.name, str(self._folder / NV_SQLITE), error)
                 self._database = None
-        self._facts[job.name], self._of[job.name] = facts, job.identity
-        self._record.add(_line_of(job.name), {"code": _CODE, "shard": job.identity}, facts.to_dict(), written=False)
 
     def _lack(self, kind: str, shard: str, path: str, why: CannotIndex) -> None:
         self._lacking.add((kind, shard))
@@ -276,7 +281,8 @@ class _FolderIndex:
         gone = [name for name in self._shards if name not in shards]
         for name, data in render_sizes(self._folder, shards, self._kinds, without=gone).items():
             self._put(name, data, of)
-        for name, data in render_set(shards, [kind for kind in self._kinds if kind != "energon"]).items():
+        kinds = [kind for kind in self._kinds if kind != "energon"]
+        for name, data in render_set(shards, kinds, self._folder).items():
             self._put(name, data, of)
         if "checksums" in self._kinds:
             self._finish_checksums(shards, of)
@@ -316,7 +322,7 @@ class _FolderIndex:
             self._database.commit([self._numbers[name] for name in shards])
             self._files.note(NV_SQLITE, of)
             self._report.written.append(str(self._folder / NV_SQLITE))
-        for name, data in render_set(shards, ["energon"]).items():
+        for name, data in render_set(shards, ["energon"], self._folder).items():
             self._put(name, data, of)
         self._put(NV_UUID, _uuid(of), of)
         for name, data in render_settings(shards, ["energon"]).items():

@@ -15,6 +15,7 @@ from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.identities.certificate import Certificate, ShardFields, load
 from wdsflow.shards.identities.shard_listing import is_whole
 from wdsflow.shards.identities.shard_names import plain_url, shared_folder, stored_folder
+from wdsflow.shards.source.base import local_path
 
 from .shard_pass import ShardFacts
 from .sidecar_kinds import LENGTH, MANIFEST, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
@@ -33,11 +34,11 @@ def render_sizes(folder: Path, shards: Shards, kinds: Sequence[str], without: Co
     return dict(files[kind] for kind in kinds if kind in files)
 
 
-def render_set(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
-    """Return the files that tell about all shards, by name."""
+def render_set(shards: Shards, kinds: Sequence[str], folder: Path) -> dict[str, bytes]:
+    """Return the files that tell about all shards, by name, for a folder."""
     files: dict[str, bytes] = {}
     if "wids" in kinds:
-        files[WIDS] = _json(_wids(shards))
+        files[WIDS] = _json(_wids(shards, folder))
     if "timm" in kinds:
         files[TIMM] = _json(
             {"splits": {split: _timm(split, names, shards) for split, names in _splits(shards).items()}}
@@ -94,9 +95,27 @@ def _parsed(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _wids(shards: Shards) -> dict[str, Any]:
-    rows = [{"url": name, "nsamples": facts.by_wids, "filesize": facts.size} for name, facts in shards.items()]
+def _wids(shards: Shards, folder: Path) -> dict[str, Any]:
+    """Return the index of wids, which looks for a shard without folder next to the index, and opens others where they are."""
+    rows = [
+        {
+            "url": name if _is_in(facts.url, folder) else _absolute(facts.url),
+            "nsamples": facts.by_wids,
+            "filesize": facts.size,
+        }
+        for name, facts in shards.items()
+    ]
     return {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": rows}
+
+
+def _is_in(url: str, folder: Path) -> bool:
+    path = local_path(url)
+    return path is not None and os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder)
+
+
+def _absolute(url: str) -> str:
+    """Return a url that wids opens; it passes plain paths to a shell, which splits them at blanks."""
+    return f"file://{plain_url(url)}" if local_path(url) is not None else plain_url(url)
 
 
 def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, Any]:

@@ -7,20 +7,24 @@ a small one.
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.source.remote_listing import SUFFIXES
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
 from wdsflow.text.escape import escape
 
-from .sidecar_facts import SidecarFact, compare, read_json, reason, stale, unlisted, whole
+from .sidecar_facts import SidecarFact, compare, gone, read_json, reason, some, stale, unlisted, whole, written_by
 
 _LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
 _LOOKED_AT = 20  # other json files of a folder
 _END = 64 << 10  # bytes of an index of one shard that are read from its start or its end
 _FILESIZE = re.compile(rb'"filesize"\s*:\s*(\d+)')
+
+_WIDS, _TIMM, _NV_INFO, _STATS = "shardindex.json", "_info.json", os.path.join(".nv-meta", ".info.json"), "_stats.json"
+_MOST_ORPHANS = 1000  # files of a kind without a shard that are looked at
 
 Check = Callable[[str, ShardEvidence], str]  # path of an index and its shard -> what is wrong, "" if nothing
 
@@ -34,12 +38,12 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
     """
     found = [
         *_wids(path, shards),
-        *_listed(os.path.join(path, "_info.json"), shards, _of_timm),
-        *_listed(os.path.join(path, ".nv-meta", ".info.json"), shards, lambda tree: tree["shard_counts"]),
+        *written_by(_listed(os.path.join(path, _TIMM), shards, _of_timm), path, [_TIMM], "timm"),
+        *written_by(_listed(os.path.join(path, _NV_INFO), shards, _of_energon), path, [_NV_INFO], "energon"),
     ]
     names = set(os.listdir(path))
     for ending, check in _CHECKS.items():
-        wrong = []
+        wrong, files = list[str](), list[str]()
         for shard in shards:
             base = os.path.basename(shard.url)
             name = os.path.splitext(base)[0] + ending
@@ -47,8 +51,43 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
             if is_index and not shard.error and shard.compression is None:
                 detail = _checked(check, os.path.join(path, name), shard)
                 wrong += [f"{escape(name)}: {detail}"] if detail else []
-        found += stale(os.path.join(path, f"*{ending}"), wrong)
-    return found
+                files += [name] if detail else []
+        found += written_by(stale(os.path.join(path, f"*{ending}"), wrong), path, files, _INDEX_KINDS[ending])
+    return found + _orphans(path, names)
+
+
+def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
+    """Return a fact about the files of single shards, also img2dataset's stats, that have no shard any more."""
+    there = [name for name in names if name.lower().endswith(SUFFIXES)]
+    stems, firsts = {os.path.splitext(name)[0] for name in there}, {name.partition(".")[0] for name in there}
+    found: dict[str, list[str]] = {ending: [] for ending in (*_ORPHANS, _STATS)}
+    for name in sorted(names):
+        ending = next((each for each in (_STATS, *_ORPHANS) if name.endswith(each)), None)
+        stem = name.removesuffix(ending) if ending else ""
+        if not stem or stem in (firsts if ending == _STATS else stems) or not os.path.isfile(os.path.join(path, name)):
+            continue
+        assert ending is not None
+        if len(found[ending]) < _MOST_ORPHANS and _is_index(os.path.join(path, name), ending):
+            found[ending].append(name)
+    files = [name for orphans in found.values() for name in orphans]
+    kinds = [(_INDEX_KINDS | {_STATS: "img2dataset"})[ending] for ending, orphans in found.items() if orphans]
+    shards = max(map(len, found.values()))
+    return (
+        written_by([SidecarFact(escape(path), "orphaned", some(files), shards)], path, files, *kinds) if files else []
+    )
+
+
+def _is_index(path: str, ending: str) -> bool:
+    """Return whether a file is what its name says: other programs use these endings, too."""
+    try:
+        head, tail = _ends(path)
+        if ending == _STATS:
+            return b'"successes"' in head and b'"failed_to_download"' in head
+        if ending == ".json":
+            return any(_FILESIZE.search(each) for each in (head, tail)) and b'"files"' in head
+        return head.startswith(b"v1.") if ending == ".idx" else os.path.getsize(path) % 8 == 0
+    except OSError:
+        return False
 
 
 def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
@@ -67,11 +106,12 @@ def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
             counts = {base: whole(row["nsamples"]) for base, row in rows.items()}
             sizes = {base: row.get("filesize") for base, row in rows.items()}
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            yield SidecarFact(escape(full), "malformed", reason(error))
-            continue
-        yield from unlisted(full, counts, shards)
-        wrong = [text for shard in shards if (text := _too_few(counts, shard))]
-        yield from stale(full, wrong or list(_sizes(sizes, shards)))
+            facts = [SidecarFact(escape(full), "malformed", reason(error))]
+        else:
+            wrong = [text for shard in shards if (text := _too_few(counts, shard))]
+            facts = [*unlisted(full, counts, shards), *gone(full, (str(row["url"]) for row in rows.values()))]
+            facts += stale(full, wrong or list(_sizes(sizes, shards)))
+        yield from written_by(facts, path, [name], *(["wids"] if name == _WIDS else []))
 
 
 def _too_few(counts: Mapping[str, int | None], shard: ShardEvidence) -> str:
@@ -96,6 +136,10 @@ def _of_timm(tree: Any) -> dict[str, Any]:
     return {str(name): count for name, count in pairs}
 
 
+def _of_energon(tree: Any) -> dict[str, Any]:
+    return dict(tree["shard_counts"])
+
+
 def _listed(
     name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
 ) -> Iterator[SidecarFact]:
@@ -109,6 +153,7 @@ def _listed(
         yield SidecarFact(escape(name), "malformed", reason(error))
         return
     yield from unlisted(name, counts, shards)
+    yield from gone(name, map(str, counts_in(tree)))
     yield from compare(name, counts, shards)
 
 
@@ -156,6 +201,8 @@ def _webshart(path: str, shard: ShardEvidence) -> str:
 
 
 _CHECKS: dict[str, Check] = {".idx": _dali, ".tar.idx": _energon, ".json": _webshart}
+_INDEX_KINDS = {".idx": "dali", ".tar.idx": "energon", ".json": "webshart"}  # options of ``wdsflow index``
+_ORPHANS = (".tar.idx", ".idx", ".json")  # the longest ending of a name counts
 
 
 def _ends(path: str) -> tuple[bytes, bytes]:

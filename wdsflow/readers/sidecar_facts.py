@@ -2,24 +2,32 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.source.base import local_path
 from wdsflow.text.escape import escape
 
-Problem = Literal["missing", "malformed", "stale"]
+Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
+_SHOWN = 3  # examples
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarFact:
-    """One thing that is wrong with one file next to the shards."""
+    """One thing that is wrong with one file next to the shards, or with several of one kind.
+
+    "gone": it lists shards that are not there; "orphaned": a folder has files of single shards that are not there.
+    """
 
     path: str  # escaped
     problem: Problem
     detail: str
     shards: int = 1  # how many shards it concerns
+    folder: str = ""  # of the files
+    files: tuple[str, ...] = ()  # in that folder
+    kinds: tuple[str, ...] = ()  # options of ``wdsflow index`` that write the files again
 
 
 def read_text(path: str, most: int) -> str | None:
@@ -54,6 +62,29 @@ def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardE
     return stale(name, wrong)
 
 
+def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
+    """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
+    folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
+    paths = ((each, local_path(each)) for each in listed if not each.startswith("pipe:"))
+    absent = [each for each, path in paths if path is not None and not os.path.lexists(os.path.join(folder, path))]
+    if not absent:
+        return []
+    is_one = len(absent) == 1
+    detail = f"{some(absent)}, which {'is' if is_one else 'are'} not there"
+    return [SidecarFact(escape(name), "gone", detail, len(absent))]
+
+
+def written_by(facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str) -> list[SidecarFact]:
+    """Return facts about files in a folder with the options of ``wdsflow index`` that write these again."""
+    return [replace(fact, folder=folder, files=tuple(files), kinds=kinds) for fact in facts]
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names in words."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(escape(each) for each in names[:_SHOWN]) + more
+
+
 def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     """Return a fact about a file and what does not agree with the shards; none if that is nothing."""
     more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
@@ -63,9 +94,7 @@ def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
 def unlisted(name: str, listed: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     """Return a fact if a file does not list all shards by base name."""
     absent = [base for base in (os.path.basename(shard.url) for shard in shards) if base not in listed]
-    more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-    detail = f"does not list {', '.join(escape(each) for each in absent[:3])}{more}"
-    return [SidecarFact(escape(name), "missing", detail, len(absent))] if absent else []
+    return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))] if absent else []
 
 
 def whole(value: Any) -> int | None:

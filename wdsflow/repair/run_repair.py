@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -120,24 +119,15 @@ def _written(
             about = {**shard.to_dict(), "output": shard.output and job.target.name}
             record.add(job.target.name, _made_from(job, shard.inputs), about, written=bool(shard.output))
 
-    try:
-        run_in_threads(todo, partial(repair_shard, edits), note, jobs, begin)
-        record.finish([job.target.name for job in work])
-    except BaseException:
-        with suppress(OSError):  # the first error counts
-            _count(record, done.values())
-        raise
-    _count(record, done.values())
+    run_in_threads(todo, partial(repair_shard, edits), note, jobs, begin)
+    counts = {Path(shard.output).name: shard.samples_written for shard in done.values() if shard.output}
+    record.finish([job.target.name for job in work], counts)
     report.shards += [done[job.target] for job in work]
     return report
 
 
 def _record(folder: Path) -> OutputRecord:
     return OutputRecord(folder, "repair", "repaired", _REASONS, lambda found: ShardRepair.from_dict(found).check())
-
-
-def _count(record: OutputRecord, shards: Iterable[ShardRepair]) -> None:
-    record.count({Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
 
 
 def _made_from(job: Job, inputs: list[dict[str, Any]] | None = None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def serve(
     counted: Callable[[str, Counts], object] | None,
     say: Callable[[str], object],
 ) -> None:
-    """Serve until SIGINT or SIGTERM; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
+    """Serve until SIGINT, SIGTERM or SIGHUP; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
 
     Args:
         views: the tars.
@@ -42,7 +42,7 @@ def serve(
     Raises CannotListen if the address is taken, or not one of this machine.
     """
     _allow_many_connections()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     taken = [number for number, handler in handlers.items() if callable(handler)]
     try:
         number = asyncio.run(_serve(ShardServer(views, say), host, port, (started, counted), taken))

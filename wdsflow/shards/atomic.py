@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,6 +70,17 @@ def write_file(path: Path, data: bytes) -> None:
     """Write a small file in one step. Raises OSError, which names ``path``."""
     with writing(path) as file, open(file, "wb", closefd=False) as stream:
         stream.write(data)
+
+
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[None]:
+    """Have an empty folder for the block, also where a run that was killed left one; it goes, however the block ends."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_stale(folder: Path) -> int:

@@ -1,24 +1,28 @@
 """Write the number of samples for trainers: ``sizes.json`` and ``__len__``."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
 from wdsflow.text.words import how_many
 
+COUNTS = ("sizes.json", "__len__")
 
-def write_counts(folder: Path, samples: dict[str, int]) -> None:
-    """Add shards to ``sizes.json`` (base name -> samples) and write their sum to ``__len__``.
 
-    Shards that ``sizes.json`` listed before stay in it as long as they exist. OpenCLIP reads both files next to the
-    first shard, and then needs no ``--train-num-samples``.
+def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
+    """Write ``sizes.json`` (base name of a shard -> samples), and the sum to ``__len__``: both, or none.
+
+    OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``. Raises OSError.
     """
-    known = known_counts(folder)
-    known.update(samples)
-    ordered = dict(sorted(known.items()))
-    write_file(folder / "sizes.json", json.dumps(ordered, indent=1).encode() + b"\n")
-    write_file(folder / "__len__", str(sum(ordered.values())).encode() + b"\n")
+    sizes, length = COUNTS
+    try:
+        write_file(folder / sizes, json.dumps(dict(samples), indent=1).encode() + b"\n")
+        write_file(folder / length, str(sum(samples.values())).encode() + b"\n")
+    except OSError:
+        remove_counts(folder)
+        raise
 
 
 def uncounted_text(samples: int) -> str:
@@ -30,10 +34,10 @@ def uncounted_text(samples: int) -> str:
     return f"not counted in sizes.json: {how_many(samples, 'sample')} of macOS or with the key of another one"
 
 
-def known_counts(folder: Path) -> dict[str, int]:
-    """Return what ``sizes.json`` of a folder says of shards that exist."""
+def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:
+    """Return what ``sizes.json`` of a folder, or one in another ``place``, says of the folder's shards that exist."""
     with suppress(OSError, ValueError):
-        before = json.loads((folder / "sizes.json").read_bytes())
+        before = json.loads(((place or folder) / COUNTS[0]).read_bytes())
         if isinstance(before, dict):
             return {
                 name: count
@@ -45,5 +49,5 @@ def known_counts(folder: Path) -> dict[str, int]:
 
 def remove_counts(folder: Path) -> None:
     """Remove what ``write_counts`` wrote."""
-    for name in ("sizes.json", "__len__"):
+    for name in COUNTS:
         (folder / name).unlink(missing_ok=True)

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.shards.atomic import naming, remove_stale, write_file
-from wdsflow.shards.counts import remove_counts, write_counts
 from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError, local_file
 from wdsflow.shards.source.remote_listing import SUFFIXES
+from wdsflow.shards.unfinished import INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
 from wdsflow.text.shell import quote_path
-
-INSIDE = "_wdsflow"  # no reader of shards looks into it
 
 Line = dict[str, Any]
 
@@ -62,6 +60,7 @@ class OutputRecord:
         self._inside.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self._inside / "lock", patience=1)
         self._file = -1
+        self._is_marked = False
         self.stale = 0  # temporary files of killed runs that were removed
         self.options: dict[str, Any] | None = None  # of the shards that are there
         self.outputs: frozenset[str] = frozenset()
@@ -69,7 +68,7 @@ class OutputRecord:
 
     def __enter__(self) -> "OutputRecord":  # noqa: PYI034 - Self needs Python 3.11
         try:
-            self.stale = remove_stale(self.folder) + remove_stale(self._inside)
+            self.stale = self._remove_stale()
             self.options, self.outputs = self._read_asked()
             self._lines = self._read_lines()
         except BaseException:
@@ -80,6 +79,11 @@ class OutputRecord:
     def __exit__(self, *_: object) -> None:
         if self._file >= 0:
             os.close(self._file)
+        with suppress(OSError):  # the error that ended the run counts
+            self._remove_stale()
+            if self._is_marked and not self._has_output():
+                self.clear()
+                undo_begin(self.folder)
         self._lock.remove()
         self._lock.close()
         with suppress(OSError):  # a run that was refused, or wrote nothing, leaves no folder
@@ -123,6 +127,9 @@ class OutputRecord:
         self.options, self.outputs = dict(options), self.outputs | set(names)
         asked = {"options": self.options, "outputs": sorted(self.outputs)}
         write_file(self._asked, json.dumps(asked, indent=1).encode() + b"\n")
+        if self.outputs:
+            begin_shards(self.folder, self._kind, len(names))
+            self._is_marked = True
         self._write_lines()  # without the half line of a run that was killed
         self._file = os.open(self._done, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
@@ -171,19 +178,29 @@ class OutputRecord:
         """Leave out the line of an output that was removed, from ``finish`` on."""
         self._lines.pop(name, None)
 
-    def finish(self, order: Sequence[str]) -> None:
-        """Write the lines in the order of the outputs: an interrupted run leaves the bytes of one that was not."""
+    def finish(self, order: Sequence[str], samples: Mapping[str, int] | None = None) -> None:
+        """End a run that did all there was to do, and write how many ``samples`` its shards have. Raises OSError.
+
+        Lines get the order of the outputs: an interrupted run leaves the bytes of one that was not. Where no shard is
+        there, nothing is left that a reader or a run would take for one.
+        """
         places = {name: place for place, name in enumerate(order)}
         self._lines = dict(sorted(self._lines.items(), key=lambda item: (places.get(item[0], -1), item[0])))
         self._write_lines()
-
-    def count(self, samples: Mapping[str, int]) -> None:
-        """Write how many samples there are; where there is no shard, leave nothing that a reader or a run would take for one."""
-        if any((self.folder / name).exists() for name in self.outputs):
-            write_counts(self.folder, dict(samples))
+        if not self._is_marked:
+            return
+        if self._has_output():
+            end_shards(self.folder, dict(sorted((earlier_counts(self.folder) | dict(samples or {})).items())))
         else:
             self.clear()
-            remove_counts(self.folder)
+            forget_shards(self.folder)
+        self._is_marked = False
+
+    def _remove_stale(self) -> int:
+        return remove_stale(self.folder) + remove_stale(self._inside)
+
+    def _has_output(self) -> bool:
+        return any((self.folder / name).exists() for name in self.outputs)
 
     def _write_lines(self) -> None:
         write_file(self._done, b"".join(map(_line, self._lines.values())))
@@ -220,6 +237,20 @@ class OutputRecord:
             return f"it cannot be read now: {error}"
         except KeyError:
             return "its record is not whole"
+
+
+def is_as_written(folder: str | os.PathLike[str], kind: str, names: Iterable[str]) -> bool:
+    """Return whether runs of a command wrote all of these files of a folder, and nothing has changed them since."""
+    written = dict[str, object]()
+    with suppress(OSError):
+        for text in Path(folder, INSIDE, f"{kind}.jsonl").read_bytes().splitlines():
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                line = json.loads(text)
+                written[line["output"]] = line["written"]
+    try:
+        return all(written.get(name) == _found(Path(folder, name)) for name in names)
+    except SourceError:
+        return False
 
 
 def need_folder(folder: Path) -> None:

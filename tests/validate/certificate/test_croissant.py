@@ -1,5 +1,6 @@
 """Croissant metadata, read by MLCommons' own package."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -73,6 +74,41 @@ def test_one_shard_and_fields_in_upper_case_are_read_too(tmp_path):
         "jpg": ["a/0", "a/1", "a/2"],
         "txt": ["a/0", "a/1", "a/2"],
     }
+
+
+@pytest.mark.parametrize("module", ["gzip", "bz2", "lzma"])
+def test_compressed_shards_are_read_and_one_that_is_no_tar_does_not_end_the_reading(tmp_path, module):
+    if not has_mlcroissant():
+        pytest.skip("mlcroissant is not installed")
+    packed_set(tmp_path / "set", module)
+    run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json")
+    records = read(tmp_path / "croissant.json", tmp_path / "cache")["records"]
+    assert {field: len(each) for field, each in records.items()} == {"jpg": 16, "txt": 16}
+
+
+def packed_set(folder, module):
+    """Two compressed shards, and a web page under the name of a shard."""
+    folder.mkdir()
+    shards.with_txt(folder)
+    for path in list(folder.iterdir()):
+        packed = importlib.import_module(module).compress(path.read_bytes())
+        path.with_suffix(f".tar.{ {'gzip': 'gz', 'lzma': 'xz'}.get(module, module) }").write_bytes(packed)
+        path.unlink()
+    (folder / "0002.tar").write_bytes(b"<!DOCTYPE html><html>404</html>")
+    (folder / "0003.tar").write_bytes(b"")
+
+
+def test_only_tars_are_listed_and_compressed_ones_are_called_tars(tmp_path, capsys):
+    packed_set(tmp_path / "set", "gzip")
+    assert run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json") == 1
+    tree = json.loads((tmp_path / "croissant.json").read_bytes())
+    tars = {each["contentUrl"]: each["encodingFormat"] for each in tree["distribution"] if "sha256" in each}
+    assert tars == {f"set/{n:04d}.tar.gz": "application/x-tar" for n in range(2)}
+    ids = [{"@id": each["@id"]} for each in tree["distribution"] if "sha256" in each]
+    assert [each["containedIn"] for each in tree["distribution"] if "includes" in each] == [ids, ids]
+    assert f"{tmp_path}/set/0002.tar, {tmp_path}/set/0003.tar" in capsys.readouterr().err
+    assert run("validate", tmp_path / "set/0002.tar", "--croissant", tmp_path / "none.json") == 2
+    assert not (tmp_path / "none.json").exists()
 
 
 def test_every_tar_has_its_hash_and_every_field_its_files(tmp_path):

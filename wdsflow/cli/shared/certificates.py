@@ -42,7 +42,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 def write_croissant(report: "Report", path: Path) -> bool:
     """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
     from wdsflow.shards.identities.certificate import CertificateError
-    from wdsflow.validate.certificate.croissant import croissant
+    from wdsflow.validate.certificate.croissant import croissant, not_tars
 
     try:
         text = croissant(report.evidence.shards, path)
@@ -50,6 +50,10 @@ def write_croissant(report: "Report", path: Path) -> bool:
         print(f"wdsflow: no Croissant metadata written to {path}: {escape(str(error), 1_000)}", file=sys.stderr)
         return False
     write_output(path, text)
+    if others := not_tars(report.evidence.shards):
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        named = f"{', '.join(escape(url, 300) for url in others[:3])}{more}"
+        print(f"wdsflow: not in {path}, because no reader finds a tar there: {named}", file=sys.stderr)
     print(f"wrote {path}; add to it what shards do not say: description, license, creator, citation", file=sys.stderr)
     return True
 

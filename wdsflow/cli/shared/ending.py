@@ -11,21 +11,27 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED, TERMINATED = 130, 143  # as shells report SIGINT and SIGTERM
+INTERRUPTED = 130  # as shells report SIGINT
+_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # of a scheduler; of a connection that was lost
 _NOT_WRITTEN = 2
 _CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output nobody reads
+_came: list[int] = []  # signals that ended this command
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: a scheduler interrupts a command in the same way as Ctrl-C."""
+    """SIGTERM or SIGHUP: it interrupts a command in the same way as Ctrl-C. ``status`` is the exit status."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.status = 128 + number  # as shells report it
 
 
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
-    """Run a command line: SIGTERM interrupts it, and output into a closed pipe ends it quietly.
+    """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.
 
-    Raises SystemExit: 141 if standard output or error was closed before all was written, 2 if a disk is full.
+    Raises SystemExit: 143 or 129 after these signals if nothing can be written any more, 141 if standard output or error was closed before all was written, 2 if a disk is full.
     """
     if sys.stdout is None:  # closed by the shell: >&-
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
@@ -34,7 +40,7 @@ def ending() -> Iterator[None]:
             yield
     except (BrokenPipeError, SystemExit):  # typer and rich turn a broken pipe into an exit
         if _output_is_closed():
-            _end(_CLOSED)
+            _end(_status(_CLOSED))
         raise
     except OSError as error:
         if error.errno not in _FULL:
@@ -46,7 +52,7 @@ def ending() -> Iterator[None]:
                 if stream is not None:
                     stream.flush()
         except BrokenPipeError:
-            _end(_CLOSED)
+            _end(_status(_CLOSED))
         except OSError as error:
             _full(error)
 
@@ -61,8 +67,14 @@ def _output_is_closed() -> bool:
 
 
 def _full(error: OSError) -> NoReturn:
-    print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
-    _end(_NOT_WRITTEN)
+    with contextlib.suppress(OSError):  # a terminal that is gone takes no message either
+        print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
+    _end(_status(_NOT_WRITTEN))
+
+
+def _status(usual: int) -> int:
+    """Return the exit status where output cannot be written: that of the signal after which nobody reads it."""
+    return 128 + _came[0] if _came else usual
 
 
 def _end(status: int) -> NoReturn:
@@ -77,26 +89,39 @@ def _end(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Make SIGTERM raise Terminated in this process; it ends forked processes at once, as usual."""
-    taken = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    # A rank that waits in a collective runs no handler: there SIGTERM ends the process at once.
-    if not taken or int(os.environ.get("WORLD_SIZE") or 1) > 1:
+    """Make the signals raise Terminated in this process; they end forked processes at once, as usual.
+
+    A signal that the caller handles or ignores, as nohup does with SIGHUP, stays as it is.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    # A rank that waits in a collective runs no handler: there a signal ends the process at once.
+    if not is_main or int(os.environ.get("WORLD_SIZE") or 1) > 1:
         yield
         return
-    signal.signal(signal.SIGTERM, _terminate)
+    _came.clear()
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _terminate)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is _terminate:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _forget()
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise Terminated
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    handled = sys.exc_info()[1]
+    while handled is not None and not isinstance(handled, Terminated):
+        handled = handled.__context__
+    if (
+        handled is None
+    ):  # otherwise the first is at work: shell and system both send SIGHUP, and must not end the tidying
+        _came.append(number)
+        raise Terminated(number)
 
 
 def _forget() -> None:
-    if signal.getsignal(signal.SIGTERM) is _terminate:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in _ENDING:
+        if signal.getsignal(number) is _terminate:
+            signal.signal(number, signal.SIG_DFL)

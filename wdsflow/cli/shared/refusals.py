@@ -34,9 +34,11 @@ def explained(typed: Typed) -> Iterator[None]:
     from wdsflow.engines.base import EngineError
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.source.base import SourceError
+    from wdsflow.shards.unfinished import resumed_by
 
     try:
-        yield
+        with resumed_by(typed.again(restart=None)):
+            yield
     except (ValueError, FileExistsError) as error:
         refuse(str(error), *_advice(error, typed))
     except Busy as error:

@@ -23,11 +23,13 @@ def writing_shards(typed: Typed, out: Path) -> Iterator[None]:
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.output_record import OtherOptions
     from wdsflow.shards.source.base import SourceError
+    from wdsflow.shards.unfinished import resumed_by
     from wdsflow.shards.urls import NoShards
 
     elsewhere = typed.again(out=free(out), restart=None)
     try:
-        yield
+        with resumed_by(typed.again(restart=None)):
+            yield
     except NoShards as error:
         no_shards(error, typed)
     except OtherOptions as error:

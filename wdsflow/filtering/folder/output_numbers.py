@@ -63,8 +63,6 @@ def take_numbers(layout: Layout) -> None:
     names = numbered(layout)
     if not names:
         return
-    for path in (layout.folder / "sizes.json", layout.folder / "__len__"):
-        path.unlink(missing_ok=True)
     layout.waiting.mkdir(exist_ok=True)
     for dense, name in names.items():
         if not (layout.waiting / name).exists():

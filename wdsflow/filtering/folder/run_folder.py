@@ -16,6 +16,7 @@ from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.output_record import need_folder, refuse_inputs
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.unfinished import begin_shards, forget_shards, undo_begin
 
 from .finish_run import remove_between
 from .layout import Layout
@@ -51,11 +52,11 @@ def await_workers(layout: Layout, index: int, count: int) -> None:
             Lock(path, patience=60).close()
 
 
-def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True) -> None:
+def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True, tars: bool = True) -> None:
     """Prepare a folder for a run, or for the rest of one.
 
     ``asked`` is the request; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the run works
-    there. A run that finished no shard is replaced by any other. Raises Differs if the folder holds a run that does
+    there. A run that finished no shard is replaced by any other. ``tars``: it writes shards. Raises Differs if the folder holds a run that does
     something else, FileExistsError if files are in the way that no run wrote.
     """
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may start at the same time
@@ -73,6 +74,8 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
             write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
         elif other:
             raise Differs(layout.folder, before, json.loads(canonical(asked)))
+        if tars:
+            begin_shards(layout.folder, str(asked["kind"]), len(asked["names"]))
     for folder in layout.folders():
         folder.mkdir(parents=True, exist_ok=True)
     sweep(layout)
@@ -238,10 +241,12 @@ def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
     begun = _begun(layout, before)
     for path in _outputs(layout, before):
         path.unlink(missing_ok=True)
-    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if begun else ()
-    for path in (*counts, *layout.manifests(), layout.numbering):
+    for path in (*layout.manifests(), layout.numbering):
         path.unlink(missing_ok=True)
     shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
     sweep(replace(layout, dense=True))
     remove_between(layout)
+    with contextlib.suppress(OSError):  # missing, or not empty
+        (layout.inside / "ledger").rmdir()
+    (forget_shards if begun else undo_begin)(layout.folder)
     layout.run_file.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove

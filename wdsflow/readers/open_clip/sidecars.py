@@ -10,13 +10,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.readers.index_facts import index_facts
-from wdsflow.readers.sidecar_facts import SidecarFact, compare, read_json, read_text, reason, unlisted, whole
+from wdsflow.readers.sidecar_facts import (
+    SidecarFact,
+    compare,
+    gone,
+    read_json,
+    read_text,
+    reason,
+    unlisted,
+    whole,
+    written_by,
+)
 from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.shards.counts import COUNTS
+from wdsflow.shards.unfinished import Unfinished, unfinished_run
 from wdsflow.text.escape import escape
 
 _LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB
 _LEN_LARGEST = 1000  # bytes of __len__, which holds one number
 _STATS_LARGEST = 1 << 20
+_KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))  # options of ``wdsflow index``
 
 
 @dataclass(slots=True)
@@ -29,6 +42,7 @@ class Folder:
     length_error: str = ""
     stats: dict[str, int] = field(default_factory=dict)  # shard's base name -> successes, from NNNNN_stats.json
     without_stats: list[str] = field(default_factory=list)  # shards that have none, in a folder where others do
+    unfinished: Unfinished | None = None  # the run that has not written all shards
 
 
 @dataclass(slots=True)
@@ -54,7 +68,7 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
         path = name or "."
         if not os.path.isdir(path):
             continue
-        folder = found.folders[name] = Folder()
+        folder = found.folders[name] = Folder(unfinished=unfinished_run(path))
         _sizes(path, folder, shards, found)
         _length(path, folder, shards, found, alone=len(by_folder) == 1)
         _stats(path, folder, shards, found)
@@ -74,11 +88,13 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
         if not isinstance(sizes, dict):
             folder.sizes_error = f"TypeError: it is a {type(sizes).__name__}, not an object"
     if folder.sizes_error:
-        found.facts.append(SidecarFact(escape(name), "malformed", folder.sizes_error))
-        return
-    folder.sizes = sizes
-    found.facts += unlisted(name, sizes, shards)
-    found.facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
+        facts = [SidecarFact(escape(name), "malformed", folder.sizes_error)]
+    else:
+        folder.sizes = sizes
+        facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
+        facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
+    files = [each for each in COUNTS if os.path.isfile(os.path.join(path, each))]
+    found.facts += written_by(facts, path, files, *(_KINDS[each] for each in files))
 
 
 def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars, *, alone: bool) -> None:
@@ -95,12 +111,14 @@ def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: S
             folder.length = value
         else:
             folder.length_error = f"TypeError: it holds a {type(value).__name__}, not a number"
+    facts = []
     if folder.length_error:
-        found.facts.append(SidecarFact(escape(name), "malformed", folder.length_error))
+        facts = [SidecarFact(escape(name), "malformed", folder.length_error)]
     elif alone and folder.sizes is None and not any(shard.error for shard in shards):
         samples = sum(shard.samples for shard in shards)
         if folder.length != samples:
-            found.facts.append(SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}"))
+            facts = [SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")]
+    found.facts += written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
 
 
 def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars) -> None:

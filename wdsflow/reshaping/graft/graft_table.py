@@ -69,7 +69,7 @@ class GraftTable:
         about = json.loads((folder / "about.json").read_bytes())
         if about.get("format") != _FORMAT:
             raise FileNotFoundError(f"{folder} holds a table of another version")
-        self.rows, self.valued, self.identity = about["rows"], about["valued"], about["identity"]
+        self.rows, self.valued = about["rows"], about["valued"]
         self._stack = ExitStack()
         self._maps: list[mmap.mmap] = []
         try:
@@ -211,8 +211,8 @@ class GraftTable:
         self._stack.close()
 
 
-def build_table(folder: Path, batches: Iterable[Batch], identity: Any = None) -> GraftTable:
-    """Write a table into a folder, and open it; ``identity`` is stored with it, as JSON. Raises OSError as the disk.
+def build_table(folder: Path, batches: Iterable[Batch]) -> GraftTable:
+    """Write a table into a folder, and open it. Raises OSError as the disk.
 
     What is there is replaced. A build that is interrupted leaves no table that can be opened.
     """
@@ -224,7 +224,7 @@ def build_table(folder: Path, batches: Iterable[Batch], identity: Any = None) ->
         for joins, rows in batches:
             builder.add(joins, rows)
         builder.finish()
-    about = {"format": _FORMAT, "rows": builder.rows, "valued": builder.valued, "identity": identity}
+    about = {"format": _FORMAT, "rows": builder.rows, "valued": builder.valued}
     write_file(folder / "about.json", json.dumps(about).encode())
     return GraftTable(folder)
 

@@ -1,6 +1,5 @@
 """The first pass over a shard: which row of the table each sample has. Nothing is written but that."""
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.scan.naming import is_junk, may_be_junk
-from wdsflow.shards.atomic import write_file
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.samples.tar_sample import HARMLESS, Range, TarSample
@@ -86,16 +84,11 @@ class ShardLook:
 
 
 def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> ShardLook:
-    """Look at a shard, or read what an earlier run noted of it. Raises OSError if the notes cannot be written."""
+    """Look at a shard. Raises OSError if the notes cannot be written."""
     import numpy as np
 
-    notes = job.place.with_suffix(".json")
     try:
         inputs = input_identity(job.url)
-        if notes.exists() and keys_file(job.place).exists():
-            before = ShardLook(**json.loads(notes.read_bytes()))
-            if (before.url, before.inputs) == (job.url, inputs) and not job.url.startswith("pipe:"):
-                return before
         look = ShardLook(job.url, inputs)
         with (
             seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage),
@@ -110,7 +103,6 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
         return ShardLook(job.url, lost=[str(error)], unread=True)
     rows.tofile(noted_file(job.place))
     np.frombuffer(walk.keys, np.uint64).tofile(keys_file(job.place))
-    write_file(notes, json.dumps(vars(look)).encode())
     return look
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from wdsflow.shards.samples.sample_run import SampleRun
 
 
-NOTES = 2  # version of the notes
 AT_ONCE = 4096  # samples of a line, about
 
 

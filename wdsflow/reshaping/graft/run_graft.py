@@ -2,9 +2,8 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,13 +11,14 @@ from threading import Event
 from typing import Any
 
 from wdsflow.reshaping.shard_jobs import run_on_shards
-from wdsflow.shards.atomic import remove_stale, writing
+from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
-from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
+from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin
+from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -29,7 +29,6 @@ from .graft_table import Ambiguous, GraftTable, build_table
 from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
 from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
-from .noted_samples import NOTES
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from .table_errors import NoColumn, TableError
 from .table_rows import TableFiles, find_table
@@ -174,41 +173,23 @@ class GraftRun:
 
     def graft(self, ready: Callable[[], object], *, again: bool) -> GraftReport:
         """Do all of it; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
-        try:
-            with ExitStack() as stack:
-                table = stack.enter_context(self.table())
-                looks = self.look(table)
-                matches = self.decide(table, looks)
-                ready()
-                report = self._write(table, looks, matches, again=again)
-                report.unmatched = self._list(table, matches)
-        except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
-            shutil.rmtree(self._work, ignore_errors=True)
-            raise
-        shutil.rmtree(self._work, ignore_errors=True)
+        with scratch_folder(self._work), ExitStack() as stack:
+            table = stack.enter_context(self.table())
+            looks = self.look(table)
+            matches = self.decide(table, looks)
+            ready()
+            unmatched = self._list(table, matches)
+            report = self._write(table, looks, matches, again=again)
+        report.unmatched = unmatched
         report.listed = str(self._listed) if report.unmatched else ""
         report.check()
         return report
 
     def table(self) -> GraftTable:
-        """Return the table as an earlier run left it, if it is still that of the files; otherwise read it."""
+        """Read the table. Raises TableError, OSError."""
         asked = self._asked
         self._identity = _identity(asked.table)
-        wanted = {
-            "files": self._identity,
-            "on": str(asked.on),
-            "columns": self.columns,
-            "scopes": self._scopes,
-            "touched": sorted({each.field for each in asked.fields}),
-            "notes": NOTES,
-        }
-        with suppress(OSError, ValueError, KeyError):
-            table = GraftTable(self._work / "table")
-            if table.identity == wanted:
-                return table
-            table.__exit__()
-        shutil.rmtree(self._work, ignore_errors=True)
-        table = build_table(self._work / "table", asked.table.batches(asked.on, self.columns), wanted)
+        table = build_table(self._work / "table", asked.table.batches(asked.on, self.columns))
         if _identity(asked.table) != self._identity:
             table.__exit__()
             raise TableError("the table changed while it was read")
@@ -281,15 +262,9 @@ class GraftRun:
                 record.add(job.target.name, self._made_from(job), about, written=bool(shard.output))
 
         write = partial(_graft_one, folder=table.folder, fields=fields)
-        try:
-            run_on_shards(todo, write, note, asked.jobs, self._begin)
-            record.finish([job.target.name for job in work])
-        except BaseException:
-            with suppress(OSError):  # the first error counts
-                remove_stale(record.folder)  # of processes that were stopped
-                self._count(done.values())
-            raise
-        self._count(done.values())
+        run_on_shards(todo, write, note, asked.jobs, self._begin)
+        counts = {Path(each.output).name: each.written - each.uncounted for each in done.values() if each.output}
+        record.finish([job.target.name for job in work], counts)
         report.shards += [done[job.target] for job in work]
         return report
 
@@ -297,12 +272,6 @@ class GraftRun:
         """Return what decides the output of a shard."""
         inputs = job.look.inputs or input_identity(job.url)
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
-
-    def _count(self, shards: Iterable[ShardGraft]) -> None:
-        assert self._record is not None
-        self._record.count(
-            {Path(shard.output).name: shard.written - shard.uncounted for shard in shards if shard.output}
-        )
 
     def _list(self, table: GraftTable, matches: Matches) -> list[str]:
         """Write the rows that no sample has, a line each, and return the first of them."""

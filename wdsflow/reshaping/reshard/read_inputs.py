@@ -1,21 +1,20 @@
 """The first pass: which samples the inputs have, and where."""
 
 import errno
-import json
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import SPARSE_LIMIT
 from wdsflow.scan.naming import is_junk, may_be_junk
-from wdsflow.shards.atomic import write_file, writing
+from wdsflow.shards.atomic import writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint, input_identity
@@ -200,21 +199,11 @@ def _opened(path: Path | None) -> Iterator[BinaryIO | None]:
 
 
 def _copied(job: InputJob, found: InputReport) -> tuple[str | None, bool]:
-    """Copy an input into the scratch folder, unpacked; a copy of an interrupted run is taken if it is still right.
-
-    Returns what is wrong with its packing, and whether that is a cut.
-    """
-    found.copy, note = job.copy, job.copy.with_suffix(".json")
-    is_pipe = job.url.startswith("pipe:")
-    about: dict[str, Any] = {"url": job.url, "identity": found.identity}
-    if not is_pipe and note.exists() and job.copy.exists():
-        before = json.loads(note.read_bytes())
-        if {name: before[name] for name in about} == about:
-            return before["damage"], before["cut"]
+    """Copy an input into the scratch folder, unpacked; return what is wrong with its packing, and whether that is a cut."""
+    found.copy = job.copy
     with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(job.copy) as file:
         unpack(source, file, job.copy.parent)
-    write_file(note, json.dumps({**about, "damage": source.damage, "cut": source.cut}).encode())
-    if is_pipe:  # there is nothing else by which it can be known
+    if job.url.startswith("pipe:"):  # there is nothing else by which it can be known
         found.identity = {"url": job.url, **fingerprint(str(job.copy))}
     return source.damage, source.cut
 

@@ -1,21 +1,21 @@
 """New shards of other sizes, in another order or in parts, from the samples of shards."""
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.reshaping.shard_jobs import run_on_shards
-from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.atomic import scratch_folder
 from wdsflow.shards.counts import remove_counts
-from wdsflow.shards.output_record import INSIDE, OutputRecord
+from wdsflow.shards.output_record import OutputRecord
 from wdsflow.shards.source.base import local_file, local_folder
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
+from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -121,29 +121,10 @@ class _Run:
         ]
 
     def run(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
-        """Read, arrange and write, after ``ready`` if nothing refuses it; copies of inputs stay for the next run if a disk or a storage failed."""
-        keep = False
-        try:
-            self._tidy(keep=True)  # of a run that was killed
-            (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
+        """Read, arrange and write, after ``ready`` if nothing refuses it."""
+        with scratch_folder(self._scratch):
+            (self._scratch / "copies").mkdir()
             return self._all(root, grid, ready)
-        except (OSError, KeyboardInterrupt) as error:
-            keep = not isinstance(error, FileExistsError)  # that is a refusal
-            raise
-        finally:
-            self._tidy(keep=keep)
-
-    def _tidy(self, *, keep: bool) -> None:
-        if not keep:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            return
-        for path in self._scratch.iterdir() if self._scratch.exists() else ():
-            if path.is_file():
-                path.unlink(missing_ok=True)
-        with suppress(OSError):  # there are copies
-            remove_stale(self._scratch / "copies")  # of processes that were stopped
-            (self._scratch / "copies").rmdir()
-            self._scratch.rmdir()
 
     def _all(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
         from .arrange import arrange

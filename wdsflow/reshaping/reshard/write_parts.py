@@ -1,7 +1,6 @@
 """Writes the outputs of all parts; what an earlier run finished stays."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -118,21 +117,10 @@ def _write_all(
         done[job] = output
         records[job].add(job.target.name, made_from(job, inputs), output.to_dict())
 
-    try:
-        run_in_threads(todo, write_output, note, jobs, begin)
-        inputs.refuse_changed()
-        for (_, record, _), of_part in zip(parts, work, strict=True):
-            if of_part:
-                record.finish([job.target.name for job in of_part])
-    except BaseException:
-        with suppress(OSError):  # the first error counts
-            _count(parts, work, done)
-        raise
-    _count(parts, work, done)
-    return done
-
-
-def _count(parts: list[Planned], work: list[list[OutputJob]], done: dict[OutputJob, OutputReport]) -> None:
+    run_in_threads(todo, write_output, note, jobs, begin)
+    inputs.refuse_changed()
     for (_, record, _), of_part in zip(parts, work, strict=True):
         if record.outputs:
-            record.count({job.target.name: done[job].samples for job in of_part if job in done})
+            counts = {job.target.name: done[job].samples for job in of_part}
+            record.finish(list(counts), counts)
+    return done

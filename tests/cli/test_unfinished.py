@@ -1,0 +1,224 @@
+"""Folders whose run has not written all shards: no file counts them, ``validate`` says so, and its command ends the work."""
+
+import json
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_unwritable import full_disk, run
+from tests.filtering.shards import digests
+from tests.shards.archives import JPEG, write_tar
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.shards.unfinished import unfinished_run
+from wdsflow.validate import check
+
+ROOM = 200_000  # bytes of a file: the third shard is larger
+COMMANDS = {
+    "repair": ("repair", "in", "-o", "out", "--jobs", 1),
+    "reshard": ("reshard", "in", "-o", "out", "--jobs", 1),
+    "graft": ("graft", "in", "-o", "out", "--from", "t.jsonl", "--on", "key", "--set", "txt=c", "--jobs", 1),
+    "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--workers", 0),
+    "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--workers", 0),
+}
+RECORDS = {"_wdsflow/run.json", "_wdsflow/manifest.jsonl", "_wdsflow/unfinished.json"}
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four shards of eight samples, the later ones larger, with a table and ledgers, in the working folder."""
+    (tmp_path / "in").mkdir()
+    rows = []
+    for shard in range(4):
+        entries = []
+        for n in range(8):
+            image = JPEG + random.Random(n).randbytes(15_000 * shard)
+            entries += [(f"{shard}{n}.jpg", image), (f"{shard}{n}.txt", b"a caption")]
+            rows.append({"key": f"{shard}{n}", "c": f"new {n}"})
+        write_tar(tmp_path / "in" / f"{shard:05}.tar", entries)
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def is_record(name: str, command: str) -> bool:
+    """Return whether a file in an unfinished folder has a use: a whole shard, or what is known of it."""
+    ours = {f"_wdsflow/{command}.json", f"_wdsflow/{command}.jsonl"} | RECORDS
+    return name in ours or (name.endswith(".tar") and "/" not in name) or name.startswith("_wdsflow/ledger/")
+
+
+def unfinished(folder: str = "out") -> list[str]:
+    """Return the commands of the findings on unfinished runs; they are errors."""
+    report = check(folder, level="names", select=["P307"])
+    assert report.ok == (not report.findings)
+    return [finding.repair.command for finding in report.findings if finding.repair]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_command_ended_the_work(
+    command, shards: Path, capsys
+):
+    if command == "cut":
+        run("score", "in", "-o", "scored", "--scores", "bytes", "--workers", 0)
+    words = COMMANDS[command]
+    assert run(*words) == 0
+    whole = digests(shards / "out")
+    shutil.rmtree("out")
+    with full_disk(ROOM):
+        assert run(*words) == 2
+    left = files(shards / "out")
+    assert {name for name in left if name.endswith(".tar")} == {"00000.tar", "00001.tar"}
+    assert [name for name in left if not is_record(name, command)] == []
+    (fix,) = unfinished()
+    found = unfinished_run("out")
+    assert (found.run, found.shards, found.command) == (command, 4, fix)
+    assert run(*shlex.split(fix)[1:]) == 0
+    assert digests(shards / "out") == whole
+    assert unfinished() == []
+    assert json.loads((shards / "out/sizes.json").read_text()) == {f"0000{n}.tar": 8 for n in range(4)}
+
+
+def test_counts_of_a_finished_folder_go_while_it_is_written_again(shards: Path):
+    assert run(*COMMANDS["repair"]) == 0
+    write_tar(shards / "in" / "00003.tar", [("a.jpg", JPEG + bytes(300_000)), ("a.txt", b"x")])
+    with full_disk(ROOM):
+        assert run(*COMMANDS["repair"]) == 2
+    assert not {"sizes.json", "__len__"} & files(shards / "out")
+    assert run(*COMMANDS["repair"]) == 0
+    assert json.loads((shards / "out/sizes.json").read_text())["00003.tar"] == 1
+    assert "_wdsflow/sizes.json" not in files(shards / "out")
+
+
+@pytest.mark.parametrize("command", ["repair", "filter"])
+def test_a_run_that_wrote_no_shard_leaves_the_counts_of_others_as_they_were(command, shards: Path):
+    (shards / "out").mkdir()
+    (shards / "out/sizes.json").write_text('{"mine.tar":3}')
+    (shards / "out/__len__").write_text("3")
+    with full_disk(5000):
+        assert run(*COMMANDS[command]) == 2
+    assert files(shards / "out") == {"sizes.json", "__len__"}
+    assert (shards / "out/sizes.json").read_text() == '{"mine.tar":3}'
+
+
+def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs(shards: Path, monkeypatch):
+    with full_disk(ROOM):
+        run(*COMMANDS["repair"])
+    (fix,) = unfinished()
+    monkeypatch.chdir("/")
+    assert unfinished(str(shards / "out")) == [f"cd {shards} && {fix}"]
+    done = subprocess.run(
+        unfinished(str(shards / "out"))[0].replace("wdsflow", f"{sys.executable} -m wdsflow"), shell=True, check=False
+    )
+    assert done.returncode == 0
+    assert unfinished(str(shards / "out")) == []
+    mark = shards / "out/_wdsflow/unfinished.json"
+    about = {"run": "repair", "shards": 1, "place": str(shards)}
+    for hostile in (
+        "rm -rf x",
+        "wdsflow repair 'pipe:rm x' --allow-pipe",
+        "wdsflow train x",
+        "wdsflow repair 'x",
+        "\x1b[2J",
+    ):
+        mark.write_text(json.dumps({**about, "command": hostile}))
+        assert unfinished(str(shards / "out")) == []
+        assert not check(str(shards / "out"), level="names", select=["P307"]).ok
+    mark.write_text(json.dumps({**about, "command": "wdsflow repair a; rm x"}))
+    assert unfinished(str(shards / "out")) == [f"cd {shards} && wdsflow repair 'a;' rm x"]
+    for broken in ("", "[]", "{}", "\0"):
+        mark.write_text(broken)
+        assert not check(str(shards / "out"), level="names", select=["P307"]).ok
+
+
+LEFT = {  # of a run that was killed, and of its processes
+    "repair": ["", "_wdsflow"],
+    "reshard": ["", "_wdsflow", "_wdsflow/reshard-scratch", "_wdsflow/reshard-scratch/copies"],
+    "graft": ["", "_wdsflow", "_wdsflow/graft", "_wdsflow/graft/table"],
+    "filter": ["", "_wdsflow", *(f"_wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine"))],
+}
+
+
+@pytest.mark.parametrize("command", LEFT)
+def test_the_next_run_removes_all_that_a_killed_one_left(command, shards: Path):
+    assert run(*COMMANDS[command]) == 0
+    whole = files(shards / "out")
+    shutil.rmtree("out")
+    for folder in LEFT[command]:
+        (shards / "out" / folder).mkdir(parents=True, exist_ok=True)
+        (shards / "out" / folder / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
+    for name in ("lock", *(["lock-prepare", "lock-finish", "lock.workers"] if command == "filter" else [])):
+        (shards / "out/_wdsflow" / name).touch()
+    if command == "graft":
+        (shards / "out/_wdsflow/graft/00000.rows").write_bytes(b"1")
+    assert run(*COMMANDS[command]) == 0
+    assert files(shards / "out") == whole
+    assert [path for path in shards.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+
+
+def test_numbered_outputs_that_wait_are_tidied_too(shards: Path):
+    waiting = shards / "out/_wdsflow/tars"
+    waiting.mkdir(parents=True)
+    (waiting / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
+    filter_shards("in", "out", Recipe(where="bytes > 0", numbering="dense"), RunOptions(workers=0))
+    assert not waiting.exists()
+
+
+MOUNTED = """
+set -e
+mount -t tmpfs -o size={size} none disk
+set +e
+"$@"
+echo "status $?"
+find disk -type f | sort
+mount -o remount,size=50m disk
+"$@" > /dev/null
+echo "status $?"
+find disk -name "*.tar" | sort | xargs sha256sum
+find disk -type f | sort
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("size", ["100k", "300k", "500k", "900k"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_real_full_disk_leaves_what_the_next_run_ends(command, size, shards: Path):
+    unshare = ["unshare", "-rm"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no disk of our own without user namespaces")
+    if command == "cut":
+        run("score", "in", "-o", "scored", "--scores", "bytes", "--workers", 0)
+    run(*COMMANDS[command])
+    whole = digests(shards / "out")
+    (shards / "disk").mkdir()
+    words = [
+        sys.executable,
+        "-m",
+        "wdsflow",
+        *("disk/out" if word == "out" else str(word) for word in COMMANDS[command]),
+    ]
+    line = [*unshare, "sh", "-c", MOUNTED.format(size=size), "sh", *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    before, _, after = done.stdout.partition("status 2\n")
+    assert before == "", done
+    left, _, after = after.partition("status 0\n")
+    names = [line.removeprefix("disk/out/") for line in left.splitlines()]
+    assert [name for name in names if not is_record(name, command)] == []
+    sums = [line.split() for line in after.splitlines() if "  " in line]
+    assert {name.removeprefix("disk/out/"): digest for digest, name in sums} == {
+        name: digest for name, digest in whole.items() if name.endswith(".tar")
+    }
+    now = [line.removeprefix("disk/out/") for line in after.splitlines() if "  " not in line]
+    assert set(now) == files(shards / "out")

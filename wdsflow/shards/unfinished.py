@@ -1,0 +1,88 @@
+"""The mark of a folder whose shards are being written. While it is there, no file says how many samples there are."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import NamedTuple
+
+from .atomic import write_file
+from .counts import COUNTS, known_counts, remove_counts, write_counts
+
+INSIDE = "_wdsflow"  # no reader of shards looks into it
+_MARK = "unfinished.json"
+_LARGEST = 1 << 20  # bytes of a mark
+_command: ContextVar[str] = ContextVar("command", default="")
+
+
+class Unfinished(NamedTuple):
+    """A run that has not written all of its shards. ``command`` resumes it in ``place``; "" if a program called it."""
+
+    run: str  # "reshard"
+    shards: int  # that it writes, at most
+    command: str
+    place: str
+
+
+@contextmanager
+def resumed_by(command: str) -> Iterator[None]:
+    """Let the runs of the block note this command line as the one that resumes them."""
+    token = _command.set(command)
+    try:
+        yield
+    finally:
+        _command.reset(token)
+
+
+def begin_shards(folder: Path, run: str, shards: int) -> None:
+    """Mark a folder before the first shard is written, and put counts that are there aside. Raises OSError."""
+    mark = Unfinished(run, shards, _command.get(), os.getcwd())
+    inside = folder / INSIDE
+    write_file(inside / _MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
+    for name in COUNTS:
+        with suppress(FileNotFoundError):
+            os.replace(folder / name, inside / name)
+
+
+def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
+    """Write the counts when all shards are there, and remove the mark. Raises OSError; then the mark stays."""
+    write_counts(folder, samples)
+    _unmark(folder)
+
+
+def forget_shards(folder: Path) -> None:
+    """Remove the mark, and all counts: the shards were removed."""
+    remove_counts(folder)
+    _unmark(folder)
+
+
+def undo_begin(folder: Path) -> None:
+    """Leave a folder as it was before ``begin_shards``: no shard was written."""
+    for name in COUNTS:
+        with suppress(FileNotFoundError):
+            os.replace(folder / INSIDE / name, folder / name)
+    _unmark(folder)
+
+
+def earlier_counts(folder: Path) -> dict[str, int]:
+    """Return the samples of shards that are still there and were counted before ``begin_shards``."""
+    return known_counts(folder, folder / INSIDE)
+
+
+def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
+    """Return the run that has not written all shards of a folder: it still works, or something ended it early."""
+    try:
+        with open(Path(folder, INSIDE, _MARK), "rb") as file:
+            found = json.loads(file.read(_LARGEST))
+        return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # such as one that a full disk left empty
+        return Unfinished("wdsflow", 0, "", "")
+
+
+def _unmark(folder: Path) -> None:
+    for name in (*COUNTS, _MARK):  # the mark last: a run that is killed here is finished by the next
+        (folder / INSIDE / name).unlink(missing_ok=True)
