@@ -6,7 +6,8 @@ import subprocess
 import tempfile
 import threading
 
-from wdsflow.engines.child_process import end_family, receive, send, start_python
+from wdsflow.engines.child_process import receive, send
+from wdsflow.engines.family import end_family, start_family
 from wdsflow.text.escape import escape
 
 from .load_pipeline import PipelineError
@@ -63,7 +64,7 @@ class ProbeProcess:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         self._end()
-        process = self._process = start_python(
+        process = self._process = start_family(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
             f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r})",
             stdin=subprocess.PIPE,
