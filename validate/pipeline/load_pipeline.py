@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..tracing.machine_faults import machine_fault
 from ..tracing.stage_words import error_text, line_of
 
 
@@ -87,8 +88,9 @@ def _imported(where: str) -> ModuleType:
 
 
 def _failed(where: str, error: BaseException) -> PipelineError:
-    line = line_of(error)
-    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{error_text(error)}")
+    line, fault = line_of(error), machine_fault(error)
+    why = f"{error_text(error)}; {fault}: validate where it will train" if fault else error_text(error)
+    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{why}")
 
 
 def _imported_file(path: Path) -> ModuleType:

@@ -17,7 +17,7 @@ from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
 from .probability import bounds
-from .probe_child import ProbeRun, RunRequest
+from .probe_child import BUILDING, ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
@@ -80,7 +80,8 @@ class _Probing:
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits)
-        runs = [fate.run for shape in shapes for fate in shape.fates.values()]
+        fault = self.prober.process.fault
+        runs = [fate.run for shape in shapes for fate in shape.fates.values()] or [run for run in (fault,) if run]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
         whole = self._whole(shapes)
@@ -94,8 +95,9 @@ class _Probing:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
-        starved = [Reason("workers", 0, told.starved)] if told.starved else []
-        reasons = starved + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
+        first = [Reason("workers", 0, told.starved)] if told.starved else []
+        first += self._unknown_here(estimate)
+        reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
         outcome = self._outcome(estimate, samples, max_loss)
         return Verdict(
             reader=PIPELINE,
@@ -125,9 +127,21 @@ class _Probing:
 
     def _check_built(self, runs: Sequence[ProbeRun]) -> None:
         """Raise PipelineError if the pipeline cannot even be built."""
-        if runs and all(run.stage == "building the pipeline" for run in runs):
+        if runs and all(run.stage == BUILDING and run.how == "raised" for run in runs):
             line = f"{runs[0].line}: " if runs[0].line else ""
-            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].error}")
+            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].cause}")
+
+    def _unknown_here(self, found: Estimate) -> list[Reason]:
+        """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
+        fault = self.prober.process.fault
+        if fault is None:
+            return []
+        if found.crash is not None and found.crash.machine:
+            found.crash = None
+        found.most = max(found.most, self.evidence.samples)
+        found.open_below(fault.machine)
+        line = f" ({fault.line})" if fault.line else ""
+        return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
 
     @property
     def _repeats(self) -> bool:
@@ -143,7 +157,7 @@ class _Probing:
             return None
         urls = tuple(shard.url for shard in self.shards)
         run = self._read(urls, 1)
-        if run.how in ("slow", "endless"):
+        if run.how in ("slow", "endless") or run.machine:
             return None
         again = self._read(urls, 2) if not self.facts.blind or run.how != "ended" else run
         low, high = sorted((run.out, again.out))
@@ -393,7 +407,7 @@ class _Probing:
             if len(urls) < max(sizes):
                 return None
         run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
-        if run.how != "raised":
+        if run.how != "raised" or run.machine:
             return None
         found.open_below("how many batches come out before the end depends on the order")
         return run
