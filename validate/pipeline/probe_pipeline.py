@@ -387,6 +387,10 @@ class _Probing:
         for size, keeps_rest, workers in self.facts.batches:
             if keeps_rest or size < 2:
                 continue
+            if self.prober.process.collation_drops:  # after the incomplete batch was left out
+                found.least = max(0, found.least - workers * (size - 1))
+                found.doubts.append("a collate function leaves samples out")
+                continue
             found.least = (
                 found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
             ) * size

@@ -30,6 +30,7 @@ class ProbeProcess:
     def __init__(self, spec: str) -> None:
         self.spec = spec
         self.fault: ProbeRun | None = None  # the first run that failed for what this machine lacks
+        self.collation_drops = False  # in some run, samples were left out when batches were made
         self._process: subprocess.Popen[bytes] | None = None
         self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._last = LastSeen(self._seen.fileno())
@@ -64,6 +65,7 @@ class ProbeProcess:
             self._end()
         if answer.machine and self.fault is None:
             self.fault = answer
+        self.collation_drops |= answer.facts is not None and answer.facts.collation_drops
         return answer
 
     def _start(self) -> "subprocess.Popen[bytes]":

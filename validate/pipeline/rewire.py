@@ -9,6 +9,7 @@ from typing import Any
 
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
+from .alone_in_batch import AloneInBatch, without_left_out
 from .load_pipeline import PipelineError
 from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
 
@@ -53,6 +54,7 @@ class PipelineFacts:
     shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
     checks_empty: bool = False  # raises where a worker reads no sample at all
     picks_members: bool = False  # own code chooses or renames the members of samples
+    collation_drops: bool = False  # it left samples out when it made batches
     decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
 
 
@@ -173,6 +175,9 @@ class Rewiring:
         rest = {name: value for name, value in named.items() if name not in ("batchsize", "partial")}
         if len(positional) > 1:
             rest["collation_fn"] = positional[1]
+        if callable(rest.get("collation_fn")):
+            rest["collation_fn"] = self._alone(rest["collation_fn"], int(size))
+            twin.f = without_left_out(stage.f)
         twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
         return twin
 
@@ -198,8 +203,12 @@ class Rewiring:
             )
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
-                twin.__dict__.update(batch_size=1, drop_last=False)
+                collate = self._alone(loader.collate_fn, loader.batch_size)
+                twin.__dict__.update(batch_size=1, drop_last=False, collate_fn=collate)
         return twin
+
+    def _alone(self, collate: Any, size: int) -> AloneInBatch:
+        return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
 
     def _redirected(self, thing: Any) -> Any:
         """Replace the shards in the attributes of an object that is no pipeline of webdataset."""

@@ -191,7 +191,7 @@ class Meter(Iterator[Any]):
         else:
             seen.kind = "batch" if self._is_batch(item) else "sample"
         if seen.kind == "batch":
-            seen.rows += _rows(item)
+            seen.rows += rows_in(item)
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
@@ -226,7 +226,7 @@ class Meter(Iterator[Any]):
         return self.batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
 
 
-def _rows(batch: Any) -> int:
+def rows_in(batch: Any) -> int:
     """Return the number of samples in a batch: parallel columns, or a list of samples. 0 if unknown."""
     if isinstance(batch, dict):
         batch = list(batch.values())
