@@ -1,6 +1,7 @@
 """The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
 
 import contextlib
+import math
 import os
 import random
 import resource
@@ -8,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +25,6 @@ from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
-from .lost_by_fields import lost_by_fields
 from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring
 
@@ -45,7 +45,7 @@ class RunRequest:
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
     change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
-    fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
+    patience: float = math.inf  # seconds without any item after which it hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class ProbeRun:
     shard: str = ""
     facts: PipelineFacts | None = None
     losses: tuple["StageLoss", ...] = ()  # of a run that ended
+    taken: int = 0  # samples that were read
+    stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
 
 
 class StageLoss(NamedTuple):
@@ -108,17 +110,16 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
-    if request.fields_alone:
-        number = lost_by_fields(chain, rewiring.facts)
-        stage = escape(f"stage {number} {rewiring.facts.stages[number - 1]}") if number else ""
-        return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
     started = time.monotonic()
     before = state_of_chance()
-    ending = observe(chain, run, request.seconds)
+    ending = observe(chain, run, request.seconds, request.patience)
     rewiring.facts.draws = state_of_chance() != before
     trace = summary(chain, run, ending)
-    return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    answer = _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    early = run.stopped_early() if answer.how == "ended" else -1
+    stopped = _name(trace.stages[early], rewiring.facts) if early > 0 else ""
+    return replace(answer, taken=run.seen[run.first].out, stopped=stopped)
 
 
 def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) -> ProbeRun:

@@ -5,8 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.validate.pipeline.really import differences
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import differences, jpeg
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.validate.check import check
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
