@@ -30,9 +30,8 @@ class ProbeLimits:
     seconds: float = 10.0  # of one run
     first_seconds: float = 60.0  # of the first probes of all shapes
     all_seconds: float = 45.0  # of all probes but the first ones of each shape
-    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
-    whole_bytes: int = 256 << 20
-    whole_seconds: float = 60.0
+    whole_seconds: float = 60.0  # of reading all shards in order; 0: none of it. At level full without a limit
+    remote_bytes: int = 256 << 20  # the same of shards that are no files
     damaged: int = 16  # damaged shards whose ends are tried
 
 
@@ -49,7 +48,6 @@ class ProbedShape:
 
     group: ShapeGroup
     fates: dict[SamplePlace, ProbedFate]
-    certain: bool = False  # its fields alone decide that all its samples are lost
 
     @property
     def usable(self) -> int:
@@ -113,17 +111,6 @@ class Prober:
                     path = self.tars.tar(place) if more else None
                     if path is not None and fate.kind in ("usable", "dropped"):
                         self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
-
-    def find_certain(self, shape: ProbedShape) -> None:
-        """Find out whether the fields of a shape alone decide that its samples are lost, where all its probes are."""
-        stages = {fate.run.stage for fate in shape.fates.values()}
-        lost = all(fate.kind in ("dropped", "crash") for fate in shape.fates.values())
-        if not lost or len(stages) != 1 or not all(stages) or self.copies > 1 or self.patience <= 0:
-            return
-        path = self.tars.tar(next(iter(shape.fates)))
-        if path is not None:
-            run = self.process.run(RunRequest((path,), seconds=self.seconds, seed=1, fields_alone=True))
-            shape.certain = run.how == "ended" and run.stage in stages
 
     def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
         """Probe up to ``count`` more samples of a shape, for about so many seconds."""

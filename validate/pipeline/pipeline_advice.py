@@ -11,8 +11,7 @@ from wdsflow.text.escape import escape
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
 from .fates import ProbedShape, Prober
-from .lost_by_fields import FORM_SAMPLES
-from .rewire import PipelineFacts
+from .rewire import FORM_SAMPLES, PipelineFacts
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
 _CAPTIONS = ("txt", "text", "caption", "cap")

@@ -1,6 +1,7 @@
 """The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
 
 import contextlib
+import math
 import os
 import random
 import resource
@@ -8,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +27,6 @@ from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .last_seen import LastSeen
 from .load_pipeline import PipelineError, build, find
-from .lost_by_fields import lost_by_fields
 from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring
 
@@ -48,7 +48,7 @@ class RunRequest:
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
     change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
-    fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
+    patience: float = math.inf  # seconds without any item after which it hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ class ProbeRun:
     shard: str = ""
     facts: PipelineFacts | None = None
     losses: tuple["StageLoss", ...] = ()  # of a run that ended
+    taken: int = 0  # samples that were read
+    stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
     machine: str = ""  # what this machine lacks, if an error said so: then the run tells nothing of its samples
     died: bool = False  # with its process
 
@@ -121,19 +123,18 @@ def _run(found: Any, request: RunRequest, last: LastSeen, begun: Callable[[Pipel
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
-    if request.fields_alone:
-        number = lost_by_fields(chain, rewiring.facts)
-        stage = escape(f"stage {number} {rewiring.facts.stages[number - 1]}") if number else ""
-        return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
     run.watch = last.note
     begun(rewiring.facts)
     started = time.monotonic()
     before = state_of_chance()
-    ending = observe(chain, run, request.seconds)
+    ending = observe(chain, run, request.seconds, request.patience)
     rewiring.facts.draws = state_of_chance() != before
     trace = summary(chain, run, ending)
-    return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    answer = _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    early = run.stopped_early() if answer.how == "ended" else -1
+    stopped = _name(trace.stages[early], rewiring.facts) if early > 0 else ""
+    return replace(answer, taken=run.seen[run.first].out, stopped=stopped)
 
 
 def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) -> ProbeRun:
@@ -158,7 +159,7 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
     swallowed = lossy.first_error or (lossy.first_log if lossy.logged else "")
     losses = tuple(_losses(trace.stages, facts))
     place = lossy.error_line, lossy.error_key, lossy.error_shard
-    return ProbeRun(how, out, _name(lossy, facts), swallowed, *place, facts, losses, run.machine)
+    return ProbeRun(how, out, _name(lossy, facts), swallowed, *place, facts, losses, machine=run.machine)
 
 
 def _losses(stages: Sequence[StageTrace], facts: PipelineFacts) -> Iterator[StageLoss]:

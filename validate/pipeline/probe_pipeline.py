@@ -10,7 +10,7 @@ from wdsflow.readers.equal_keys import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
-from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
+from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
@@ -21,6 +21,7 @@ from .probe_child import BUILDING, ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
+from .reading import Reading
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
 
@@ -76,6 +77,7 @@ class _Probing:
         self.shards = evidence.shards
         self.facts = PipelineFacts()
         self.damage: dict[str, ProbedFate] = {}
+        self.reading = Reading(prober, evidence, limits)
 
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
@@ -96,9 +98,11 @@ class _Probing:
         samples = max(self.evidence.samples, estimate.most)
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         first = [Reason("workers", 0, told.starved)] if told.starved else []
-        first += self._unknown_here(estimate)
-        reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
-        outcome = self._outcome(estimate, samples, max_loss)
+        lacking = self._unknown_here(estimate)
+        outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
+        if outcome == "not known":
+            first += lacking or [Reason("not-known", 0, self._why_not_known(estimate))]
+        reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples, self.facts)
         return Verdict(
             reader=PIPELINE,
             title=spec,
@@ -118,12 +122,11 @@ class _Probing:
             lost=lost_by_slug(reasons),
         )
 
-    def _outcome(self, estimate: Estimate, samples: int, max_loss: float) -> Outcome:
-        if estimate.crash is not None:
-            return "crashes"
-        if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
-            return "stalls"
-        return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+    def _why_not_known(self, found: Estimate) -> str:
+        read = self.reading.run
+        done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
+        more = "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
 
     def _check_built(self, runs: Sequence[ProbeRun]) -> None:
         """Raise PipelineError if the pipeline cannot even be built."""
@@ -148,54 +151,42 @@ class _Probing:
         return self.facts.endless and not self.facts.breaks
 
     def _whole(self, shapes: Sequence[ProbedShape]) -> Estimate | None:
-        """Read a small set whole, once; None if it is too large, too slow, or does not end by itself."""
-        size = sum(shard.size or 0 for shard in self.shards)
-        held = self.evidence.samples
-        fates = [fate for shape in shapes for fate in shape.fates.values()]
-        odd = self.prober.patience <= 0 or any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
-        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1 or odd:
+        """Read the shards in order, once; None if that takes too long, or does not end by itself."""
+        reading = self.reading
+        run = reading.first(shapes)
+        if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
-        urls = tuple(shard.url for shard in self.shards)
-        run = self._read(urls, 1)
-        if run.how in ("slow", "endless") or run.machine:
-            return None
-        again = self._read(urls, 2) if not self.facts.blind or run.how != "ended" else run
+        again = run if self.facts.blind or run.how != "ended" else reading.again(run)
         low, high = sorted((run.out, again.out))
         found = Estimate(low, run.out, high, whole=True)
-        if run.how == "ended":
-            if self.prober.expands:
-                return None
-            if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
-                found.most = max(held, run.out)
-                found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
-                return found
-            if low != high or self.facts.chance or again.how != run.how:
-                spread = 4 * int(max(1, (held or 1) ** 0.5))
-                found.least, found.most = max(0, low - spread), min(held, high + spread)
-                found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
-            else:
-                found.losses = run.losses
-            return found
+        if run.how == "ended" and self.prober.expands:
+            return None
         if run.how == "hung":
             found.hang = run
+        elif run.how == "raised" or again.how == "raised":
+            found.crash = run if run.how == "raised" else again
+        if run.how != "ended" or again.how == "raised":
+            if self.facts.shuffles or self.facts.workers > 1 or low != high:
+                found.most = sum(shape.group.count for shape in shapes if shape.usable)
+                found.open_below("how many samples come out before the end depends on the order")
+            return found
+        held = self.evidence.samples
+        if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
+            found.most = max(held, run.out)
+            found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
+        elif low != high or self.facts.chance or again.how != run.how:
+            share = min(1.0, high / max(1, held))
+            spread = 2 * (high - low) + math.ceil(4 * max(1.0, held * share * (1 - share)) ** 0.5)
+            found.least, found.most = max(0, low - spread), min(held, high + spread)
+            found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
         else:
-            found.crash = run
-        if self.facts.shuffles or self.facts.workers > 1 or low != high:
-            found.most = sum(shape.group.count for shape in shapes if shape.usable)
-            found.open_below("how many samples come out before the end depends on the order")
+            found.losses, found.stopped = run.losses, run.stopped
         return found
-
-    def _read(self, urls: tuple[str, ...], seed: int) -> ProbeRun:
-        most = 16 * self.evidence.samples + 100
-        request = RunRequest(urls, seconds=self.limits.whole_seconds, most=most, seed=seed)
-        return self.prober.process.run(request)
 
     def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
-        found = Estimate(most=rare)
+        found = Estimate(most=rare, came=self.reading.came(self.facts))
         self._packed(shapes, found)
-        for shape in shapes:
-            self.prober.find_certain(shape)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -205,9 +196,10 @@ class _Probing:
             self._add(shape, found, typical)
         self._ends(shapes, found)
         self._joined(shapes, found)
-        if self.facts.slices:
-            found.open_below("a stage takes only a certain number of samples")
+        if self.facts.slices and self.facts.limit is None:
+            found.open_below("a stage takes samples by their places")
         if self.prober.expands:
+            found.came = 0
             found.open_below("one sample gives several elements")
             found.most = max(found.most, self.evidence.samples)
         if self.facts.by_first and len(shapes) > 1:
@@ -221,8 +213,29 @@ class _Probing:
             found.open_below("how many samples come out before the end depends on the order")
         else:
             self._together(shapes, found)
+            self._unread(shapes, found, rare)
+        if self.facts.limit is not None:
+            found.least, found.likely, found.most = (
+                min(each, self.facts.limit) for each in (found.least, found.likely, found.most)
+            )
+        found.least = max(found.least, found.came)
         found.most = max(found.least, found.most)
         return found
+
+    def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
+        """Leave the number open where a sample that was not tried may end the run, or where order decides."""
+        untried = rare + sum(shape.group.count - len(shape.fates) for shape in shapes)
+        ends = self.facts.may_end[:1]
+        if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
+            ends = ["a decoder without a handler"]
+        if untried and ends:
+            found.open_below(f"{ends[0]} has no handler: one of the samples that were not read may end the run there")
+        usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
+        run = self.reading.run
+        if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
+            low, high = bounds(usable, tried, run.taken)
+            if not low <= run.out <= high:
+                found.open_below(f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes")
 
     def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
@@ -255,7 +268,7 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not shape.certain and not any(
+            if not any(
                 fate.kind == "hang" for fate in shape.fates.values()
             ):  # each would cost the whole limit
                 share = (ends - time.monotonic()) / (len(shapes) - number)
@@ -266,9 +279,7 @@ class _Probing:
         count, tried, usable = shape.group.count, len(shape.fates), shape.usable
         share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if shape.certain:
-            low = high = 0
-        elif self.facts.blind and known and tried and agree(shape):
+        if self.facts.blind and known and tried and agree(shape):
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
@@ -293,8 +304,7 @@ class _Probing:
             elif fate.kind == "hang":
                 found.hang = found.hang or fate.run
             elif fate.kind.startswith("ends"):
-                found.least = 0
-                found.doubts.append(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
+                found.open_below(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
 
     def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""

@@ -93,7 +93,12 @@ class ProbeProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         late, facts = threading.Event(), None
-        timer = threading.Timer(seconds, lambda: (late.set(), end_family(process)))
+
+        def end() -> None:
+            late.set()
+            end_family(process)
+
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
         timer.start()
         try:
             if request is not None:

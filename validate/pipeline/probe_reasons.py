@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from wdsflow.scan.evidence import Evidence, Shape
+from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
@@ -11,6 +12,7 @@ from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, agree
 from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
+from .rewire import PipelineFacts
 
 _Name = tuple[str, str, str]  # the kind of fate, the stage, and the type of error
 
@@ -24,7 +26,12 @@ _DOES = {
 
 
 def reasons_of(
-    found: Estimate, shapes: Sequence[ProbedShape], damage: Mapping[str, ProbedFate], evidence: Evidence, samples: int
+    found: Estimate,
+    shapes: Sequence[ProbedShape],
+    damage: Mapping[str, ProbedFate],
+    evidence: Evidence,
+    samples: int,
+    facts: PipelineFacts,
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
     stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
@@ -47,11 +54,19 @@ def reasons_of(
     told = sum(reason.count for reason in (*lost, *others))
     rest = samples - found.likely - told
     if rest > 0 and not first and (found.whole or all(shape.fates for shape in shapes)):
-        tried = bool(found.losses) or all(len(shape.fates) == shape.group.count for shape in shapes)
-        what = "they come out alone, and not with the others, such as a last, incomplete batch"
-        text = what if tried else "they do not come out either; no probed sample shows why"
-        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {text}"))
+        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {_together(found, shapes, facts)}"))
     return [*first, *lost, *others]
+
+
+def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> str:
+    """Return why samples that come out alone do not come out with all others."""
+    if found.stopped:
+        return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
+    tried = bool(found.losses) or all(len(shape.fates) == shape.group.count for shape in shapes)
+    if found.whole and facts.opaque and any(shape.usable for shape in shapes):
+        return "samples like them come out alone, but not with the others: its own code ends early, or drops them"
+    what = "they come out alone, and not with the others, such as a last, incomplete batch"
+    return what if tried else "they do not come out either; no probed sample shows why"
 
 
 def lost_by_slug(reasons: Iterable[Reason]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..tracing.handlers import continues
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
 from .alone_in_batch import AloneInBatch, without_left_out
@@ -17,9 +18,10 @@ from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
 _BLIND = frozenset(
     "tarfile_samples tarfile_to_samples tar_file_expander group_by_keys check_empty StreamingOpen FileCache url_opener "
     "single_node_only split_by_node split_by_worker shuffle detshuffle to_tuple rename rename_keys batched unbatched "
-    "unlisted listed".split()
+    "unlisted listed log_keys".split()
 )
 _OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache")
+FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
 _FORM_SAMPLES = ("samples", "group_by_keys", "tar_file_expander")
 _PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
@@ -43,7 +45,7 @@ class PipelineFacts:
     chance: bool = False  # drops samples by chance
     draws: bool = False  # draws random numbers, perhaps only to augment images
     mixes_shards: bool = False  # their order is drawn
-    slices: bool = False  # takes a certain number only
+    slices: bool = False  # takes some samples only, by their places
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
     by_first: bool = False  # makes its columns from the first samples, and may refuse others
@@ -53,9 +55,10 @@ class PipelineFacts:
     shuffled_before: bool = False  # shards are shuffled before a split
     shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
     checks_empty: bool = False  # raises where a worker reads no sample at all
-    picks_members: bool = False  # own code chooses or renames the members of samples
     collation_drops: bool = False  # it left samples out when it made batches
-    decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
+    may_end: list[str] = field(default_factory=list)  # stages at which one sample may end the run, by what it holds
+    decodes_strictly: bool = False  # one that does not decode ends the run
+    limit: int | None = None  # samples after which it ends, by its own slice
 
 
 class Rewiring:
@@ -84,6 +87,7 @@ class Rewiring:
             )
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque = False, True
+        self.facts.may_end.append(f"stage {len(self.facts.stages)} {self.facts.stages[-1]}")
         self.facts.by_first |= type(thing).__module__.startswith(("datasets.", "ray.data"))
         if is_ray(thing) or is_map_style(thing):
             if not self.made_for_them:
@@ -158,10 +162,10 @@ class Rewiring:
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
-        if _decoder(stage) is not None:
-            facts.decoders.append(len(facts.stages))
+        self._note_ends(stage, name)
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
-            facts.picks_members, facts.blind = True, False
+            facts.blind = False  # own code chooses or renames the members of samples
+            facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
         if name != "batched":
             return stage
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
@@ -181,6 +185,19 @@ class Rewiring:
         twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
         return twin
 
+    def _note_ends(self, stage: Any, name: str) -> None:
+        """Note whether one sample can end the run at a stage, or whether the stage ends it after a number of them."""
+        facts = self.facts
+        if name in _TAKES_SOME:
+            numbers = getattr(stage, "args", ())
+            if len(numbers) == 1 and isinstance(numbers[0], int):
+                facts.limit = min(numbers[0], numbers[0] if facts.limit is None else facts.limit)
+        elif name not in _BLIND and name not in _DROPS_BY_CHANCE and not continues(stage):
+            if _only_decodes(stage):
+                facts.decodes_strictly = True
+            else:
+                facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
+
     def _loader(self, loader: Any) -> Any:
         facts, twin = self.facts, copy.copy(loader)
         by_number = is_map_style(loader.dataset) or hasattr(loader.dataset, "__getitems__")
@@ -194,8 +211,9 @@ class Rewiring:
             twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
-                twin.__dict__["batch_size"] = 1
-                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True, 1))
+                size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)
+                twin.__dict__.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
+                facts.batches.append((size, True, 1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
             facts.batches.append(

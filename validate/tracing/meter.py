@@ -28,6 +28,7 @@ class SeenStage:
 
     def __init__(self) -> None:
         self.out = 0
+        self.ended = False  # it gives no more
         self.kind: Kind = ""
         self.rows = 0  # samples inside its output batches
         self.seconds = 0.0
@@ -106,6 +107,11 @@ class TraceRun:
             seen.first_error, seen.error_line = error_text(error), line_of(error)
             seen.error_key, seen.error_shard = self.place(index)
 
+    def stopped_early(self) -> int:
+        """Return the first stage that ended although its input had not, such as ``slice``; -1 if none did."""
+        ends = (index for index in range(1, len(self.seen) - 1) if self.seen[index].ended)
+        return next((index for index in ends if not self.seen[index - 1].ended), -1)
+
     def place(self, index: int) -> tuple[str, str]:
         """Return key and shard of the last input of stage ``index``."""
         for seen in reversed(self.seen[:index]):
@@ -145,7 +151,7 @@ class Meter(Iterator[Any]):
         try:
             item = next(self.source)
         except StopIteration:
-            self.ended = True
+            self.ended = self.seen.ended = True
             run.drained = self.index == len(run.seen) - 2
             raise
         except Exception as error:
@@ -173,7 +179,7 @@ class Meter(Iterator[Any]):
         return True
 
     def _end(self) -> None:
-        self.ended = True
+        self.ended = self.seen.ended = True
         self.polls += 1
         if self.polls > _MAX_POLLS:
             self.run.reason, self.run.endless_at = "asks-ended-source", self.index + 1

@@ -6,8 +6,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.validate.pipeline.really import differences
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import differences, jpeg
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.validate.check import check
 from wdsflow.validate.pipeline import alone_in_batch

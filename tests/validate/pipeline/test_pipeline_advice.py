@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.validate.pipeline.really import scanned
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import jpeg, scanned
 from wdsflow.validate.finding import Advice
 from wdsflow.validate.pipeline.probe_pipeline import probe_pipeline
 
