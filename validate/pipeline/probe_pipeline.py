@@ -119,7 +119,11 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), self._elements(estimate), told.note) if part),
+            note="; ".join(
+                part
+                for part in (note_of(spec, shapes, estimate, self.facts), self._elements(estimate), told.note)
+                if part
+            ),
             advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
             lost=lost_by_slug(reasons),
         )
@@ -132,7 +136,9 @@ class _Probing:
     def _why_not_known(self, found: Estimate) -> str:
         read = self.reading.run
         done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
-        more = "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        more = (
+            "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        )
         return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
 
     def _check_built(self, runs: Sequence[ProbeRun], shapes: Sequence[ProbedShape]) -> None:
@@ -246,7 +252,9 @@ class _Probing:
         if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
             low, high = bounds(usable, tried, run.taken)
             if not low <= run.out <= high:
-                found.open_below(f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes")
+                found.open_below(
+                    f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes"
+                )
 
     def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
@@ -279,9 +287,7 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not any(
-                fate.kind == "hang" for fate in shape.fates.values()
-            ):  # each would cost the whole limit
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
                 share = (ends - time.monotonic()) / (len(shapes) - number)
                 self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
@@ -368,7 +374,10 @@ class _Probing:
         settled = known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
         count = 0 if settled else meetings(self.shards)
         if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
-            found.least, found.most = max(0, found.least - 2 * count), max(found.most, min(self.evidence.samples, found.most + count))
+            found.least, found.most = (
+                max(0, found.least - 2 * count),
+                max(found.most, min(self.evidence.samples, found.most + count)),
+            )
             found.doubts.append("some shards end with the key with which others begin, and their order is not known")
 
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:

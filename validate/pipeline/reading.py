@@ -26,7 +26,13 @@ class Reading:
         """Read the shards; None if they are not read, or if it says nothing."""
         fates = [fate for shape in shapes for fate in shape.fates.values()]
         odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
-        if odd or self.prober.patience <= 0 or self.prober.copies > 1 or not self.limits.whole_seconds or self._remote():
+        if (
+            odd
+            or self.prober.patience <= 0
+            or self.prober.copies > 1
+            or not self.limits.whole_seconds
+            or self._remote()
+        ):
             return None
         started = time.monotonic()
         run = self._read(1)
