@@ -24,9 +24,9 @@ from ..tracing.pipeline_steps import take_apart
 from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
-from .load_pipeline import PipelineError, build, find
+from .load_pipeline import PipelineError, build, failure_text, find
 from .other_datasets import cause_of, start_ray
-from .rewire import PipelineFacts, Rewiring
+from .rewire import PipelineFacts, Rewiring, check_made
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 
@@ -103,10 +103,11 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
     try:
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
-        return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
+        return ProbeRun("raised", 0, "building the pipeline", failure_text(error, "called"), line_of(error))
     _without_pauses()
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
+        check_made(found, built)
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))

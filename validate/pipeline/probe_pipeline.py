@@ -11,16 +11,18 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
+from .column_readers import refused_row, tried_row
 from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
-from .pipeline_advice import advise_pipeline
+from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
+from .rare_samples import rare_samples
 from .reading import Reading
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
@@ -90,7 +92,6 @@ class _Probing:
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        most = None if estimate.crash or estimate.hang else estimate.most
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
@@ -100,6 +101,7 @@ class _Probing:
         outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
         if outcome == "not known":
             first.append(Reason("not-known", 0, self._why_not_known(estimate)))
+        counting = Counting(self.reading, estimate, samples) if estimate.whole else None
         reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples, self.facts)
         return Verdict(
             reader=PIPELINE,
@@ -116,14 +118,16 @@ class _Probing:
             ),
             exact=estimate.least == estimate.most,
             note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, counting),
             lost=lost_by_slug(reasons),
         )
 
     def _why_not_known(self, found: Estimate) -> str:
         read = self.reading.run
         done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
-        more = "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        more = (
+            "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        )
         return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
 
     def _check_built(self, runs: Sequence[ProbeRun]) -> None:
@@ -173,6 +177,8 @@ class _Probing:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found = Estimate(most=rare, came=self.reading.came(self.facts))
         self._packed(shapes, found)
+        unusual = rare_samples(self.shards, self.options, self.prober.tars, self.limits.rare)
+        self.prober.try_rare(shapes, unusual, self.limits.rare_seconds)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -188,8 +194,8 @@ class _Probing:
             found.came = 0
             found.open_below("one sample gives several elements")
             found.most = max(found.most, self.evidence.samples)
-        if self.facts.by_first and len(shapes) > 1:
-            found.open_below("it makes columns from the first samples, and may refuse others")
+        if self.facts.columns_by:
+            self._columns(found)
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -208,9 +214,18 @@ class _Probing:
         found.most = max(found.least, found.most)
         return found
 
+    def _columns(self, found: Estimate) -> None:
+        """Ask what is known of the reader that makes columns, and try the sample that it refuses."""
+        found.open_below("it makes columns from the first samples, and may refuse others")
+        refused = refused_row(self.facts.columns_by, self.evidence, self.options)
+        if refused is not None:
+            run = tried_row(self.prober, [shard.url for shard in self.shards], self.options, refused)
+            found.crash = found.crash or run
+            found.doubts.append(f"--for {self.facts.columns_by} ends with an exception: {refused.message}")
+
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
         """Leave the number open where a sample that was not tried may end the run, or where order decides."""
-        untried = rare + sum(shape.group.count - len(shape.fates) for shape in shapes)
+        untried = rare + sum(shape.group.count - len(shape.tried) for shape in shapes)
         ends = self.facts.may_end[:1]
         if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
             ends = ["a decoder without a handler"]
@@ -221,7 +236,9 @@ class _Probing:
         if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
             low, high = bounds(usable, tried, run.taken)
             if not low <= run.out <= high:
-                found.open_below(f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes")
+                found.open_below(
+                    f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes"
+                )
 
     def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
@@ -254,15 +271,14 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not any(
-                fate.kind == "hang" for fate in shape.fates.values()
-            ):  # each would cost the whole limit
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
                 share = (ends - time.monotonic()) / (len(shapes) - number)
                 self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
 
     def _add(self, shape: ProbedShape, found: Estimate, typical: float) -> None:
-        count, tried, usable = shape.group.count, len(shape.fates), shape.usable
+        picked = sum(fate.kind == "usable" for fate in shape.rare.values())
+        count, tried, usable = shape.group.count - len(shape.rare), len(shape.fates), shape.usable
         share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
         if self.facts.blind and known and tried and agree(shape):
@@ -274,16 +290,16 @@ class _Probing:
             low, high = bounds(usable, tried, count)
             low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
             found.doubts.append("samples are dropped by chance")
-        found.least += usable + low
-        found.likely += usable + round(share * (count - tried))
-        found.most += usable + high
+        found.least += picked + usable + low
+        found.likely += picked + usable + round(share * (count - tried))
+        found.most += picked + usable + high
         if low != high and tried < count:
             why = (
                 "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
             )
             found.doubts.append(why)
-        for fate in shape.fates.values():
-            if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":
+        for fate in shape.tried.values():
+            if fate.kind == "crash" and self.facts.columns_by and fate.run.stage == "building the pipeline":
                 continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
@@ -350,7 +366,7 @@ class _Probing:
         """Read all probed samples together: those that come out alone should come out again."""
         fates: dict[str, tuple[SamplePlace, ProbedFate]] = {}
         seconds = 0.0
-        probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
+        probes = ((place, fate) for shape in shapes for place, fate in shape.tried.items())
         for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
             seconds += self.prober.cost.get(place, 0.0)
             if seconds > self.limits.seconds / 2 and fates:
@@ -367,7 +383,7 @@ class _Probing:
         if run.how == "slow":
             found.doubts.append("reading probes together took too long")
             return
-        if run.how == "raised" and not self.facts.by_first:
+        if run.how == "raised" and not self.facts.columns_by:
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")

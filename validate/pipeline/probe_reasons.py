@@ -62,7 +62,7 @@ def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFac
     """Return why samples that come out alone do not come out with all others."""
     if found.stopped:
         return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
-    tried = bool(found.losses) or all(len(shape.fates) == shape.group.count for shape in shapes)
+    tried = bool(found.losses) or all(len(shape.tried) == shape.group.count for shape in shapes)
     if found.whole and facts.opaque and any(shape.usable for shape in shapes):
         return "samples like them come out alone, but not with the others: its own code ends early, or drops them"
     what = "they come out alone, and not with the others, such as a last, incomplete batch"
@@ -94,7 +94,7 @@ def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Containe
 
 def _fates(shapes: Sequence[ProbedShape]) -> Iterator[tuple[SamplePlace, ProbedFate]]:
     for shape in shapes:
-        yield from shape.fates.items()
+        yield from shape.tried.items()
 
 
 def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], found: Estimate) -> Iterator[Reason]:
@@ -104,7 +104,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
     fields: dict[_Name, dict[Shape, int]] = {}
     guessed: set[_Name] = set()
     for shape in shapes:
-        for place, fate in shape.fates.items():
+        for place, fate in shape.tried.items():
             if fate.kind == "usable":
                 continue
             name: _Name = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
@@ -112,7 +112,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
             if shape.group.shape not in known:
                 known[shape.group.shape] = share = _share(shape, name)
                 counts[name] = counts.get(name, 0) + share
-                if not agree(shape) and len(shape.fates) < shape.group.count:
+                if not agree(shape) and len(shape.tried) < shape.group.count:
                     guessed.add(name)
             places.setdefault(name, (place, fate.run))
     left = _counted(counts, guessed, found.losses)
@@ -159,8 +159,11 @@ def _type(name: _Name) -> str:
 
 def _share(shape: ProbedShape, name: tuple[str, str, str]) -> int:
     """Return how many samples of a shape meet a fate, as far as the probes tell."""
-    hits = sum((fate.kind, fate.run.stage, fate.run.error.partition(":")[0]) == name for fate in shape.fates.values())
-    return round(shape.group.count * hits / len(shape.fates))
+    hits, picked = (
+        sum((fate.kind, fate.run.stage, fate.run.error.partition(":")[0]) == name for fate in fates.values())
+        for fates in (shape.fates, shape.rare)
+    )
+    return picked + round((shape.group.count - len(shape.rare)) * hits / max(1, len(shape.fates)))
 
 
 def _how(run: ProbeRun) -> str:
