@@ -97,7 +97,8 @@ class Prober:
         self.tars.read(chosen)
         ends = time.monotonic() + limits.first_seconds
         runs = self._alone(chosen, ends - limits.first_seconds / 2)
-        if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
+        faulty = any(run.machine for run in runs.values())
+        if runs and not faulty and not any(run.out for run in runs.values()) and any(map(_opaque, runs.values())):
             self.copies = _COPIES
             repeated = self._alone(chosen, ends - limits.first_seconds / 4)
             if any(run.out for run in repeated.values()):
@@ -107,7 +108,7 @@ class Prober:
         self.good = [place for place, run in runs.items() if _comes_out(run)]
         by_shape = {place: shape for shape in shapes for place in shape.group.places}
         for place, run in runs.items():
-            if _comes_out(run) or time.monotonic() < ends:
+            if _tells(run) and (_comes_out(run) or time.monotonic() < ends):
                 by_shape[place].fates[place] = self._fate(place, run)
         self._look_for_chance(shapes, ends)
         return shapes
@@ -136,7 +137,7 @@ class Prober:
                     return
                 runs = self._alone([place])
                 self.good += [place for place, run in runs.items() if _comes_out(run)]
-                shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
+                shape.fates |= {place: self._fate(place, run) for place, run in runs.items() if _tells(run)}
 
     def try_rare(self, shapes: Sequence[ProbedShape], samples: Iterable[RareSample], seconds: float) -> None:
         """Probe samples that are unusual, for about so many seconds."""
@@ -147,7 +148,8 @@ class Prober:
                 return
             shape = by_shape.get(form)
             if shape is not None and place not in shape.tried:
-                shape.rare |= {place: self._fate(place, run) for place, run in self._alone([place]).items()}
+                runs = self._alone([place]).items()
+                shape.rare |= {place: self._fate(place, run) for place, run in runs if _tells(run)}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -172,7 +174,7 @@ class Prober:
                 started = time.monotonic()
                 run = runs[place] = self.run([path] * self.copies)
                 self.cost[place] = time.monotonic() - started
-                self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
+                self.patience -= run.how == "hung" or run.died
         return runs
 
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
@@ -205,6 +207,11 @@ class Prober:
 
 def _comes_out(run: ProbeRun) -> bool:
     return run.out > 0 and run.how in ("ended", "endless")
+
+
+def _tells(run: ProbeRun) -> bool:
+    """Return whether a run says something about its sample: not where it failed for what this machine lacks."""
+    return _comes_out(run) or not run.machine
 
 
 def _opaque(run: ProbeRun) -> bool:

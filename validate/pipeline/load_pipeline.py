@@ -12,6 +12,7 @@ from typing import Any
 
 from wdsflow.text.escape import escape
 
+from ..tracing.machine_faults import machine_fault
 from ..tracing.stage_words import error_text, line_of
 
 
@@ -89,9 +90,9 @@ def _imported(where: str) -> ModuleType:
 
 
 def _failed(where: str, error: BaseException) -> PipelineError:
-    line = line_of(error)
-    text = failure_text(error, "imported")
-    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{text}")
+    line, fault, text = line_of(error), machine_fault(error), failure_text(error, "imported")
+    why = f"{text}; {fault}: validate where it will train" if fault else text
+    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{why}")
 
 
 def failure_text(error: BaseException, when: str) -> str:

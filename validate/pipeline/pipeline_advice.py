@@ -45,7 +45,7 @@ class Counting:
 
     def usable(self, facts: PipelineFacts, change: tuple[int, str]) -> int | None:
         """Return how many samples come out with a change; None if that is not known for certain."""
-        if not self.exact or facts.chance:
+        if not self.exact or facts.chance or facts.collation_drops:
             return None
         run = self.reading.changed(change)
         usable = run.out if run.how == "ended" else None

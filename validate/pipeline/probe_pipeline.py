@@ -11,14 +11,15 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
-from .column_readers import refused_row, tried_row
+from .batches import failing_batch, leave_out_rest
+from .column_readers import leave_open
 from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
-from .probe_child import ProbeRun, RunRequest
+from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
@@ -84,7 +85,8 @@ class _Probing:
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits)
-        runs = [fate.run for shape in shapes for fate in shape.fates.values()]
+        fault = self.prober.process.fault
+        runs = [fate.run for shape in shapes for fate in shape.fates.values()] or [run for run in (fault,) if run]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
         whole = self._whole(shapes)
@@ -92,15 +94,17 @@ class _Probing:
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        self._batches(estimate)
+        leave_out_rest(estimate, self.facts, collation_drops=self.prober.process.collation_drops)
         if estimate.crash is None:
-            estimate.crash = self._collation(estimate)
+            seconds = self.limits.whole_seconds or self.limits.seconds
+            estimate.crash = failing_batch(self.prober, self.shards, estimate, self.facts, seconds)
         samples = max(self.evidence.samples, estimate.most)
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         first = [Reason("workers", 0, told.starved)] if told.starved else []
+        lacking = self._unknown_here(estimate)
         outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
         if outcome == "not known":
-            first.append(Reason("not-known", 0, self._why_not_known(estimate)))
+            first += lacking or [Reason("not-known", 0, self._why_not_known(estimate))]
         counting = Counting(self.reading, estimate, samples) if estimate.whole else None
         reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples, self.facts)
         return Verdict(
@@ -132,9 +136,21 @@ class _Probing:
 
     def _check_built(self, runs: Sequence[ProbeRun]) -> None:
         """Raise PipelineError if the pipeline cannot even be built."""
-        if runs and all(run.stage == "building the pipeline" for run in runs):
+        if runs and all(run.stage == BUILDING and run.how == "raised" for run in runs):
             line = f"{runs[0].line}: " if runs[0].line else ""
-            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].error}")
+            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].cause}")
+
+    def _unknown_here(self, found: Estimate) -> list[Reason]:
+        """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
+        fault = self.prober.process.fault
+        if fault is None:
+            return []
+        if found.crash is not None and found.crash.machine:
+            found.crash = None
+        found.most = max(found.most, self.evidence.samples)
+        found.open_below(fault.machine)
+        line = f" ({fault.line})" if fault.line else ""
+        return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
 
     @property
     def _repeats(self) -> bool:
@@ -144,7 +160,7 @@ class _Probing:
         """Read the shards in order, once; None if that takes too long, or does not end by itself."""
         reading = self.reading
         run = reading.first(shapes)
-        if run is None or run.how not in ("ended", "raised", "hung"):
+        if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
         again = run if self.facts.blind or run.how != "ended" else reading.again(run)
         low, high = sorted((run.out, again.out))
@@ -195,7 +211,7 @@ class _Probing:
             found.open_below("one sample gives several elements")
             found.most = max(found.most, self.evidence.samples)
         if self.facts.columns_by:
-            self._columns(found)
+            leave_open(found, self.facts.columns_by, self.prober, self.evidence, self.options)
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -213,15 +229,6 @@ class _Probing:
         found.least = max(found.least, found.came)
         found.most = max(found.least, found.most)
         return found
-
-    def _columns(self, found: Estimate) -> None:
-        """Ask what is known of the reader that makes columns, and try the sample that it refuses."""
-        found.open_below("it makes columns from the first samples, and may refuse others")
-        refused = refused_row(self.facts.columns_by, self.evidence, self.options)
-        if refused is not None:
-            run = tried_row(self.prober, [shard.url for shard in self.shards], self.options, refused)
-            found.crash = found.crash or run
-            found.doubts.append(f"--for {self.facts.columns_by} ends with an exception: {refused.message}")
 
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
         """Leave the number open where a sample that was not tried may end the run, or where order decides."""
@@ -389,37 +396,3 @@ class _Probing:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
             if run.out > alone:
                 found.most = max(found.most, self.evidence.samples)
-
-    def _batches(self, found: Estimate) -> None:
-        """Leave out what is too little for a whole batch."""
-        if found.crash is not None:  # a batch is lost if its samples are not complete by then
-            found.least = max(0, found.least - sum(size - 1 for size, _, _ in self.facts.batches))
-        if self.facts.resampled or found.crash is not None:
-            return
-        for size, keeps_rest, workers in self.facts.batches:
-            if keeps_rest or size < 2:
-                continue
-            found.least = (
-                found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
-            ) * size
-            found.likely, found.most = found.likely // size * size, found.most // size * size
-            if found.least != found.most and workers > 1:
-                found.doubts.append("each worker leaves out its last, incomplete batch")
-
-    def _collation(self, found: Estimate) -> ProbeRun | None:
-        """Run with real batches: samples that come out alone may not fit together."""
-        if not any(size > 1 for size, _, _ in self.facts.batches) or not self.prober.good or not found.most:
-            return None
-        if found.whole:
-            urls = tuple(shard.url for shard in self.shards)
-        else:
-            tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
-            urls = tuple(tar for tar in tars if tar is not None)
-            sizes = [size for size, _, _ in self.facts.batches]
-            if len(urls) < max(sizes):
-                return None
-        run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
-        if run.how != "raised":
-            return None
-        found.open_below("how many batches come out before the end depends on the order")
-        return run

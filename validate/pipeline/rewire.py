@@ -12,6 +12,7 @@ from wdsflow.text.escape import escape
 from ..tracing.handlers import continues
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
+from .alone_in_batch import AloneInBatch, without_left_out
 from .load_pipeline import PipelineError
 from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
 
@@ -57,6 +58,7 @@ class PipelineFacts:
     shuffled_before: bool = False  # shards are shuffled before a split
     shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
     checks_empty: bool = False  # raises where a worker reads no sample at all
+    collation_drops: bool = False  # it left samples out when it made batches
     may_end: list[str] = field(default_factory=list)  # stages at which one sample may end the run, by what it holds
     decodes_strictly: bool = False  # one that does not decode ends the run
     limit: int | None = None  # samples after which it ends, by its own slice
@@ -182,6 +184,9 @@ class Rewiring:
         rest = {name: value for name, value in named.items() if name not in ("batchsize", "partial")}
         if len(positional) > 1:
             rest["collation_fn"] = positional[1]
+        if callable(rest.get("collation_fn")):
+            rest["collation_fn"] = self._alone(rest["collation_fn"], int(size))
+            twin.f = without_left_out(stage.f)
         twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
         return twin
 
@@ -211,8 +216,9 @@ class Rewiring:
             twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
-                twin.__dict__["batch_size"] = 1
-                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True, 1))
+                size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)
+                twin.__dict__.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
+                facts.batches.append((size, True, 1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
             facts.batches.append(
@@ -220,8 +226,12 @@ class Rewiring:
             )
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
-                twin.__dict__.update(batch_size=1, drop_last=False)
+                collate = self._alone(loader.collate_fn, loader.batch_size)
+                twin.__dict__.update(batch_size=1, drop_last=False, collate_fn=collate)
         return twin
+
+    def _alone(self, collate: Any, size: int) -> AloneInBatch:
+        return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
 
     def _redirected(self, thing: Any) -> Any:
         """Replace the shards in the attributes of an object that is no pipeline of webdataset."""

@@ -32,6 +32,49 @@ def pairs_loader(urls):
     return torch.utils.data.DataLoader(Pairs(urls), batch_size=4, shuffle=True, drop_last=True, num_workers=2)
 
 
+class Forgiving(Pairs):
+    """Gives None for what it does not take."""
+
+    def __getitem__(self, index):
+        image, text = self.items[index]
+        return None if len(text) % 5 == 0 else text.decode()
+
+
+def without_none(batch):
+    return torch.stack([torch.tensor(len(text)) for text in batch if text is not None])
+
+
+def collated(urls):
+    return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=without_none)
+
+
+def collated_whole(urls):
+    return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=without_none, drop_last=True)
+
+
+def listed(urls):
+    keep = lambda batch: [{"text": text} for text in batch if text is not None]  # noqa: E731
+    return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=keep)
+
+
+def collated_inside(urls):
+    import webdataset as wds
+
+    texts = wds.WebDataset(urls, shardshuffle=False).select(lambda sample: "txt" in sample)
+    return texts.map(lambda sample: sample["txt"].decode() if len(sample["txt"]) % 5 else None).batched(
+        8, collation_fn=without_none
+    )
+
+
+def unfit(urls):
+    """Its collate function refuses some, in a batch as well."""
+
+    def stack(batch):
+        return torch.stack([torch.zeros(len(text) if text and len(text) > 9 else 1) for text in batch])
+
+    return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=stack)
+
+
 def batch_sampler(urls):
     data = Pairs(urls)
     batches = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(data), 3, False)
@@ -80,4 +123,13 @@ def by_wids(urls):
     return dataset.add_transform(lambda sample: (sample.get(".jpg"), sample.get(".txt")))
 
 
-BATCHED = {"pairs_loader", "batch_sampler", "stored_loader"}
+BATCHED = {
+    "collated",
+    "collated_whole",
+    "listed",
+    "collated_inside",
+    "unfit",
+    "pairs_loader",
+    "batch_sampler",
+    "stored_loader",
+}
