@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
+from .rare_samples import RareSample
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
@@ -29,6 +30,8 @@ class ProbeLimits:
     samples: int = 400  # probed in a set that is too large to be read whole
     seconds: float = 10.0  # of one run
     first_seconds: float = 60.0  # of the first probes of all shapes
+    rare: int = 96  # samples with rare values
+    rare_seconds: float = 20.0  # of their probes
     all_seconds: float = 45.0  # of all probes but the first ones of each shape
     whole_seconds: float = 60.0  # of reading all shards in order; 0: none of it. At level full without a limit
     remote_bytes: int = 256 << 20  # the same of shards that are no files
@@ -47,17 +50,25 @@ class ProbedShape:
     """What became of some samples of a shape."""
 
     group: ShapeGroup
-    fates: dict[SamplePlace, ProbedFate]
+    fates: dict[SamplePlace, ProbedFate]  # of samples that were drawn
+    rare: dict[SamplePlace, ProbedFate] = field(
+        default_factory=dict
+    )  # of those that were picked since they are unusual
 
     @property
     def usable(self) -> int:
         """Probed samples that came out."""
         return sum(fate.kind == "usable" for fate in self.fates.values())
 
+    @property
+    def tried(self) -> dict[SamplePlace, ProbedFate]:
+        """All that were probed."""
+        return {**self.fates, **self.rare}
+
 
 def agree(shape: ProbedShape) -> bool:
     """Return whether all probes of a shape met the same fate."""
-    return len({fate.kind for fate in shape.fates.values()}) == 1
+    return len({fate.kind for fate in shape.tried.values()}) == 1
 
 
 class Prober:
@@ -114,7 +125,7 @@ class Prober:
 
     def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
         """Probe up to ``count`` more samples of a shape, for about so many seconds."""
-        places = [place for place in shape.group.places if place not in shape.fates][:count]
+        places = [place for place in shape.group.places if place not in shape.tried][:count]
         ends = time.monotonic() + seconds
         for first in range(0, len(places), 16):
             if time.monotonic() > ends:
@@ -127,6 +138,18 @@ class Prober:
                 runs = self._alone([place])
                 self.good += [place for place, run in runs.items() if _comes_out(run)]
                 shape.fates |= {place: self._fate(place, run) for place, run in runs.items() if _tells(run)}
+
+    def try_rare(self, shapes: Sequence[ProbedShape], samples: Iterable[RareSample], seconds: float) -> None:
+        """Probe samples that are unusual, for about so many seconds."""
+        by_shape = {shape.group.shape: shape for shape in shapes}
+        ends = time.monotonic() + seconds
+        for place, form in samples:
+            if time.monotonic() > ends:
+                return
+            shape = by_shape.get(form)
+            if shape is not None and place not in shape.tried:
+                runs = self._alone([place]).items()
+                shape.rare |= {place: self._fate(place, run) for place, run in runs if _tells(run)}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""

@@ -26,9 +26,9 @@ from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .last_seen import LastSeen
-from .load_pipeline import PipelineError, build, find
+from .load_pipeline import PipelineError, build, failure_text, find
 from .other_datasets import cause_of, start_ray
-from .rewire import PipelineFacts, Rewiring
+from .rewire import PipelineFacts, Rewiring, check_made
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 
@@ -116,10 +116,11 @@ def _run(found: Any, request: RunRequest, last: LastSeen, begun: Callable[[Pipel
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         fault = machine_fault(error)
-        return ProbeRun("raised", 0, BUILDING, error_text(error), line_of(error), machine=fault)
+        return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
     _without_pauses()
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
+        check_made(found, built)
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))

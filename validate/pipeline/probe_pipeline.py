@@ -11,16 +11,19 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
+from .batches import failing_batch, leave_out_rest
+from .column_readers import leave_open
 from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
-from .pipeline_advice import advise_pipeline
+from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
-from .probe_child import BUILDING, ProbeRun, RunRequest
+from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
-from .probe_reasons import lost_by_slug, reasons_of
+from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
+from .rare_samples import rare_samples
 from .reading import Reading
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
@@ -91,19 +94,24 @@ class _Probing:
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        most = None if estimate.crash or estimate.hang else estimate.most
-        self._batches(estimate)
+        leave_out_rest(estimate, self.facts, collation_drops=self.prober.process.collation_drops)
         if estimate.crash is None:
-            estimate.crash = self._collation(estimate)
+            seconds = self.limits.whole_seconds or self.limits.seconds
+            estimate.crash = failing_batch(self.prober, self.shards, estimate, self.facts, seconds)
         samples = max(self.evidence.samples, estimate.most)
+        more = ""
         if estimate.whole and self.prober.elements > 1:
             samples = max(samples, estimate.most + never_out(shapes))
+            more = (
+                f"one sample gives several elements: {estimate.likely:,} come out of {self.evidence.samples:,} samples"
+            )
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         first = [Reason("workers", 0, told.starved)] if told.starved else []
-        lacking = self._unknown_here(estimate)
+        lacking = unknown_here(estimate, self.prober.process.fault, self.evidence.samples)
         outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
         if outcome == "not known":
             first += lacking or [Reason("not-known", 0, self._why_not_known(estimate))]
+        counting = Counting(self.reading, estimate, samples) if estimate.whole else None
         reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples, self.facts)
         return Verdict(
             reader=PIPELINE,
@@ -119,19 +127,10 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note="; ".join(
-                part
-                for part in (note_of(spec, shapes, estimate, self.facts), self._elements(estimate), told.note)
-                if part
-            ),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
+            note="; ".join(filter(None, [note_of(spec, shapes, estimate, self.facts), more, told.note])),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, counting),
             lost=lost_by_slug(reasons),
         )
-
-    def _elements(self, found: Estimate) -> str:
-        if self.prober.elements == 1 or not found.whole:
-            return ""
-        return f"one sample gives several elements: {found.likely:,} come out of {self.evidence.samples:,} samples"
 
     def _why_not_known(self, found: Estimate) -> str:
         read = self.reading.run
@@ -152,18 +151,6 @@ class _Probing:
         self.prober.patience = 0
         for shape in shapes:
             shape.fates.clear()
-
-    def _unknown_here(self, found: Estimate) -> list[Reason]:
-        """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
-        fault = self.prober.process.fault
-        if fault is None:
-            return []
-        if found.crash is not None and found.crash.machine:
-            found.crash = None
-        found.most = max(found.most, self.evidence.samples)
-        found.open_below(fault.machine)
-        line = f" ({fault.line})" if fault.line else ""
-        return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
 
     @property
     def _repeats(self) -> bool:
@@ -204,6 +191,8 @@ class _Probing:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found = Estimate(most=rare, came=self.reading.came(self.facts))
         self._packed(shapes, found)
+        unusual = rare_samples(self.shards, self.options, self.prober.tars, self.limits.rare)
+        self.prober.try_rare(shapes, unusual, self.limits.rare_seconds)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -219,8 +208,8 @@ class _Probing:
             found.came = 0
             found.open_below("one sample gives several elements")
             found.most = max(found.most, self.prober.elements * self.evidence.samples)
-        if self.facts.by_first and len(shapes) > 1:
-            found.open_below("it makes columns from the first samples, and may refuse others")
+        if self.facts.columns_by:
+            leave_open(found, self.facts.columns_by, self.prober, self.evidence, self.options)
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -241,7 +230,7 @@ class _Probing:
 
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
         """Leave the number open where a sample that was not tried may end the run, or where order decides."""
-        untried = rare + sum(shape.group.count - len(shape.fates) for shape in shapes)
+        untried = rare + sum(shape.group.count - len(shape.tried) for shape in shapes)
         ends = self.facts.may_end[:1]
         if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
             ends = ["a decoder without a handler"]
@@ -293,7 +282,8 @@ class _Probing:
             left -= len(shape.fates) - before
 
     def _add(self, shape: ProbedShape, found: Estimate, typical: float) -> None:
-        count, tried, usable = shape.group.count, len(shape.fates), shape.usable
+        picked = sum(fate.kind == "usable" for fate in shape.rare.values())
+        count, tried, usable = shape.group.count - len(shape.rare), len(shape.fates), shape.usable
         share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
         if self.facts.blind and known and tried and agree(shape):
@@ -305,16 +295,16 @@ class _Probing:
             low, high = bounds(usable, tried, count)
             low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
             found.doubts.append("samples are dropped by chance")
-        found.least += usable + low
-        found.likely += usable + round(share * (count - tried))
-        found.most += usable + high
+        found.least += picked + usable + low
+        found.likely += picked + usable + round(share * (count - tried))
+        found.most += picked + usable + high
         if low != high and tried < count:
             why = (
                 "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
             )
             found.doubts.append(why)
-        for fate in shape.fates.values():
-            if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":
+        for fate in shape.tried.values():
+            if fate.kind == "crash" and self.facts.columns_by and fate.run.stage == "building the pipeline":
                 continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
@@ -384,7 +374,7 @@ class _Probing:
         """Read all probed samples together: those that come out alone should come out again."""
         fates: dict[str, tuple[SamplePlace, ProbedFate]] = {}
         seconds = 0.0
-        probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
+        probes = ((place, fate) for shape in shapes for place, fate in shape.tried.items())
         for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
             seconds += self.prober.cost.get(place, 0.0)
             if seconds > self.limits.seconds / 2 and fates:
@@ -401,47 +391,9 @@ class _Probing:
         if run.how == "slow":
             found.doubts.append("reading probes together took too long")
             return
-        if run.how == "raised" and not self.facts.by_first:
+        if run.how == "raised" and not self.facts.columns_by:
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
             if run.out > alone:
                 found.most = max(found.most, self.evidence.samples)
-
-    def _batches(self, found: Estimate) -> None:
-        """Leave out what is too little for a whole batch."""
-        if found.crash is not None:  # a batch is lost if its samples are not complete by then
-            found.least = max(0, found.least - sum(size - 1 for size, _, _ in self.facts.batches))
-        if self.facts.resampled or found.crash is not None:
-            return
-        for size, keeps_rest, workers in self.facts.batches:
-            if keeps_rest or size < 2:
-                continue
-            if self.prober.process.collation_drops:  # after the incomplete batch was left out
-                found.least = max(0, found.least - workers * (size - 1))
-                found.doubts.append("a collate function leaves samples out")
-                continue
-            found.least = (
-                found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
-            ) * size
-            found.likely, found.most = found.likely // size * size, found.most // size * size
-            if found.least != found.most and workers > 1:
-                found.doubts.append("each worker leaves out its last, incomplete batch")
-
-    def _collation(self, found: Estimate) -> ProbeRun | None:
-        """Run with real batches: samples that come out alone may not fit together."""
-        if not any(size > 1 for size, _, _ in self.facts.batches) or not self.prober.good or not found.most:
-            return None
-        if found.whole:
-            urls = tuple(shard.url for shard in self.shards)
-        else:
-            tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
-            urls = tuple(tar for tar in tars if tar is not None)
-            sizes = [size for size, _, _ in self.facts.batches]
-            if len(urls) < max(sizes):
-                return None
-        run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
-        if run.how != "raised" or run.machine:
-            return None
-        found.open_below("how many batches come out before the end depends on the order")
-        return run

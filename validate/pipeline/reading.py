@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Evidence
 
-from .fates import ProbedShape, Prober, ProbeLimits
+from .fates import ProbedShape, ProbeLimits, Prober
 from .probe_child import ProbeRun, RunRequest
 from .rewire import PipelineFacts
 
@@ -53,7 +53,11 @@ class Reading:
         ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
         return min(self.run.out, self.evidence.samples) if self.run is not None and ordered else 0
 
-    def _read(self, seed: int) -> ProbeRun:
+    def changed(self, change: tuple[int, str]) -> ProbeRun:
+        """Read them with other stages; see ``RunRequest.change``."""
+        return self._read(1, change)
+
+    def _read(self, seed: int, change: tuple[int, str] | None = None) -> ProbeRun:
         limit = self.limits.whole_seconds
         request = RunRequest(
             self.urls,
@@ -61,6 +65,7 @@ class Reading:
             patience=limit if self.evidence.level == "full" else math.inf,
             most=16 * self.evidence.samples + 100,
             seed=seed,
+            change=change,
         )
         return self.prober.process.run(request)
 

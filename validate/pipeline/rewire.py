@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wdsflow.text.escape import escape
+
 from ..tracing.handlers import continues
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
@@ -27,6 +29,7 @@ _PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
 _SPLITS = ("single_node_only", "split_by_node", "split_by_worker")
 _SOURCES = {"SimpleShardList": "list", "ResampledShards": "resampled", "ResampledShardList": "resampled"}
+_MAKE_COLUMNS = {"datasets.": "datasets", "ray.data": "ray-data"}  # with the name of the reader
 _TAKES_SOME = ("slice", "islice")
 
 
@@ -48,7 +51,7 @@ class PipelineFacts:
     slices: bool = False  # takes some samples only, by their places
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
-    by_first: bool = False  # makes its columns from the first samples, and may refuse others
+    columns_by: str = ""  # the reader that makes its columns from the first samples, and may refuse others
     source: str = ""  # of shards: "list", "resampled"; "" if unknown
     seed: int | None = None  # of a list that is shuffled, the same way everywhere
     splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
@@ -88,7 +91,9 @@ class Rewiring:
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque = False, True
         self.facts.may_end.append(f"stage {len(self.facts.stages)} {self.facts.stages[-1]}")
-        self.facts.by_first |= type(thing).__module__.startswith(("datasets.", "ray.data"))
+        module = type(thing).__module__
+        library = next((name for name in _MAKE_COLUMNS if module.startswith(name)), "")
+        self.facts.columns_by = _MAKE_COLUMNS.get(library, self.facts.columns_by)
         if is_ray(thing) or is_map_style(thing):
             if not self.made_for_them:
                 raise _irreplaceable(thing)
@@ -248,6 +253,28 @@ class Rewiring:
         if not found:
             raise _irreplaceable(thing)
         return twin
+
+
+def check_made(found: Any, built: Any) -> None:
+    """Raise PipelineError if a function returned nothing, or several pipelines instead of a list of stages."""
+    name = escape(getattr(found, "__name__", type(found).__name__), 60)
+    if built is None:
+        raise PipelineError(f"{name} returned None: is a return missing?")
+    if not isinstance(built, list | tuple):
+        return
+    kind, pipelines = type(built).__name__, [each for each in built if _gives_samples(each)]
+    others = [each for each in built[1:] if not _gives_samples(each) and not (callable(each) or hasattr(each, "run"))]
+    if len(pipelines) > 1:
+        raise PipelineError(f"{name} returned a {kind} of {len(pipelines)} pipelines; return the one to judge")
+    if pipelines and others:
+        raise PipelineError(
+            f"{name} returned a {kind} with a value of type {type(others[0]).__name__}; return the pipeline alone"
+        )
+
+
+def _gives_samples(thing: Any) -> bool:
+    iterable = hasattr(thing, "__iter__") and not callable(thing) and not isinstance(thing, str | bytes | dict)
+    return iterable or is_pipeline(thing) or is_loader(thing) or is_ray(thing) or is_map_style(thing)
 
 
 def _irreplaceable(thing: Any) -> PipelineError:

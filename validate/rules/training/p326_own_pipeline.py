@@ -4,7 +4,12 @@ from ...finding import Finding
 from ...verdicts.verdict import PIPELINE
 from ..kit.base import Context, Rule
 
-_ENDS = {"crashes": "ends with an exception", "stalls": "hangs", "loses": "loses too many samples", "not known": "may not train"}
+_ENDS = {
+    "crashes": "ends with an exception",
+    "stalls": "hangs",
+    "loses": "loses too many samples",
+    "not known": "may not train",
+}
 
 
 class OwnPipeline(Rule):
