@@ -43,7 +43,7 @@ def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -
     least = most = 0
     for url, run in runs:
         shape = by_shape.get(run.shape)
-        fate = None if shape is None else shape.fates.get(SamplePlace(url, run.offset, run.key))
+        fate = None if shape is None else shape.tried.get(SamplePlace(url, run.offset, run.key))
         if shape is None or (fate is None and not agree(shape)):
             most += 1
         elif fate.kind == "usable" if fate is not None else shape.usable:
@@ -57,9 +57,15 @@ def typical_share(shapes: Sequence[ProbedShape]) -> float:
     return sum(shape.usable for shape in shapes) / tried if tried else 0.0
 
 
+def never_out(shapes: Sequence[ProbedShape]) -> int:
+    """Return how many samples do not come out, by the shares of the probes."""
+    tried = (shape for shape in shapes if shape.fates)
+    return sum(round(shape.group.count * (1 - shape.usable / len(shape.fates))) for shape in tried)
+
+
 def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:
     """Return what was run, and why the number is a range."""
-    tried = sum(len(shape.fates) for shape in shapes)
+    tried = sum(len(shape.tried) for shape in shapes)
     text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
     text += ", and over all shards once" if found.whole else ""
     if found.least != found.most and found.doubts:

@@ -1,7 +1,8 @@
-"""How many samples come out."""
+"""How many samples come out, and what follows from that."""
 
 from dataclasses import dataclass, field
 
+from ..verdicts.verdict import Outcome
 from .probe_child import ProbeRun, StageLoss
 
 
@@ -17,6 +18,9 @@ class Estimate:
     doubts: list[str] = field(default_factory=list)  # why it is a range
     whole: bool = False  # the shards themselves were read
     losses: tuple[StageLoss, ...] = ()  # of each stage, where shards were read to their end and give the same again
+    came: int = 0  # samples that came out when the shards were read in order: no fewer will
+    open: bool = False  # the run may end anywhere after those
+    stopped: str = ""  # the stage that ended the run before its input ended, such as "stage 4 slice(100)"
 
     def shift(self, real: int, counted: tuple[int, int]) -> None:
         """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
@@ -25,6 +29,22 @@ class Estimate:
         self.most = max(0, self.most + real - counted[0])
 
     def open_below(self, why: str) -> None:
-        """Any number from 0 on is possible."""
-        self.least = 0
+        """Any number is possible from that of the samples on which came out already."""
+        self.least, self.open = self.came, True
         self.doubts.append(why)
+
+    def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
+        """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
+
+        Args:
+            samples: in the shards.
+            max_loss: share of them, 0 to 1, that may be lost before the outcome is "loses".
+            repeats: the pipeline repeats its shards until something comes out.
+        """
+        if self.crash is not None:
+            return "crashes"
+        if self.hang is not None or (not self.most and repeats):
+            return "stalls"
+        loses = [not number or samples - number > max_loss * samples for number in (self.least, self.most)]
+        unknown = loses[0] != loses[1] or (self.open and self.least < self.most) or (repeats and not self.least)
+        return "not known" if unknown else "loses" if loses[0] else "trains"

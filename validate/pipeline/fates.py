@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
+from .rare_samples import RareSample
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
@@ -29,10 +30,11 @@ class ProbeLimits:
     samples: int = 400  # probed in a set that is too large to be read whole
     seconds: float = 10.0  # of one run
     first_seconds: float = 60.0  # of the first probes of all shapes
+    rare: int = 96  # samples with rare values
+    rare_seconds: float = 20.0  # of their probes
     all_seconds: float = 45.0  # of all probes but the first ones of each shape
-    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
-    whole_bytes: int = 256 << 20
-    whole_seconds: float = 60.0
+    whole_seconds: float = 60.0  # of reading all shards in order; 0: none of it. At level full without a limit
+    remote_bytes: int = 256 << 20  # the same of shards that are no files
     damaged: int = 16  # damaged shards whose ends are tried
 
 
@@ -48,18 +50,25 @@ class ProbedShape:
     """What became of some samples of a shape."""
 
     group: ShapeGroup
-    fates: dict[SamplePlace, ProbedFate]
-    certain: bool = False  # its fields alone decide that all its samples are lost
+    fates: dict[SamplePlace, ProbedFate]  # of samples that were drawn
+    rare: dict[SamplePlace, ProbedFate] = field(
+        default_factory=dict
+    )  # of those that were picked since they are unusual
 
     @property
     def usable(self) -> int:
         """Probed samples that came out."""
         return sum(fate.kind == "usable" for fate in self.fates.values())
 
+    @property
+    def tried(self) -> dict[SamplePlace, ProbedFate]:
+        """All that were probed."""
+        return {**self.fates, **self.rare}
+
 
 def agree(shape: ProbedShape) -> bool:
     """Return whether all probes of a shape met the same fate."""
-    return len({fate.kind for fate in shape.fates.values()}) == 1
+    return len({fate.kind for fate in shape.tried.values()}) == 1
 
 
 class Prober:
@@ -69,7 +78,7 @@ class Prober:
         self.process, self.tars, self.seconds = process, tars, seconds
         self.copies = 1
         self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
-        self.expands = False  # a sample gives several elements
+        self.elements = 1  # that one sample gives, at most
         self.runs = 0
         self.patience = _PATIENCE
         self.chance = False  # the same sample comes out in one run and not in another
@@ -88,7 +97,8 @@ class Prober:
         self.tars.read(chosen)
         ends = time.monotonic() + limits.first_seconds
         runs = self._alone(chosen, ends - limits.first_seconds / 2)
-        if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
+        faulty = any(run.machine for run in runs.values())
+        if runs and not faulty and not any(run.out for run in runs.values()) and any(map(_opaque, runs.values())):
             self.copies = _COPIES
             repeated = self._alone(chosen, ends - limits.first_seconds / 4)
             if any(run.out for run in repeated.values()):
@@ -98,7 +108,7 @@ class Prober:
         self.good = [place for place, run in runs.items() if _comes_out(run)]
         by_shape = {place: shape for shape in shapes for place in shape.group.places}
         for place, run in runs.items():
-            if _comes_out(run) or time.monotonic() < ends:
+            if _tells(run) and (_comes_out(run) or time.monotonic() < ends):
                 by_shape[place].fates[place] = self._fate(place, run)
         self._look_for_chance(shapes, ends)
         return shapes
@@ -113,20 +123,9 @@ class Prober:
                     if path is not None and fate.kind in ("usable", "dropped"):
                         self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
 
-    def find_certain(self, shape: ProbedShape) -> None:
-        """Find out whether the fields of a shape alone decide that its samples are lost, where all its probes are."""
-        stages = {fate.run.stage for fate in shape.fates.values()}
-        lost = all(fate.kind in ("dropped", "crash") for fate in shape.fates.values())
-        if not lost or len(stages) != 1 or not all(stages) or self.copies > 1 or self.patience <= 0:
-            return
-        path = self.tars.tar(next(iter(shape.fates)))
-        if path is not None:
-            run = self.process.run(RunRequest((path,), seconds=self.seconds, seed=1, fields_alone=True))
-            shape.certain = run.how == "ended" and run.stage in stages
-
     def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
         """Probe up to ``count`` more samples of a shape, for about so many seconds."""
-        places = [place for place in shape.group.places if place not in shape.fates][:count]
+        places = [place for place in shape.group.places if place not in shape.tried][:count]
         ends = time.monotonic() + seconds
         for first in range(0, len(places), 16):
             if time.monotonic() > ends:
@@ -138,7 +137,19 @@ class Prober:
                     return
                 runs = self._alone([place])
                 self.good += [place for place, run in runs.items() if _comes_out(run)]
-                shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
+                shape.fates |= {place: self._fate(place, run) for place, run in runs.items() if _tells(run)}
+
+    def try_rare(self, shapes: Sequence[ProbedShape], samples: Iterable[RareSample], seconds: float) -> None:
+        """Probe samples that are unusual, for about so many seconds."""
+        by_shape = {shape.group.shape: shape for shape in shapes}
+        ends = time.monotonic() + seconds
+        for place, form in samples:
+            if time.monotonic() > ends:
+                return
+            shape = by_shape.get(form)
+            if shape is not None and place not in shape.tried:
+                runs = self._alone([place]).items()
+                shape.rare |= {place: self._fate(place, run) for place, run in runs if _tells(run)}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -163,13 +174,14 @@ class Prober:
                 started = time.monotonic()
                 run = runs[place] = self.run([path] * self.copies)
                 self.cost[place] = time.monotonic() - started
-                self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
+                self.patience -= run.how == "hung" or run.died
         return runs
 
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
         """Judge one sample: one that does not come out is tried again in front of others that do."""
         if _comes_out(run):
-            self.expands |= run.out > 1 and self.copies == 1 and run.how == "ended"
+            if self.copies == 1 and run.how == "ended":
+                self.elements = max(self.elements, run.out)
             return ProbedFate("usable", run)
         if run.how == "hung":
             return ProbedFate("hang", run)
@@ -196,6 +208,11 @@ class Prober:
 
 def _comes_out(run: ProbeRun) -> bool:
     return run.out > 0 and run.how in ("ended", "endless")
+
+
+def _tells(run: ProbeRun) -> bool:
+    """Return whether a run says something about its sample: not where it failed for what this machine lacks."""
+    return _comes_out(run) or not run.machine
 
 
 def _opaque(run: ProbeRun) -> bool:

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from wdsflow.text.escape import escape
+
+from ..tracing.machine_faults import machine_fault
 from ..tracing.stage_words import error_text, line_of
 
 
@@ -87,8 +90,30 @@ def _imported(where: str) -> ModuleType:
 
 
 def _failed(where: str, error: BaseException) -> PipelineError:
-    line = line_of(error)
-    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{error_text(error)}")
+    line, fault, text = line_of(error), machine_fault(error), failure_text(error, "imported")
+    why = f"{text}; {fault}: validate where it will train" if fault else text
+    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{why}")
+
+
+def failure_text(error: BaseException, when: str) -> str:
+    """Return what went wrong in code of the user; of one that parses a command line, what that lacks."""
+    message = "" if not isinstance(error, SystemExit) else _of_argparse(error)
+    if not message:
+        return error_text(error)
+    lacking = message.removeprefix("the following arguments are required: ")
+    verb = "are" if "," in lacking else "is"
+    message = message if lacking == message else f"{lacking} {verb} required"
+    return f"it parses a command line when {when} ({escape(message, 200)}): do that under if __name__ == '__main__'"
+
+
+def _of_argparse(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
+            return str(frame.f_locals.get("message", ""))
+        trace = trace.tb_next
+    return ""
 
 
 def _imported_file(path: Path) -> ModuleType:
@@ -96,6 +121,7 @@ def _imported_file(path: Path) -> ModuleType:
         raise PipelineError(f"there is no file {path}")
     sys.path.insert(0, str(path.resolve().parent))  # as python does for a script
     sys.argv = [str(path)]
+    sys.modules["__main__"].__file__ = str(path.resolve())  # Ray gives the folder of the script to its workers
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path} is not a Python file")

@@ -10,9 +10,10 @@ from wdsflow.text.escape import escape
 
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
+from .estimate import Estimate
 from .fates import ProbedShape, Prober
-from .lost_by_fields import FORM_SAMPLES
-from .rewire import PipelineFacts
+from .reading import Reading
+from .rewire import FORM_SAMPLES, PipelineFacts
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
 _CAPTIONS = ("txt", "text", "caption", "cap")
@@ -34,16 +35,35 @@ import webdataset as wds
 stages = [wds.rename({field}={names!r}, {handler})]"""
 
 
+class Counting:
+    """Counts samples by reading all shards with a change."""
+
+    def __init__(self, reading: Reading, now: Estimate, samples: int) -> None:
+        self.reading, self.samples = reading, samples
+        self.now = now.likely
+        self.exact = now.least == now.most or now.crash is not None
+
+    def usable(self, facts: PipelineFacts, change: tuple[int, str]) -> int | None:
+        """Return how many samples come out with a change; None if that is not known for certain."""
+        if not self.exact or facts.chance or facts.collation_drops:
+            return None
+        run = self.reading.changed(change)
+        usable = run.out if run.how == "ended" else None
+        for size, keeps_rest, workers in facts.batches:
+            if not keeps_rest and size > 1 and usable is not None:
+                usable = usable // size * size if workers == 1 else None
+        return usable
+
+
 def advise_pipeline(
     prober: Prober,
     facts: PipelineFacts,
     shapes: Sequence[ProbedShape],
     evidence: Evidence,
     title: str,
-    usable: int,
-    most: int | None,
+    counting: Counting | None,
 ) -> tuple[Advice, ...]:
-    """Return changes of the pipeline that let probed samples through, the most effective first.
+    """Return up to three changes that bring samples back, and the handler that would keep the run from ending.
 
     Args:
         prober: runs the pipeline, also with a change.
@@ -51,31 +71,30 @@ def advise_pipeline(
         shapes: what became of the probes.
         evidence: of the scan.
         title: of the pipeline.
-        usable: samples that come out now.
-        most: the same at most, before incomplete batches are left out: samples that come back may complete them. None if
-            the run ends early.
+        counting: counts what comes out with a change; None if the set is not read whole: then no number is given.
     """
     names = [stage.partition("(")[0] for stage in facts.stages]
     after = max((number for number, name in enumerate(names, 1) if name in FORM_SAMPLES), default=0)
-    found = []
+    found: list[tuple[int, Advice]] = []
     for code in dict.fromkeys(_stages(shapes, evidence)) if after else ():
-        regains = sum(
+        about = sum(
             shape.group.count for shape in shapes if not shape.usable and _comes_back(prober, shape, after, code)
         )
-        if regains:
-            then = f", before stage {after + 1} {facts.stages[after]}" if after < len(facts.stages) else ""
-            does = (
-                f"in {title}, put these stages after stage {after} {facts.stages[after - 1]}{then}: .compose(*stages), or"
-                " as items of the list of a wds.DataPipeline"
-            )
-            dropped = sum(shape.group.count for shape in shapes if shape.fates and not shape.usable)
-            now = evidence.samples - dropped + regains
-            if most is not None:
-                now = min(now, most + regains)
-            advice = Advice(regains, escape(does, 400), PIPELINE, title, now, usable, evidence.samples, exact=False)
-            found.append(replace(advice, command=code, language="python"))
-    found.sort(key=lambda each: -each.regains)
-    return (*found[:3], *_handlers(prober, shapes, title))
+        usable = counting.usable(facts, (after, code)) if counting is not None and about else None
+        if not about or (counting is not None and usable is not None and usable <= counting.now):
+            continue
+        then = f", before stage {after + 1} {facts.stages[after]}" if after < len(facts.stages) else ""
+        does = (
+            f"in {title}, put these stages after stage {after} {facts.stages[after - 1]}{then}: .compose(*stages), or"
+            " as items of the list of a wds.DataPipeline"
+        )
+        advice = Advice(0, escape(does, 400), PIPELINE, title, command=code, language="python")
+        if counting is not None and usable is not None:
+            gain, total = usable - counting.now, max(counting.samples, usable)
+            advice = replace(advice, regains=gain, usable=usable, now=counting.now, samples=total)
+        found.append((about, advice))
+    found.sort(key=lambda each: -each[0])
+    return (*(advice for _, advice in found[:3]), *_handlers(prober, shapes, title))
 
 
 def _stages(shapes: Sequence[ProbedShape], evidence: Evidence) -> Iterator[str]:
@@ -83,7 +102,7 @@ def _stages(shapes: Sequence[ProbedShape], evidence: Evidence) -> Iterator[str]:
     named = caption_name(evidence.shards)
     for shape in shapes:
         fields = [part.suffix for part in shape.group.shape]
-        for error in {fate.run.error for fate in shape.fates.values() if fate.kind in ("dropped", "crash")}:
+        for error in {fate.run.error for fate in shape.tried.values() if fate.kind in ("dropped", "crash")}:
             wanted = _missing(error)
             others = _CAPTIONS if set(wanted) & set(_CAPTIONS) else _IMAGES if set(wanted) & set(_IMAGES) else ()
             here = [name for name in others if name in fields and name not in wanted]
@@ -115,7 +134,7 @@ def _handlers(prober: Prober, shapes: Sequence[ProbedShape], title: str) -> Iter
     """Yield the handler that a stage lacks at which the run ends."""
     told = set()
     for shape in shapes:
-        for place, fate in shape.fates.items():
+        for place, fate in shape.tried.items():
             number = re.match(r"stage (\d+) ", fate.run.stage)
             if fate.kind != "crash" or number is None or fate.run.stage in told or prober.patience <= 0:
                 continue

@@ -1,14 +1,15 @@
 """The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
 
 import contextlib
+import math
 import os
 import random
 import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -18,21 +19,23 @@ from wdsflow.memory.usage import private_data
 from wdsflow.text.escape import escape
 
 from ..tracing.kept_globals import state_of_chance
+from ..tracing.machine_faults import machine_fault
 from ..tracing.meter import TraceRun
 from ..tracing.pipeline_steps import take_apart
 from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
-from .load_pipeline import PipelineError, build, find
-from .lost_by_fields import lost_by_fields
+from .last_seen import LastSeen
+from .load_pipeline import PipelineError, build, failure_text, find
 from .other_datasets import cause_of, start_ray
-from .rewire import PipelineFacts, Rewiring
+from .rewire import PipelineFacts, Rewiring, check_made
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 
 _LEAST_MEMORY = 1 << 30  # bytes
+BUILDING = "building the pipeline"  # in place of a stage
 
-How = Literal["ended", "raised", "hung", "slow", "endless", "wrong"]
+How = Literal["begun", "ended", "raised", "hung", "slow", "endless", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class RunRequest:
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
     change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
-    fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
+    patience: float = math.inf  # seconds without any item after which it hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,15 @@ class ProbeRun:
     shard: str = ""
     facts: PipelineFacts | None = None
     losses: tuple["StageLoss", ...] = ()  # of a run that ended
+    taken: int = 0  # samples that were read
+    stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
+    machine: str = ""  # what this machine lacks, if an error said so: then the run tells nothing of its samples
+    died: bool = False  # with its process
+
+    @property
+    def cause(self) -> str:
+        """The error, and what this machine lacks."""
+        return f"{self.error}; {self.machine}: validate where it will train" if self.machine else self.error
 
 
 class StageLoss(NamedTuple):
@@ -71,9 +83,10 @@ class StageLoss(NamedTuple):
     samples: int
 
 
-def serve(spec: str) -> None:
-    """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks."""
+def serve(spec: str, fd: int) -> None:
+    """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks. ``fd``: of ``LastSeen``."""
     requests, answers = own_pipes()
+    last = LastSeen(fd)
     when_gone(requests.fileno(), lambda: os.killpg(0, signal.SIGKILL))
     _bound_memory()
     for name in _RANKS:
@@ -90,35 +103,39 @@ def serve(spec: str) -> None:
             request = receive(requests)
         except EOFError:
             return
-        answer = _run(found, request)
+        last.clear()
+        answer = _run(found, request, last, lambda facts: send(answers, ProbeRun("begun", facts=facts)))
         send(answers, answer)
         if answer.how == "hung":
             os.killpg(0, signal.SIGKILL)  # the thread of that run would disturb the next
 
 
-def _run(found: Any, request: RunRequest) -> ProbeRun:
+def _run(found: Any, request: RunRequest, last: LastSeen, begun: Callable[[PipelineFacts], None]) -> ProbeRun:
     _seed(request.seed)
     try:
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
-        return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
+        fault = machine_fault(error)
+        return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
     _without_pauses()
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
+        check_made(found, built)
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
-    if request.fields_alone:
-        number = lost_by_fields(chain, rewiring.facts)
-        stage = escape(f"stage {number} {rewiring.facts.stages[number - 1]}") if number else ""
-        return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
+    run.watch = last.note
+    begun(rewiring.facts)
     started = time.monotonic()
     before = state_of_chance()
-    ending = observe(chain, run, request.seconds)
+    ending = observe(chain, run, request.seconds, request.patience)
     rewiring.facts.draws = state_of_chance() != before
     trace = summary(chain, run, ending)
-    return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    answer = _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+    early = run.stopped_early() if answer.how == "ended" else -1
+    stopped = _name(trace.stages[early], rewiring.facts) if early > 0 else ""
+    return replace(answer, taken=run.seen[run.first].out, stopped=stopped)
 
 
 def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) -> ProbeRun:
@@ -127,9 +144,8 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
         index, error = run.raised
         error = cause_of(error)
         key, shard = run.place(index)
-        return ProbeRun(
-            "raised", out, _name(trace.stages[index], facts), error_text(error), line_of(error), key, shard, facts
-        )
+        stage, fault = _name(trace.stages[index], facts), run.machine or machine_fault(error)
+        return ProbeRun("raised", out, stage, error_text(error), line_of(error), key, shard, facts, machine=fault)
     if trace.ending in ("blocked", "asks-ended-source"):
         index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
         stage = _name(trace.stages[index], facts) if 0 <= index < len(trace.stages) else ""
@@ -140,12 +156,11 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
     if trace.ending == "samples":
         how = "endless"
     if lossy is None:
-        return ProbeRun(how, out, facts=facts)
+        return ProbeRun(how, out, facts=facts, machine=run.machine)
     swallowed = lossy.first_error or (lossy.first_log if lossy.logged else "")
     losses = tuple(_losses(trace.stages, facts))
-    return ProbeRun(
-        how, out, _name(lossy, facts), swallowed, lossy.error_line, lossy.error_key, lossy.error_shard, facts, losses
-    )
+    place = lossy.error_line, lossy.error_key, lossy.error_shard
+    return ProbeRun(how, out, _name(lossy, facts), swallowed, *place, facts, losses, machine=run.machine)
 
 
 def _losses(stages: Sequence[StageTrace], facts: PipelineFacts) -> Iterator[StageLoss]:
@@ -169,8 +184,12 @@ def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
 
 def _name(stage: StageTrace, facts: PipelineFacts) -> str:
     """Return a stage as the user wrote it, with its own size of batches."""
-    title = facts.stages[stage.number - 1] if stage.number <= len(facts.stages) else stage.title
-    return escape(f"stage {stage.number} {title}")
+    return stage_name(stage.number, facts, stage.title)
+
+
+def stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
+    """Return "stage 4 map(caption)"; ``title``: of a stage that the facts do not have."""
+    return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
 
 
 def _bound_memory() -> None:

@@ -10,17 +10,21 @@ from wdsflow.readers.equal_keys import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
-from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
+from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
+from .batches import failing_batch, leave_out_rest
+from .column_readers import leave_open
+from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
-from .pipeline_advice import advise_pipeline
+from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
-from .probe_child import ProbeRun, RunRequest
+from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
-from .probe_reasons import lost_by_slug, reasons_of
+from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
+from .rare_samples import rare_samples
+from .reading import Reading
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
 
@@ -76,27 +80,39 @@ class _Probing:
         self.shards = evidence.shards
         self.facts = PipelineFacts()
         self.damage: dict[str, ProbedFate] = {}
+        self.reading = Reading(prober, evidence, limits)
 
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits)
-        runs = [fate.run for shape in shapes for fate in shape.fates.values()]
+        fault = self.prober.process.fault
+        runs = [fate.run for shape in shapes for fate in shape.fates.values()] or [run for run in (fault,) if run]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
         whole = self._whole(shapes)
-        self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
+        self._check_built(runs, shapes)
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        most = None if estimate.crash or estimate.hang else estimate.most
-        self._batches(estimate)
+        leave_out_rest(estimate, self.facts, collation_drops=self.prober.process.collation_drops)
         if estimate.crash is None:
-            estimate.crash = self._collation(estimate)
+            seconds = self.limits.whole_seconds or self.limits.seconds
+            estimate.crash = failing_batch(self.prober, self.shards, estimate, self.facts, seconds)
         samples = max(self.evidence.samples, estimate.most)
+        more = ""
+        if estimate.whole and self.prober.elements > 1:
+            samples = max(samples, estimate.most + never_out(shapes))
+            more = (
+                f"one sample gives several elements: {estimate.likely:,} come out of {self.evidence.samples:,} samples"
+            )
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
-        starved = [Reason("workers", 0, told.starved)] if told.starved else []
-        reasons = starved + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
-        outcome = self._outcome(estimate, samples, max_loss)
+        first = [Reason("workers", 0, told.starved)] if told.starved else []
+        lacking = unknown_here(estimate, self.prober.process.fault, self.evidence.samples)
+        outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
+        if outcome == "not known":
+            first += lacking or [Reason("not-known", 0, self._why_not_known(estimate))]
+        counting = Counting(self.reading, estimate, samples) if estimate.whole else None
+        reasons = first + reasons_of(estimate, shapes, self.damage, self.evidence, samples, self.facts)
         return Verdict(
             reader=PIPELINE,
             title=spec,
@@ -111,77 +127,72 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
+            note="; ".join(filter(None, [note_of(spec, shapes, estimate, self.facts), more, told.note])),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, counting),
             lost=lost_by_slug(reasons),
         )
 
-    def _outcome(self, estimate: Estimate, samples: int, max_loss: float) -> Outcome:
-        if estimate.crash is not None:
-            return "crashes"
-        if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
-            return "stalls"
-        return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+    def _why_not_known(self, found: Estimate) -> str:
+        read = self.reading.run
+        done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
+        more = (
+            "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        )
+        return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
 
-    def _check_built(self, runs: Sequence[ProbeRun]) -> None:
-        """Raise PipelineError if the pipeline cannot even be built."""
-        if runs and all(run.stage == "building the pipeline" for run in runs):
+    def _check_built(self, runs: Sequence[ProbeRun], shapes: Sequence[ProbedShape]) -> None:
+        """Raise PipelineError if the pipeline cannot even be built; one that needs several shards cannot be probed."""
+        if not runs or not all(run.stage == BUILDING and run.how == "raised" for run in runs):
+            return
+        whole = self.reading.run
+        if whole is None or whole.stage == BUILDING:
             line = f"{runs[0].line}: " if runs[0].line else ""
-            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].error}")
+            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].cause}")
+        self.prober.patience = 0
+        for shape in shapes:
+            shape.fates.clear()
 
     @property
     def _repeats(self) -> bool:
         return self.facts.endless and not self.facts.breaks
 
     def _whole(self, shapes: Sequence[ProbedShape]) -> Estimate | None:
-        """Read a small set whole, once; None if it is too large, too slow, or does not end by itself."""
-        size = sum(shard.size or 0 for shard in self.shards)
-        held = self.evidence.samples
-        fates = [fate for shape in shapes for fate in shape.fates.values()]
-        odd = self.prober.patience <= 0 or any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
-        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1 or odd:
+        """Read the shards in order, once; None if that takes too long, or does not end by itself."""
+        reading = self.reading
+        run = reading.first(shapes)
+        if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
-        urls = tuple(shard.url for shard in self.shards)
-        run = self._read(urls, 1)
-        if run.how in ("slow", "endless"):
-            return None
-        again = self._read(urls, 2) if not self.facts.blind or run.how != "ended" else run
+        again = run if self.facts.blind or run.how != "ended" else reading.again(run)
         low, high = sorted((run.out, again.out))
         found = Estimate(low, run.out, high, whole=True)
-        if run.how == "ended":
-            if self.prober.expands:
-                return None
-            if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
-                found.most = max(held, run.out)
-                found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
-                return found
-            if low != high or self.facts.chance or again.how != run.how:
-                spread = 4 * int(max(1, (held or 1) ** 0.5))
-                found.least, found.most = max(0, low - spread), min(held, high + spread)
-                found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
-            else:
-                found.losses = run.losses
-            return found
         if run.how == "hung":
             found.hang = run
+        elif run.how == "raised" or again.how == "raised":
+            found.crash = run if run.how == "raised" else again
+        if run.how != "ended" or again.how == "raised":
+            if self.facts.shuffles or self.facts.workers > 1 or low != high:
+                found.most = sum(shape.group.count for shape in shapes if shape.usable)
+                found.open_below("how many samples come out before the end depends on the order")
+            return found
+        held = self.prober.elements * self.evidence.samples
+        if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
+            found.most = max(held, run.out)
+            found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
+        elif low != high or self.facts.chance or again.how != run.how:
+            share = min(1.0, high / max(1, held))
+            spread = 2 * (high - low) + math.ceil(4 * max(1.0, held * share * (1 - share)) ** 0.5)
+            found.least, found.most = max(0, low - spread), min(held, high + spread)
+            found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
         else:
-            found.crash = run
-        if self.facts.shuffles or self.facts.workers > 1 or low != high:
-            found.most = sum(shape.group.count for shape in shapes if shape.usable)
-            found.open_below("how many samples come out before the end depends on the order")
+            found.losses, found.stopped = run.losses, run.stopped
         return found
-
-    def _read(self, urls: tuple[str, ...], seed: int) -> ProbeRun:
-        most = 16 * self.evidence.samples + 100
-        request = RunRequest(urls, seconds=self.limits.whole_seconds, most=most, seed=seed)
-        return self.prober.process.run(request)
 
     def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
-        found = Estimate(most=rare)
+        found = Estimate(most=rare, came=self.reading.came(self.facts))
         self._packed(shapes, found)
-        for shape in shapes:
-            self.prober.find_certain(shape)
+        unusual = rare_samples(self.shards, self.options, self.prober.tars, self.limits.rare)
+        self.prober.try_rare(shapes, unusual, self.limits.rare_seconds)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -191,13 +202,14 @@ class _Probing:
             self._add(shape, found, typical)
         self._ends(shapes, found)
         self._joined(shapes, found)
-        if self.facts.slices:
-            found.open_below("a stage takes only a certain number of samples")
-        if self.prober.expands:
+        if self.facts.slices and self.facts.limit is None:
+            found.open_below("a stage takes samples by their places")
+        if self.prober.elements > 1:
+            found.came = 0
             found.open_below("one sample gives several elements")
-            found.most = max(found.most, self.evidence.samples)
-        if self.facts.by_first and len(shapes) > 1:
-            found.open_below("it makes columns from the first samples, and may refuse others")
+            found.most = max(found.most, self.prober.elements * self.evidence.samples)
+        if self.facts.columns_by:
+            leave_open(found, self.facts.columns_by, self.prober, self.evidence, self.options)
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -207,8 +219,31 @@ class _Probing:
             found.open_below("how many samples come out before the end depends on the order")
         else:
             self._together(shapes, found)
+            self._unread(shapes, found, rare)
+        if self.facts.limit is not None:
+            found.least, found.likely, found.most = (
+                min(each, self.facts.limit) for each in (found.least, found.likely, found.most)
+            )
+        found.least = max(found.least, found.came)
         found.most = max(found.least, found.most)
         return found
+
+    def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
+        """Leave the number open where a sample that was not tried may end the run, or where order decides."""
+        untried = rare + sum(shape.group.count - len(shape.tried) for shape in shapes)
+        ends = self.facts.may_end[:1]
+        if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
+            ends = ["a decoder without a handler"]
+        if untried and ends:
+            found.open_below(f"{ends[0]} has no handler: one of the samples that were not read may end the run there")
+        usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
+        run = self.reading.run
+        if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
+            low, high = bounds(usable, tried, run.taken)
+            if not low <= run.out <= high:
+                found.open_below(
+                    f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes"
+                )
 
     def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
@@ -241,20 +276,17 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not shape.certain and not any(
-                fate.kind == "hang" for fate in shape.fates.values()
-            ):  # each would cost the whole limit
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
                 share = (ends - time.monotonic()) / (len(shapes) - number)
                 self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
 
     def _add(self, shape: ProbedShape, found: Estimate, typical: float) -> None:
-        count, tried, usable = shape.group.count, len(shape.fates), shape.usable
+        picked = sum(fate.kind == "usable" for fate in shape.rare.values())
+        count, tried, usable = shape.group.count - len(shape.rare), len(shape.fates), shape.usable
         share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if shape.certain:
-            low = high = 0
-        elif self.facts.blind and known and tried and agree(shape):
+        if self.facts.blind and known and tried and agree(shape):
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
@@ -263,24 +295,23 @@ class _Probing:
             low, high = bounds(usable, tried, count)
             low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
             found.doubts.append("samples are dropped by chance")
-        found.least += usable + low
-        found.likely += usable + round(share * (count - tried))
-        found.most += usable + high
+        found.least += picked + usable + low
+        found.likely += picked + usable + round(share * (count - tried))
+        found.most += picked + usable + high
         if low != high and tried < count:
             why = (
                 "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
             )
             found.doubts.append(why)
-        for fate in shape.fates.values():
-            if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":
+        for fate in shape.tried.values():
+            if fate.kind == "crash" and self.facts.columns_by and fate.run.stage == "building the pipeline":
                 continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
             elif fate.kind == "hang":
                 found.hang = found.hang or fate.run
             elif fate.kind.startswith("ends"):
-                found.least = 0
-                found.doubts.append(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
+                found.open_below(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
 
     def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""
@@ -333,14 +364,17 @@ class _Probing:
         settled = known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
         count = 0 if settled else meetings(self.shards)
         if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
-            found.least, found.most = max(0, found.least - 2 * count), min(self.evidence.samples, found.most + count)
+            found.least, found.most = (
+                max(0, found.least - 2 * count),
+                max(found.most, min(self.evidence.samples, found.most + count)),
+            )
             found.doubts.append("some shards end with the key with which others begin, and their order is not known")
 
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Read all probed samples together: those that come out alone should come out again."""
         fates: dict[str, tuple[SamplePlace, ProbedFate]] = {}
         seconds = 0.0
-        probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
+        probes = ((place, fate) for shape in shapes for place, fate in shape.tried.items())
         for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
             seconds += self.prober.cost.get(place, 0.0)
             if seconds > self.limits.seconds / 2 and fates:
@@ -348,7 +382,7 @@ class _Probing:
             fates[place.key] = (place, fate)
         places = (place for place, _ in fates.values())
         path = self.prober.tars.tar(*in_order(self.shards, places)) if fates else None
-        if path is None or self.prober.expands:
+        if path is None or self.prober.elements > 1:
             return
         alone = sum(fate.kind == "usable" for _, fate in fates.values())
         if self.prober.patience <= 0:
@@ -357,43 +391,9 @@ class _Probing:
         if run.how == "slow":
             found.doubts.append("reading probes together took too long")
             return
-        if run.how == "raised" and not self.facts.by_first:
+        if run.how == "raised" and not self.facts.columns_by:
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
             if run.out > alone:
                 found.most = max(found.most, self.evidence.samples)
-
-    def _batches(self, found: Estimate) -> None:
-        """Leave out what is too little for a whole batch."""
-        if found.crash is not None:  # a batch is lost if its samples are not complete by then
-            found.least = max(0, found.least - sum(size - 1 for size, _, _ in self.facts.batches))
-        if self.facts.resampled or found.crash is not None:
-            return
-        for size, keeps_rest, workers in self.facts.batches:
-            if keeps_rest or size < 2:
-                continue
-            found.least = (
-                found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
-            ) * size
-            found.likely, found.most = found.likely // size * size, found.most // size * size
-            if found.least != found.most and workers > 1:
-                found.doubts.append("each worker leaves out its last, incomplete batch")
-
-    def _collation(self, found: Estimate) -> ProbeRun | None:
-        """Run with real batches: samples that come out alone may not fit together."""
-        if not any(size > 1 for size, _, _ in self.facts.batches) or not self.prober.good or not found.most:
-            return None
-        if found.whole:
-            urls = tuple(shard.url for shard in self.shards)
-        else:
-            tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
-            urls = tuple(tar for tar in tars if tar is not None)
-            sizes = [size for size, _, _ in self.facts.batches]
-            if len(urls) < max(sizes):
-                return None
-        run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
-        if run.how != "raised":
-            return None
-        found.open_below("how many batches come out before the end depends on the order")
-        return run

@@ -6,11 +6,15 @@ import subprocess
 import tempfile
 import threading
 
-from wdsflow.engines.child_process import end_family, receive, send, start_python
+from wdsflow.engines.child_process import receive, send
+from wdsflow.engines.family import end_family, start_family
 from wdsflow.text.escape import escape
+from wdsflow.text.words import signal_name
 
+from .last_seen import LastSeen, RunPlace
 from .load_pipeline import PipelineError
-from .probe_child import ProbeRun, RunRequest
+from .probe_child import BUILDING, ProbeRun, RunRequest, stage_name
+from .rewire import PipelineFacts
 
 _IMPORT = 120.0  # seconds for the import of the user's module
 _GRACE = 5.0  # beyond the limit of a run, which the process itself watches first
@@ -25,7 +29,11 @@ class ProbeProcess:
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
+        self.fault: ProbeRun | None = None  # the first run that failed for what this machine lacks
+        self.collation_drops = False  # in some run, samples were left out when batches were made
         self._process: subprocess.Popen[bytes] | None = None
+        self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
+        self._last = LastSeen(self._seen.fileno())
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._cache = tempfile.TemporaryDirectory(prefix="wdsflow-cache-", ignore_cleanup_errors=True)
 
@@ -44,57 +52,77 @@ class ProbeProcess:
         """End the process with all that it started."""
         self._end()
         self._log.close()
+        self._seen.close()
         self._cache.cleanup()
 
     def run(self, request: RunRequest) -> ProbeRun:
         """Return what came of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
         process = self._process if self._process and self._process.poll() is None else self._start()
         answer = self._ask(process, request, request.seconds + _GRACE)
-        if answer is None:
-            status = self._end(patience=1.0)
-            killed = status == -signal.SIGKILL
-            error = "" if killed else f"the process died with exit status {status}{self._said()}"
-            return ProbeRun("hung" if killed else "raised", error=error)
         if answer.how == "wrong":
             raise PipelineError(answer.error)
         if answer.how == "hung":
             self._end()
+        if answer.machine and self.fault is None:
+            self.fault = answer
+        self.collation_drops |= answer.facts is not None and answer.facts.collation_drops
         return answer
 
     def _start(self) -> "subprocess.Popen[bytes]":
         self._end()
-        process = self._process = start_python(
+        self._log.seek(0)
+        self._log.truncate()  # of what the one before said
+        process = self._process = start_family(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
-            f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r})",
+            f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r}, {self._last.fd})",
+            inherit=(self._last.fd,),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
         ready = self._ask(process, None, _IMPORT)
-        if ready is None:
-            status = self._end(patience=1.0)
-            limit = f"took longer than {_IMPORT:.0f} s" if status == -signal.SIGKILL else f"ended with status {status}"
-            raise PipelineError(f"the import of {self.spec} {limit}{self._said()}")
+        if ready.how in ("hung", "raised"):
+            limit = f"took longer than {_IMPORT:.0f} s" if ready.how == "hung" else f"ended: {ready.error}"
+            raise PipelineError(f"the import of {self.spec} {limit}")
         if ready.how == "wrong":
             raise PipelineError(ready.error)
         return process
 
-    def _ask(self, process: "subprocess.Popen[bytes]", request: RunRequest | None, seconds: float) -> ProbeRun | None:
-        """Return the answer; None if the process died, or was killed when its time was up."""
+    def _ask(self, process: "subprocess.Popen[bytes]", request: RunRequest | None, seconds: float) -> ProbeRun:
+        """Return the answer; how far the run came, if the process died or was killed when its time was up."""
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = threading.Timer(seconds, end_family, [process])
+        late, facts = threading.Event(), None
+
+        def end() -> None:
+            late.set()
+            end_family(process)
+
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
         timer.start()
         try:
             if request is not None:
                 send(process.stdin, request)
-            answer = receive(process.stdout)
-            assert isinstance(answer, ProbeRun)
-            return answer
+            while True:
+                answer = receive(process.stdout)
+                assert isinstance(answer, ProbeRun)
+                if answer.how != "begun":
+                    return answer
+                facts = answer.facts
         except (OSError, EOFError):
-            return None
+            return self._died(facts, late=late.is_set())
         finally:
             timer.cancel()
+
+    def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
+        """Return how far the run of a process came that is gone."""
+        status = self._end(patience=1.0)
+        out, stage, key, shard = self._last.place() if facts is not None else RunPlace()
+        name = BUILDING if facts is None or stage < 0 else stage_name(stage + 1, facts)
+        how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+        often = ": often the system's way to end one that takes too much memory" if status == -signal.SIGKILL else ""
+        error = "" if late else f"the process {how}{often or self._said()}"
+        return ProbeRun("hung" if late else "raised", out, name, error, "", key, shard, facts, died=True)
 
     def _end(self, patience: float = 0.0) -> int:
         """Kill the process with all that it started, ``patience`` seconds later; return its exit status."""

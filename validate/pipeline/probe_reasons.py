@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from wdsflow.scan.evidence import Evidence, Shape
+from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
@@ -11,6 +12,7 @@ from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, agree
 from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
+from .rewire import PipelineFacts
 
 _Name = tuple[str, str, str]  # the kind of fate, the stage, and the type of error
 
@@ -24,7 +26,12 @@ _DOES = {
 
 
 def reasons_of(
-    found: Estimate, shapes: Sequence[ProbedShape], damage: Mapping[str, ProbedFate], evidence: Evidence, samples: int
+    found: Estimate,
+    shapes: Sequence[ProbedShape],
+    damage: Mapping[str, ProbedFate],
+    evidence: Evidence,
+    samples: int,
+    facts: PipelineFacts,
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
     stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
@@ -47,11 +54,31 @@ def reasons_of(
     told = sum(reason.count for reason in (*lost, *others))
     rest = samples - found.likely - told
     if rest > 0 and not first and (found.whole or all(shape.fates for shape in shapes)):
-        tried = bool(found.losses) or all(len(shape.fates) == shape.group.count for shape in shapes)
-        what = "they come out alone, and not with the others, such as a last, incomplete batch"
-        text = what if tried else "they do not come out either; no probed sample shows why"
-        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {text}"))
+        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {_together(found, shapes, facts)}"))
     return [*first, *lost, *others]
+
+
+def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> str:
+    """Return why samples that come out alone do not come out with all others."""
+    if found.stopped:
+        return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
+    tried = bool(found.losses) or all(len(shape.tried) == shape.group.count for shape in shapes)
+    if found.whole and facts.opaque and any(shape.usable for shape in shapes):
+        return "samples like them come out alone, but not with the others: its own code ends early, or drops them"
+    what = "they come out alone, and not with the others, such as a last, incomplete batch"
+    return what if tried else "they do not come out either; no probed sample shows why"
+
+
+def unknown_here(found: Estimate, fault: ProbeRun | None, samples: int) -> list[Reason]:
+    """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
+    if fault is None:
+        return []
+    if found.crash is not None and found.crash.machine:
+        found.crash = None
+    found.most = max(found.most, samples)
+    found.open_below(fault.machine)
+    line = f" ({fault.line})" if fault.line else ""
+    return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
 
 
 def lost_by_slug(reasons: Iterable[Reason]) -> dict[str, int]:
@@ -69,6 +96,7 @@ def damage_reason(url: str, fate: ProbedFate) -> Reason:
 
 def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str], unless: str) -> Reason:
     what = "raises an exception, which ends the run" if slug == "crash" else "hangs"
+    what = "ends its process" if run.died and slug == "crash" else what
     place = next((place for place, fate in _fates(shapes) if fate.run is run), None)
     ours = place is None and run.shard not in urls  # a tar of single samples, which is gone soon
     shard = place.shard if place else None if ours else run.shard
@@ -79,7 +107,7 @@ def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Containe
 
 def _fates(shapes: Sequence[ProbedShape]) -> Iterator[tuple[SamplePlace, ProbedFate]]:
     for shape in shapes:
-        yield from shape.fates.items()
+        yield from shape.tried.items()
 
 
 def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], found: Estimate) -> Iterator[Reason]:
@@ -89,7 +117,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
     fields: dict[_Name, dict[Shape, int]] = {}
     guessed: set[_Name] = set()
     for shape in shapes:
-        for place, fate in shape.fates.items():
+        for place, fate in shape.tried.items():
             if fate.kind == "usable":
                 continue
             name: _Name = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
@@ -97,7 +125,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
             if shape.group.shape not in known:
                 known[shape.group.shape] = share = _share(shape, name)
                 counts[name] = counts.get(name, 0) + share
-                if not agree(shape) and len(shape.fates) < shape.group.count:
+                if not agree(shape) and len(shape.tried) < shape.group.count:
                     guessed.add(name)
             places.setdefault(name, (place, fate.run))
     left = _counted(counts, guessed, found.losses)
@@ -109,7 +137,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
         place, run = places[name]
         stage = run.stage or "the pipeline"
         about = "about " if name in guessed else ""
-        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {does[name[0]]}{_how(run)}"
+        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {'ends its process' if run.died else does[name[0]]}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
     for (stage, error), count in left.items():
@@ -144,8 +172,11 @@ def _type(name: _Name) -> str:
 
 def _share(shape: ProbedShape, name: tuple[str, str, str]) -> int:
     """Return how many samples of a shape meet a fate, as far as the probes tell."""
-    hits = sum((fate.kind, fate.run.stage, fate.run.error.partition(":")[0]) == name for fate in shape.fates.values())
-    return round(shape.group.count * hits / len(shape.fates))
+    hits, picked = (
+        sum((fate.kind, fate.run.stage, fate.run.error.partition(":")[0]) == name for fate in fates.values())
+        for fates in (shape.fates, shape.rare)
+    )
+    return picked + round((shape.group.count - len(shape.rare)) * hits / max(1, len(shape.fates)))
 
 
 def _how(run: ProbeRun) -> str:

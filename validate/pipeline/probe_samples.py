@@ -2,7 +2,9 @@
 
 import os
 import random
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -79,7 +81,7 @@ def _runs(runs: Runs) -> Iterator[tuple[Run, int]]:
 
 
 class _RunList(RunCollector):
-    """Keeps every run, where the collector only counts shapes."""
+    """Keeps every run in a list, where the collector only counts shapes."""
 
     def __init__(self, found: list[Run]) -> None:
         super().__init__()
@@ -120,6 +122,24 @@ def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], op
         places = list(group.places)
         rng.shuffle(places)
         group.places = dict.fromkeys(places)
+
+
+def places_in(url: str, *, allow_pipe: bool) -> list[SamplePlace]:
+    """Return all samples of a shard up to the place where readers stop, in their order; none if it cannot be read."""
+    found: list[SamplePlace] = []
+    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
+        for batch in Walk(source):
+            for member in () if batch.beyond else batch.members:
+                split = key_of(member.name) if member.kind in ("file", "sparse") else None
+                if split is not None and not (found and found[-1].key == split[0]):
+                    found.append(SamplePlace(url, member.header, split[0]))
+    return found
+
+
+def place_of(places: Sequence[SamplePlace], offset: int) -> SamplePlace | None:
+    """Return the sample to which a member at an offset belongs."""
+    after = bisect_right([place.offset for place in places], offset)
+    return places[after - 1] if after else None
 
 
 class TinyTars:

@@ -7,23 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wdsflow.text.escape import escape
+
+from ..tracing.handlers import continues
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
+from .alone_in_batch import AloneInBatch, without_left_out
 from .load_pipeline import PipelineError
-from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
+from .other_datasets import Items, Rows, is_indexed, is_map_style, is_ray, order_of
 
 # Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
 _BLIND = frozenset(
     "tarfile_samples tarfile_to_samples tar_file_expander group_by_keys check_empty StreamingOpen FileCache url_opener "
     "single_node_only split_by_node split_by_worker shuffle detshuffle to_tuple rename rename_keys batched unbatched "
-    "unlisted listed".split()
+    "unlisted listed log_keys".split()
 )
 _OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache")
+FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
 _FORM_SAMPLES = ("samples", "group_by_keys", "tar_file_expander")
 _PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
 _SPLITS = ("single_node_only", "split_by_node", "split_by_worker")
 _SOURCES = {"SimpleShardList": "list", "ResampledShards": "resampled", "ResampledShardList": "resampled"}
+_MAKE_COLUMNS = {"datasets.": "datasets", "ray.data": "ray-data"}  # with the name of the reader
 _TAKES_SOME = ("slice", "islice")
 
 
@@ -42,18 +48,20 @@ class PipelineFacts:
     chance: bool = False  # drops samples by chance
     draws: bool = False  # draws random numbers, perhaps only to augment images
     mixes_shards: bool = False  # their order is drawn
-    slices: bool = False  # takes a certain number only
+    slices: bool = False  # takes some samples only, by their places
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
-    by_first: bool = False  # makes its columns from the first samples, and may refuse others
+    columns_by: str = ""  # the reader that makes its columns from the first samples, and may refuse others
     source: str = ""  # of shards: "list", "resampled"; "" if unknown
     seed: int | None = None  # of a list that is shuffled, the same way everywhere
     splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
     shuffled_before: bool = False  # shards are shuffled before a split
     shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
     checks_empty: bool = False  # raises where a worker reads no sample at all
-    picks_members: bool = False  # own code chooses or renames the members of samples
-    decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
+    collation_drops: bool = False  # it left samples out when it made batches
+    may_end: list[str] = field(default_factory=list)  # stages at which one sample may end the run, by what it holds
+    decodes_strictly: bool = False  # one that does not decode ends the run
+    limit: int | None = None  # samples after which it ends, by its own slice
 
 
 class Rewiring:
@@ -82,7 +90,10 @@ class Rewiring:
             )
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque = False, True
-        self.facts.by_first |= type(thing).__module__.startswith(("datasets.", "ray.data"))
+        self.facts.may_end.append(f"stage {len(self.facts.stages)} {self.facts.stages[-1]}")
+        module = type(thing).__module__
+        library = next((name for name in _MAKE_COLUMNS if module.startswith(name)), "")
+        self.facts.columns_by = _MAKE_COLUMNS.get(library, self.facts.columns_by)
         if is_ray(thing) or is_map_style(thing):
             if not self.made_for_them:
                 raise _irreplaceable(thing)
@@ -156,10 +167,10 @@ class Rewiring:
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
-        if _decoder(stage) is not None:
-            facts.decoders.append(len(facts.stages))
+        self._note_ends(stage, name)
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
-            facts.picks_members, facts.blind = True, False
+            facts.blind = False  # own code chooses or renames the members of samples
+            facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
         if name != "batched":
             return stage
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
@@ -173,24 +184,48 @@ class Rewiring:
         rest = {name: value for name, value in named.items() if name not in ("batchsize", "partial")}
         if len(positional) > 1:
             rest["collation_fn"] = positional[1]
+        if callable(rest.get("collation_fn")):
+            rest["collation_fn"] = self._alone(rest["collation_fn"], int(size))
+            twin.f = without_left_out(stage.f)
         twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
         return twin
 
+    def _note_ends(self, stage: Any, name: str) -> None:
+        """Note whether one sample can end the run at a stage, or whether the stage ends it after a number of them."""
+        facts = self.facts
+        if name in _TAKES_SOME:
+            numbers = getattr(stage, "args", ())
+            if len(numbers) == 1 and isinstance(numbers[0], int):
+                facts.limit = min(numbers[0], numbers[0] if facts.limit is None else facts.limit)
+        elif name not in _BLIND and name not in _DROPS_BY_CHANCE and not continues(stage):
+            if _only_decodes(stage):
+                facts.decodes_strictly = True
+            else:
+                facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
+
     def _loader(self, loader: Any) -> Any:
         facts, twin = self.facts, copy.copy(loader)
-        by_number = is_map_style(loader.dataset) or hasattr(loader.dataset, "__getitems__")
+        by_number = is_indexed(loader)
         if not by_number:  # then each of its processes makes batches of its own samples
             facts.workers = max(facts.workers, int(loader.num_workers))
         # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
         self._workers = max(1, int(loader.num_workers))
-        dataset = twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        dataset = loader.dataset
+        if isinstance(dataset, dict):  # not of splits
+            facts.stages.append(bare_name(dataset))
+            facts.blind, facts.opaque = False, True
+        else:
+            dataset = self.rewire(dataset)
+        twin.__dict__["dataset"] = dataset
         self._workers = 1
         if by_number:
-            twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
+            items = dataset.dataset if isinstance(dataset, Items) else dataset
+            twin.__dict__["dataset"] = Items(items, order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
-                twin.__dict__["batch_size"] = 1
-                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True, 1))
+                size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)
+                twin.__dict__.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
+                facts.batches.append((size, True, 1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
             facts.batches.append(
@@ -198,8 +233,12 @@ class Rewiring:
             )
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
-                twin.__dict__.update(batch_size=1, drop_last=False)
+                collate = self._alone(loader.collate_fn, loader.batch_size)
+                twin.__dict__.update(batch_size=1, drop_last=False, collate_fn=collate)
         return twin
+
+    def _alone(self, collate: Any, size: int) -> AloneInBatch:
+        return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
 
     def _redirected(self, thing: Any) -> Any:
         """Replace the shards in the attributes of an object that is no pipeline of webdataset."""
@@ -214,6 +253,28 @@ class Rewiring:
         if not found:
             raise _irreplaceable(thing)
         return twin
+
+
+def check_made(found: Any, built: Any) -> None:
+    """Raise PipelineError if a function returned nothing, or several pipelines instead of a list of stages."""
+    name = escape(getattr(found, "__name__", type(found).__name__), 60)
+    if built is None:
+        raise PipelineError(f"{name} returned None: is a return missing?")
+    if not isinstance(built, list | tuple):
+        return
+    kind, pipelines = type(built).__name__, [each for each in built if _gives_samples(each)]
+    others = [each for each in built[1:] if not _gives_samples(each) and not (callable(each) or hasattr(each, "run"))]
+    if len(pipelines) > 1:
+        raise PipelineError(f"{name} returned a {kind} of {len(pipelines)} pipelines; return the one to judge")
+    if pipelines and others:
+        raise PipelineError(
+            f"{name} returned a {kind} with a value of type {type(others[0]).__name__}; return the pipeline alone"
+        )
+
+
+def _gives_samples(thing: Any) -> bool:
+    iterable = hasattr(thing, "__iter__") and not callable(thing) and not isinstance(thing, str | bytes | dict)
+    return iterable or is_pipeline(thing) or is_loader(thing) or is_ray(thing) or is_map_style(thing)
 
 
 def _irreplaceable(thing: Any) -> PipelineError:

@@ -32,6 +32,7 @@ _MEANS: dict[Outcome, str] = {
     "stalls": "training would hang, without an error",
     "crashes": "an exception would end the run",
     "refused": "training does not start",
+    "not known": "what was tried does not decide whether it trains",
 }
 
 

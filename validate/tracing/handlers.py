@@ -40,6 +40,18 @@ def with_handler(stage: Any, note: Note) -> Any:
     return stage
 
 
+def continues(stage: Any) -> bool:
+    """Return whether a stage of webdataset drops the samples for which its code raises an error, and goes on.
+
+    That is known of handlers whose names end as those of webdataset do, such as ``log_and_continue`` of OpenCLIP.
+    """
+    found = None
+    if callable(getattr(stage, "f", None)) and isinstance(getattr(stage, "kw", None), dict):
+        found = _bound(stage.f, (None, *stage.args), stage.kw)
+    ours = str(getattr(getattr(stage, "f", None), "__module__", "")).startswith("webdataset.")
+    return ours and found is not None and str(getattr(found[0], "__name__", "")).endswith("_and_continue")
+
+
 def _bound(function: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[Handler, int] | None:
     """The handler that a call would use, and its position among the positional parameters."""
     try:

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NoReturn
 
 from wdsflow.text.escape import escape
 
+from .machine_faults import machine_fault
 from .stage_words import error_text, line_of
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
@@ -27,6 +28,7 @@ class SeenStage:
 
     def __init__(self) -> None:
         self.out = 0
+        self.ended = False  # it gives no more
         self.kind: Kind = ""
         self.rows = 0  # samples inside its output batches
         self.seconds = 0.0
@@ -64,6 +66,8 @@ class TraceRun:
         self.endless_at = -1
         self.drained = False  # the last stage ended by itself: nothing is left in a buffer
         self.blocked: tuple[int, float] | None = None  # the stage, and for how many seconds it gave no answer
+        self.machine = ""  # what this machine lacks, by the first error that says so
+        self.watch: Callable[[TraceRun, int], None] | None = None  # called with each stage whose code begins to run
 
     def switch(self, owner: int) -> int:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
@@ -71,7 +75,13 @@ class TraceRun:
         before = self.owner
         self.seen[before].seconds += now - self.since
         self.since, self.owner = now, owner
+        self.show()
         return before
+
+    def show(self) -> None:
+        """Call ``watch``: a stage begins to run, or has got its next item."""
+        if self.watch is not None and self.owner >= 0:
+            self.watch(self, self.owner)
 
     def check(self) -> None:
         """Raise Stopped when time is up."""
@@ -92,9 +102,15 @@ class TraceRun:
         seen.errors += 1
         seen.error_types[type(error).__name__] += 1
         seen.ended_stream |= not goes_on
+        self.machine = self.machine or machine_fault(error)
         if seen.errors == 1:
             seen.first_error, seen.error_line = error_text(error), line_of(error)
             seen.error_key, seen.error_shard = self.place(index)
+
+    def stopped_early(self) -> int:
+        """Return the first stage that ended although its input had not, such as ``slice``; -1 if none did."""
+        ends = (index for index in range(1, len(self.seen) - 1) if self.seen[index].ended)
+        return next((index for index in ends if not self.seen[index - 1].ended), -1)
 
     def place(self, index: int) -> tuple[str, str]:
         """Return key and shard of the last input of stage ``index``."""
@@ -135,7 +151,7 @@ class Meter(Iterator[Any]):
         try:
             item = next(self.source)
         except StopIteration:
-            self.ended = True
+            self.ended = self.seen.ended = True
             run.drained = self.index == len(run.seen) - 2
             raise
         except Exception as error:
@@ -147,6 +163,7 @@ class Meter(Iterator[Any]):
             run.switch(before)
         run.check()
         self._look(item)
+        run.show()
         return item
 
     def _enough(self) -> bool:
@@ -162,7 +179,7 @@ class Meter(Iterator[Any]):
         return True
 
     def _end(self) -> None:
-        self.ended = True
+        self.ended = self.seen.ended = True
         self.polls += 1
         if self.polls > _MAX_POLLS:
             self.run.reason, self.run.endless_at = "asks-ended-source", self.index + 1
@@ -180,7 +197,7 @@ class Meter(Iterator[Any]):
         else:
             seen.kind = "batch" if self._is_batch(item) else "sample"
         if seen.kind == "batch":
-            seen.rows += _rows(item)
+            seen.rows += rows_in(item)
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
@@ -215,7 +232,7 @@ class Meter(Iterator[Any]):
         return self.batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
 
 
-def _rows(batch: Any) -> int:
+def rows_in(batch: Any) -> int:
     """Return the number of samples in a batch: parallel columns, or a list of samples. 0 if unknown."""
     if isinstance(batch, dict):
         batch = list(batch.values())

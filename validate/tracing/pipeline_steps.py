@@ -15,6 +15,7 @@ from .handlers import Note, with_handler
 from .stage_words import bare_name, title
 
 Call = Callable[..., Iterable[Any]]
+LEFT_OUT: Any = object()  # what a collate function of a probe returns that makes no batch of its items
 
 
 @dataclass
@@ -102,7 +103,7 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
     dataset = loader.dataset
     if _is_nested(dataset):
         _collect(dataset, chain)
-    elif hasattr(dataset, "__getitem__") and not hasattr(dataset, "__iter__"):
+    elif hasattr(dataset, "__getitem__") and not isinstance(dataset, sys.modules["torch.utils.data"].IterableDataset):
         chain.add(dataset, lambda d: (d[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)
@@ -112,17 +113,21 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
 
 def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
     """Does the work of torch's DataLoader without workers."""
+    yield from (batch for batch in map(loader.collate_fn, _gathered(loader, source)) if batch is not LEFT_OUT)
+
+
+def _gathered(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
     if loader.batch_size is None:
-        yield from map(loader.collate_fn, source)
+        yield from source
         return
     batch: list[Any] = []
     for item in source:
         batch.append(item)
         if len(batch) == loader.batch_size:
-            yield loader.collate_fn(batch)
+            yield batch
             batch = []
     if batch and not loader.drop_last:
-        yield loader.collate_fn(batch)
+        yield batch
 
 
 def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:

@@ -2,6 +2,7 @@
 
 import contextvars
 import ctypes
+import math
 import threading
 import time
 from contextlib import suppress
@@ -51,8 +52,11 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     return summary(chain, run, ending)
 
 
-def observe(chain: Chain, run: TraceRun, seconds: float) -> Ending:
-    """Run a chain in a thread for at most ``seconds``; its meters write into ``run``. Return how it ended."""
+def observe(chain: Chain, run: TraceRun, seconds: float, patience: float = math.inf) -> Ending:
+    """Run a chain in a thread for at most ``seconds``; its meters write into ``run``. Return how it ended.
+
+    It also ends where no item passes any stage for ``patience`` seconds.
+    """
     context = contextvars.copy_context()
     ending: list[Ending] = []
 
@@ -66,7 +70,9 @@ def observe(chain: Chain, run: TraceRun, seconds: float) -> Ending:
     with listening(run, thread):
         try:
             thread.start()
-            thread.join(seconds + _GRACE)
+            thread.join(min(patience, seconds + _GRACE))
+            while patience < seconds and thread.is_alive() and (idle := time.monotonic() - run.since) < patience:
+                thread.join(patience - idle)
             if thread.is_alive() and not ending:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
                 _interrupt(thread)

@@ -1,4 +1,4 @@
-"""The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel of samples."""
+"""The verdict for one reader: trains, loses, stalls, crashes, refused or not known, with the funnel of samples."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from .wording import crash_text, fields_of, loss_text
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
 
-Outcome = Literal["trains", "loses", "stalls", "crashes", "refused"]
+Outcome = Literal["trains", "loses", "stalls", "crashes", "refused", "not known"]
 
 
 @dataclass(frozen=True, slots=True)

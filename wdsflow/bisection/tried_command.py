@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from wdsflow.engines.child_process import end_family
-from wdsflow.shards.source.pipe import GUARD
+from wdsflow.engines.family import end_family, start_family
 from wdsflow.text.words import signal_name
 
 _END = 64 << 10  # bytes of the output that are looked at
@@ -91,20 +90,19 @@ class TriedCommand:
         start = time.monotonic()
         try:
             with tempfile.TemporaryFile() as out:
-                # The guard kills the run if this process ends in any way: an end of the terminal, kill -9.
-                process = subprocess.Popen(
-                    ["/bin/sh", "-c", f'{GUARD}exec "$@"', "sh", *words],
-                    stdin=subprocess.PIPE,
+                process = start_family(
+                    "from wdsflow.engines.family import run_command; run_command()",
+                    *words,
+                    stdin=subprocess.PIPE,  # when its other end is gone, even by kill -9, the run ends
                     stdout=out,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,
                 )
                 try:
                     status: int | None = process.wait(until)
                 except subprocess.TimeoutExpired:
                     status = None
                 finally:
-                    end_family(process)  # also where it ended itself: what it started may still run
+                    end_family(process)
                     process.wait()
                     if process.stdin is not None:
                         process.stdin.close()

@@ -3,23 +3,24 @@
 import os
 import pickle
 import select
-import signal
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
-
-import psutil
 
 _LENGTH = struct.Struct("<Q")
 
 
 def start_python(
-    code: str, *, environment: Mapping[str, str] | None = None, inherit: Sequence[int] = (), **options: Any
+    code: str,
+    *,
+    words: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    inherit: Sequence[int] = (),
+    **options: Any,
 ) -> "subprocess.Popen[bytes]":
     """Start a Python that runs ``code``, and finds the modules that this process finds.
 
@@ -28,6 +29,7 @@ def start_python(
 
     Args:
         code: what it runs.
+        words: its arguments.
         environment: variables; those of this process take precedence.
         inherit: descriptors that it holds open.
         options: further arguments of ``Popen``.
@@ -36,7 +38,7 @@ def start_python(
     path = [str(place) for place in sys.path] + [root] * (root not in sys.path)
     # Not by PYTHONPATH, which commands inherit that a shard or a score runs: these may be programs of another Python.
     return subprocess.Popen(
-        [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {code}"],
+        [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {code}", *words],
         env={**(environment or {}), **os.environ},
         pass_fds=inherit,
         start_new_session=True,  # Ctrl-C is for the process that asked; those it started end with it
@@ -82,15 +84,3 @@ def when_gone(fd: int, act: Callable[[], object]) -> None:
         act()
 
     threading.Thread(target=watch, name="wdsflow-watch", daemon=True).start()
-
-
-def end_family(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process that leads a group, all of the group, and descendants that have left it."""
-    others: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        others = psutil.Process(process.pid).children(recursive=True)
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for other in others:
-        with suppress(psutil.Error):
-            other.kill()

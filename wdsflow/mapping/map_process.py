@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from wdsflow.engines.child_process import start_python
+from wdsflow.engines.family import end_family, start_family
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held
 from wdsflow.text.words import signal_name
@@ -34,7 +34,7 @@ class MapWorker:
         # What is in the folder where this started is not a module for the worker by default.
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve"
         with theirs:
-            self._process = start_python(
+            self._process = start_family(
                 f"{start}; serve({theirs.fileno()})",
                 environment=_GIVE_BACK,
                 inherit=(theirs.fileno(),),
@@ -91,7 +91,7 @@ class MapWorker:
         with self._lock:
             if self._status is None:
                 self.killed = self.killed or why
-                self._signal()
+                end_family(self._process)
 
     def close(self) -> None:
         """Kill it, and forget it."""
@@ -99,18 +99,10 @@ class MapWorker:
         self._reap()
         self.line.close()
 
-    def _signal(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-
     def _reap(self) -> int:
-        """Wait for its end, end what it started, and return its status."""
+        """Wait for its end, and of all that it started, and return its status."""
         with self._lock:
             if self._status is None:
-                if hasattr(os, "waitid"):  # until it is reaped, its number belongs to it and to its children's group
-                    with contextlib.suppress(ChildProcessError):
-                        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-                self._signal()
                 self._status = self._process.wait()
             return self._status
 

@@ -16,6 +16,7 @@ from wdsflow.scan.content.media_content import media_notes
 from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Kind
+from wdsflow.scan.content.varieties import Varieties
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
@@ -60,6 +61,7 @@ class Looker:
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
         self.interleaved: InterleavedCount | None = None  # made at the first json that orders texts and images
         self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
+        self.varieties = Varieties(shard.varieties) if options.varieties else None
 
     def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
         """Count a member under each of the names."""
@@ -105,6 +107,8 @@ class Looker:
             return self._text(key, lower, offset, size, read)
         if kind == "json":
             return self._json(key, offset, size, read, column)
+        if self.varieties is not None and kind not in ("image", "text", "json"):
+            self.varieties.size(key, suffix, offset, size)
         if kind == "opaque":
             return EMPTY if not size and lower == BAD_MARK else OPAQUE
         if kind == "media":
@@ -140,6 +144,8 @@ class Looker:
             head = data or read(0, min(size, header.needs))
             header = read_header(head)
         notes = image_notes(header, suffix, head, size)
+        if self.varieties is not None:
+            self.varieties.image(key, suffix, offset, header)
         if header is not None:
             self._count_image(header, size)
             count.ranks |= _RANKS.get(header.mode, _COLOURED)
@@ -185,6 +191,8 @@ class Looker:
                 self.captions.add(text[:80])
         if notes:
             self.note(notes, key, offset, suffix)
+        if self.varieties is not None:
+            self.varieties.text(key, suffix, offset, text)
         return status
 
     def _json(self, key: str, offset: int, size: int, read: Read, column: Column | None) -> str:
@@ -197,6 +205,8 @@ class Looker:
             self.note(notes, key, offset)
         if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
             status = self._fit(column, status, key, offset, data)
+        if self.varieties is not None:
+            self.varieties.json(key, offset, value)
         if value:
             # One look-up each, for the many that are none: this is the hot loop of sets with json.
             if "conversations" in value or "messages" in value or "image_info" in value or "texts" in value:

@@ -208,6 +208,7 @@ class ShardEvidence:
     fields: dict[str, FieldCount] = field(default_factory=dict)
     columns: "Columns | None" = None  # what its first samples give, in the first shard where a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
+    varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/varieties.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see content/interleaved.py
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.

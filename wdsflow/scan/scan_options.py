@@ -21,6 +21,7 @@ class ScanOptions:
     parsers: frozenset[str] = frozenset()  # names of readers that have a tar parser of their own
     columns: Columns | None = None  # into which values must fit
     identify: bool = False  # hash all bytes as they are stored
+    varieties: bool = False  # tell kinds of values apart, to try code on rare ones
 
     def kinds(self) -> dict[str, str]:
         """Return what kind the named fields are; a field that has a decoder of its own keeps it."""

@@ -1,5 +1,6 @@
 """Pipelines that do what no pipeline should."""
 
+import ctypes
 import os
 import sys
 import time
@@ -71,3 +72,44 @@ def eats_memory(urls):
         while True:
             kept.append(bytes(50_000_000))
         yield
+
+
+def dies_at_five(urls):
+    """Like a decoder in C that crashes at some bytes."""
+    import webdataset as wds
+
+    def decode(sample):
+        if sample["__key__"].endswith("5"):
+            ctypes.string_at(0)
+        return sample
+
+    return wds.WebDataset(urls, shardshuffle=False).map(decode, handler=wds.ignore_and_continue)
+
+
+def on_a_gpu(urls):
+    for sample in read(urls):
+        raise RuntimeError("Found no NVIDIA driver on your system")
+        yield sample
+
+
+def asserts_a_gpu(urls):
+    import webdataset as wds
+
+    def embed(sample):
+        import torch
+
+        assert torch.cuda.is_available()
+        return sample
+
+    return wds.WebDataset(urls, shardshuffle=False).map(embed, handler=wds.ignore_and_continue)
+
+
+def short_of_memory(urls):
+    for sample in read(urls):
+        if sample["key"].endswith("3"):
+            raise MemoryError
+        yield sample
+
+
+def dies_while_built(urls):
+    os._exit(5)

@@ -1,12 +1,16 @@
 """Runs pipelines as they are, to compare with what was predicted."""
 
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from tests.conformance.generate import make_set
 from wdsflow.scan.evidence import Evidence, Level
@@ -18,7 +22,14 @@ from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.verdicts.verdict import Verdict
 
 HERE = Path(__file__).parent
-PROBES_ONLY = ProbeLimits(whole_samples=0)
+PROBES_ONLY = ProbeLimits(whole_seconds=0)
+
+
+@cache
+def jpeg() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "JPEG")
+    return buffer.getvalue()
 
 
 class RealRun:

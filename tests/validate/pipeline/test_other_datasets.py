@@ -1,16 +1,20 @@
 """Datasets of torch, Hugging Face and Ray as pipelines."""
 
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.validate.pipeline.really import differences
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import differences, jpeg
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.validate.check import check
+from wdsflow.validate.pipeline import alone_in_batch
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.rewire import Rewiring
+from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
+from wdsflow.validate.tracing.meter import TraceRun
+from wdsflow.validate.tracing.pipeline_steps import take_apart
+from wdsflow.validate.tracing.trace import observe, trace
 
 HERE = Path(__file__).parent
 
@@ -27,13 +31,123 @@ def test_a_map_style_dataset_gives_its_items_and_is_refused_as_an_object() -> No
         Rewiring([], made_for_them=False, singly=True).rewire(numbers)
 
 
+def test_a_dataset_that_gives_its_items_by_key_is_read_by_its_keys() -> None:
+    data = pytest.importorskip("torch").utils.data
+
+    class ByKey(data.Dataset):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return 3
+
+        def keys(self) -> list[str]:
+            return ["a", "b", "c"]
+
+        def __getitem__(self, key: str) -> str:
+            return {"a": "first", "b": "second", "c": "third"}[key]
+
+    class Mapping(ByKey):
+        def __iter__(self) -> Any:
+            return iter(self.keys())
+
+    for made in (ByKey(), Mapping()):
+        assert list(Rewiring([], made_for_them=True, singly=True).rewire(made)) == ["first", "second", "third"]
+        loader = data.DataLoader(made, sampler=["c", "a"], batch_size=2)
+        assert one_by_one(loader)[0] == [2, ""]
+        assert [list(batch) for batch in loader] == [["third", "first"]]  # as torch reads it
+        assert trace(loader).delivered == 1
+        assert one_by_one(data.DataLoader(made, batch_size=2))[0] == [0, "KeyError"]  # by number, as torch does
+    assert one_by_one(data.DataLoader({"x": 1, "y": 2}, sampler=["x", "y"], batch_size=1))[0] == [2, ""]
+
+
+def test_what_comes_out_twice_of_two_views_on_the_same_shards_counts_twice(tmp_path: Path) -> None:
+    url = write(tmp_path / "0.tar", 40, missing=4)
+
+    verdict = check(url, [], pipeline=f"{HERE / 'dataset_pipelines.py'}:views").verdicts[-1]
+
+    assert (verdict.outcome, verdict.least, verdict.usable, verdict.samples) == ("trains", None, 70, 70)
+    assert "one sample gives several elements: 70 come out of 40 samples" in verdict.note
+
+
+@pytest.mark.deep
+def test_a_pipeline_that_needs_several_shards_is_judged_by_all_of_them(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{number}.tar", 10, start=10 * number) for number in range(4)]
+
+    verdict = check(urls, [], pipeline=f"{HERE / 'dataset_pipelines.py'}:halves").verdicts[-1]
+
+    assert (verdict.outcome, verdict.least, verdict.usable, verdict.reasons) == ("trains", None, 40, ())
+    with pytest.raises(PipelineError, match="cannot be built"):
+        check(urls[:1], [], pipeline=f"{HERE / 'dataset_pipelines.py'}:halves")
+
+
 def test_a_dict_of_splits_is_refused_with_their_names() -> None:
     with pytest.raises(PipelineError, match="a dict of 'train', 'test'; return one of them"):
         Rewiring([], made_for_them=True, singly=True).rewire({"train": [], "test": []})
 
 
+def one_by_one(loader: Any) -> tuple[list[Any], PipelineFacts]:
+    rewiring = Rewiring([], made_for_them=True, singly=True)
+    chain = take_apart(rewiring.rewire(loader))
+    run = TraceRun(len(chain.steps), 1000, 60.0, frozenset())
+    assert observe(chain, run, 60.0) in ("pass", "raised")
+    return [run.seen[-2].out, type(run.raised[1]).__name__ if run.raised else ""], rewiring.facts
+
+
+@pytest.mark.parametrize("made", ["loader", "stage"])
+def test_what_a_collate_function_leaves_out_of_a_batch_is_no_crash(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, wds = pytest.importorskip("torch"), pytest.importorskip("webdataset")
+    monkeypatch.setattr(alone_in_batch, "_good", [])
+
+    def collate(batch: list[int | None]) -> Any:
+        kept = [torch.zeros(3 if number == 9 else 1) for number in batch if number is not None]
+        return torch.stack(kept)  # of none, or of different ones, it raises
+
+    def pipeline(numbers: list[int | None]) -> Any:
+        if made == "loader":
+            return torch.utils.data.DataLoader(numbers, batch_size=4, collate_fn=collate, drop_last=True)
+        return wds.DataPipeline(lambda: iter(numbers), wds.batched(4, collation_fn=collate, partial=False))
+
+    came, facts = one_by_one(pipeline([1, None, 3, None, 5]))
+    assert came == [3, ""]
+    assert facts.collation_drops
+    assert [size for size, _, _ in facts.batches] == [4]
+
+    came, facts = one_by_one(pipeline([1, 2, 3]))
+    assert (came, facts.collation_drops) == ([3, ""], False)
+    monkeypatch.setattr(alone_in_batch, "_good", [])
+    assert one_by_one(pipeline([None, 1]))[0] == [0, "RuntimeError"]  # nothing is known that fits into a batch
+
+
+def test_a_batch_that_holds_nothing_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone_in_batch, "_good", [])
+    data = pytest.importorskip("torch").utils.data
+
+    for collate in (
+        lambda batch: [number for number in batch if number],
+        lambda batch: {"number": [number for number in batch if number]},
+        lambda batch: batch if batch[0] else None,
+    ):
+        loader = data.DataLoader([1, 0, 2], batch_size=2, collate_fn=collate)
+        assert one_by_one(loader)[0] == [2, ""]
+
+
+def test_an_item_that_fits_into_no_batch_raises_what_its_batch_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone_in_batch, "_good", [])
+    data = pytest.importorskip("torch").utils.data
+
+    def collate(batch: list[str]) -> list[int]:
+        return [int(text) for text in batch]
+
+    assert one_by_one(data.DataLoader(["1", "2", "no"], batch_size=2, collate_fn=collate))[0] == [2, "ValueError"]
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("name", ["Pairs", "pairs_loader", "batch_sampler", "streaming", "stored", "stored_loader"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["Pairs", "pairs_loader", "batch_sampler", "streaming", "stored", "stored_loader"],
+        *["keyed_loader", "views"],
+        *["collated", "collated_whole", "listed", "collated_inside", "unfit"],
+    ],
+)
 def test_the_prediction_for_a_dataset_is_what_really_happens(name: str, tmp_path: Path) -> None:
     assert list(differences(name, range(12), tmp_path, module="dataset_pipelines")) == []
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.validate.pipeline.really import scanned
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import jpeg, scanned
 from wdsflow.validate.finding import Advice
 from wdsflow.validate.pipeline.probe_pipeline import probe_pipeline
 
@@ -88,9 +87,10 @@ def test_a_stage_that_ends_the_run_gets_a_handler(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.webdataset
 @pytest.mark.parametrize("name", ["whole_batches", "strict"])
-def test_the_advice_counts_batches_that_become_complete_and_samples_after_the_one_that_ended_the_run(
+def test_the_advice_counts_whole_batches_and_samples_after_the_one_that_ended_the_run(
     name: str, tmp_path: Path
 ) -> None:
     advice, url = advised(tmp_path, name, {"jpg": jpeg(), "caption": b"a cat"})
 
-    assert advice[0].usable == pasted(advice[0].command, url) == 12
+    came = pasted(advice[0].command, url)
+    assert advice[0].usable == (came // 5 * 5 if name == "whole_batches" else came)

@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from tests import factories
-from tests.validate.pipeline.really import PROBES_ONLY, differences, least, scanned
-from tests.validate.pipeline.test_lost_by_fields import jpeg
+from tests.validate.pipeline.really import PROBES_ONLY, differences, jpeg, least, scanned
 from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence
@@ -117,7 +116,7 @@ def test_the_first_probes_of_many_shapes_end_in_time(tmp_path: Path) -> None:
             tar.addfile(tarfile.TarInfo(f"{number:06d}.field{number}"))
     started = time.monotonic()
 
-    verdict = judged("sleepy", [url], ProbeLimits(first_seconds=2, all_seconds=1, whole_samples=0))
+    verdict = judged("sleepy", [url], ProbeLimits(first_seconds=2, all_seconds=1, whole_seconds=0))
 
     assert time.monotonic() - started < 15  # all samples alone: 40 seconds
     assert 0 < least(verdict) < 10
@@ -140,7 +139,7 @@ def test_an_exception_is_reported_with_the_line_of_the_user_and_the_sample(tmp_p
 def test_where_contents_decide_in_a_large_set_the_answer_is_a_range_that_holds_the_number(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{shard}.tar", 300, start=300 * shard) for shard in range(4)]
 
-    verdict = judged("long_captions", urls, ProbeLimits(whole_samples=0, samples=120))
+    verdict = judged("long_captions", urls, ProbeLimits(whole_seconds=0, samples=120))
 
     assert verdict.least is not None
     assert 0 < verdict.least <= 600 <= verdict.usable < 1200

@@ -4,7 +4,12 @@ from ...finding import Finding
 from ...verdicts.verdict import PIPELINE
 from ..kit.base import Context, Rule
 
-_ENDS = {"crashes": "ends with an exception", "stalls": "hangs", "loses": "loses too many samples"}
+_ENDS = {
+    "crashes": "ends with an exception",
+    "stalls": "hangs",
+    "loses": "loses too many samples",
+    "not known": "may not train",
+}
 
 
 class OwnPipeline(Rule):
@@ -40,6 +45,6 @@ class OwnPipeline(Rule):
                 shard=first.shard if first else None,
                 key=first.key if first else None,
                 offset=first.offset if first else None,
-                count=max(1, verdict.samples - verdict.usable),
+                count=max(1, verdict.samples - (verdict.usable if verdict.least is None else verdict.least)),
                 readers=(PIPELINE,),
             )

@@ -1,0 +1,79 @@
+"""Reads the shards themselves, in their order, as far as there is time: what ends a run early is found only so."""
+
+import math
+import time
+from collections.abc import Sequence
+
+from wdsflow.scan.evidence import Evidence
+
+from .fates import ProbedShape, ProbeLimits, Prober
+from .probe_child import ProbeRun, RunRequest
+from .rewire import PipelineFacts
+
+_WEEK = 7 * 86_400.0  # seconds: without a limit
+
+
+class Reading:
+    """The runs over all shards."""
+
+    def __init__(self, prober: Prober, evidence: Evidence, limits: ProbeLimits) -> None:
+        self.prober, self.evidence, self.limits = prober, evidence, limits
+        self.urls = tuple(shard.url for shard in evidence.shards)
+        self.run: ProbeRun | None = None  # the first one
+        self.seconds = 0.0  # that it took
+
+    def first(self, shapes: Sequence[ProbedShape]) -> ProbeRun | None:
+        """Read the shards; None if they are not read, or if it says nothing."""
+        fates = [fate for shape in shapes for fate in shape.fates.values()]
+        odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
+        if (
+            odd
+            or self.prober.patience <= 0
+            or self.prober.copies > 1
+            or not self.limits.whole_seconds
+            or self._remote()
+        ):
+            return None
+        started = time.monotonic()
+        run = self._read(1)
+        self.seconds = time.monotonic() - started
+        if run.how == "hung" and not self._is_stuck():
+            return None  # it may well read all of them before it gives the first
+        if run.how != "endless":
+            self.run = run
+        return run
+
+    def again(self, first: ProbeRun) -> ProbeRun:
+        """Read them once more, with other random numbers; not after a long time, if nothing was drawn."""
+        draws = first.facts is None or first.facts.draws or first.facts.shuffles or first.facts.chance
+        return self._read(2) if draws or self.seconds < self.limits.whole_seconds else first
+
+    def came(self, facts: PipelineFacts) -> int:
+        """Return how many samples surely come out, since they came out in the order in which they are read."""
+        ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
+        return min(self.run.out, self.evidence.samples) if self.run is not None and ordered else 0
+
+    def changed(self, change: tuple[int, str]) -> ProbeRun:
+        """Read them with other stages; see ``RunRequest.change``."""
+        return self._read(1, change)
+
+    def _read(self, seed: int, change: tuple[int, str] | None = None) -> ProbeRun:
+        limit = self.limits.whole_seconds
+        request = RunRequest(
+            self.urls,
+            seconds=_WEEK if self.evidence.level == "full" else limit,
+            patience=limit if self.evidence.level == "full" else math.inf,
+            most=16 * self.evidence.samples + 100,
+            seed=seed,
+            change=change,
+        )
+        return self.prober.process.run(request)
+
+    def _remote(self) -> bool:
+        size = sum(shard.size or 0 for shard in self.evidence.shards)
+        return size > self.limits.remote_bytes and any("://" in url or url.startswith("pipe:") for url in self.urls)
+
+    def _is_stuck(self) -> bool:
+        """Return whether a run that gave nothing for a while could have read all samples in that time."""
+        costs = sorted(self.prober.cost.values())
+        return bool(costs) and costs[len(costs) // 2] * self.evidence.samples < self.seconds

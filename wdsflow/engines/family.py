@@ -1,0 +1,128 @@
+"""Processes that end together: one that runs somebody's code, and all that it starts.
+
+A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its tree. So a keeper, a
+process that does nothing else, is between the process that asks and the one that works. On Linux it adopts those whose
+parents end (``PR_SET_CHILD_SUBREAPER``), and so finds all of them.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+import psutil
+
+from .child_process import start_python, when_gone
+
+_SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
+_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PATIENCE = 10.0  # seconds that killed processes have to end: one that waits for a disk may not
+_PAUSE = 0.005  # seconds
+
+
+def start_family(code: str, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a Python that runs ``code``, as ``start_python`` does, and whose family ends with it.
+
+    The process that is returned is the keeper. It ends as the Python ends, with the same status, after all that the
+    Python started. It kills them all on ``end_family``, and when the other end of its standard input is gone.
+    """
+    return start_python(f"from wdsflow.engines.family import lead; lead(); {code}", words=words, **options)
+
+
+def end_family(process: "subprocess.Popen[bytes]") -> None:
+    """Kill what ``start_family`` started, and all that it started; ``process.wait()`` returns when they have ended."""
+    process.terminate()
+
+
+def lead() -> None:
+    """Go on in a child, which leads a session, while this process keeps it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the program that asked may ignore it
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+    keeper = os.getpid()
+    child = os.fork()
+    if child:
+        _keep(child)
+    os.setsid()
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != keeper:
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run_command() -> NoReturn:
+    """Become the program that the arguments of this process name, with nothing to read."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs inherit that
+    words = sys.argv[1:]
+    try:
+        os.execvp(words[0], words)  # noqa: S606 - the command of the user
+    except OSError as error:
+        sys.stderr.write(f"{words[0]}: {error.strerror}\n")
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _keep(child: int) -> NoReturn:
+    """Wait until the child ends or is no longer wanted; then end its family, and end as the child did."""
+    with open(os.devnull, "r+b") as nothing:
+        for fd in (1, 2):
+            os.dup2(nothing.fileno(), fd)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # others wait until nobody holds them
+    when_gone(0, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    status: int | None = None
+    while status is None and signal.sigwait(_SIGNALS) == signal.SIGCHLD:
+        with contextlib.suppress(ChildProcessError):
+            status = _reaped(child)
+    ends = time.monotonic() + _PATIENCE
+    with contextlib.suppress(ChildProcessError):  # nobody is left
+        while time.monotonic() < ends:
+            _kill_all(child, alive=status is None)
+            found = _reaped(child)
+            status = found if status is None else status
+            time.sleep(_PAUSE)
+    _end_as(status)
+
+
+def _reaped(child: int) -> int | None:
+    """Take the ends of all who ended; return the status of the child if it is among them, or ChildProcessError later."""
+    found: int | None = None
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            found = ended[1] if ended[0] == child else found
+    except ChildProcessError:
+        if found is None:
+            raise
+    return found
+
+
+def _kill_all(child: int, *, alive: bool) -> None:
+    if alive:  # otherwise its number may be somebody else's
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            each.kill()
+
+
+def _end_as(status: int | None) -> NoReturn:
+    if status is not None and os.WIFSIGNALED(status):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(OSError):  # SIGKILL cannot be set
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        os.kill(os.getpid(), number)
+    os._exit(1 if status is None else os.WEXITSTATUS(status))
+
+
+def _prctl(option: int, value: int) -> None:
+    """Set a property of this process; other systems than Linux have none."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
