@@ -216,6 +216,9 @@ def test_mail_addresses_are_told(text):
         "06 12 34 56 78",
         "06-12-34-56-78",
         "0033 1 23 45 67 89",
+        "0049 1512 345 6789",
+        "+1 234 5678",
+        "+123 456 789 012 345",
     ],
 )
 def test_telephone_numbers_are_told(text):
@@ -238,6 +241,10 @@ def test_telephone_numbers_are_told(text):
         "3.14159 26535 89793",
         "00:12:33 01:02:03",
         "10 000 000 people",
+        "+1 234 567",
+        "+123 456 789 012 3456",
+        "06 12 34 5",
+        "06 12 34 56 78 901",
     ],
 )
 def test_other_numbers_are_no_telephone_numbers(text):
