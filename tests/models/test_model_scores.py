@@ -23,6 +23,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
+from wdsflow.filtering.deciding.broken_scores import MOST
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -101,6 +102,12 @@ def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most)
         else:
             assert isinstance(value, Failure)
             assert value.slug == "out-of-memory"
+
+
+def test_a_score_that_works_for_one_sample_is_not_called_broken_by_many_others(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["a caption", *(f"hostile {number}" for number in range(MOST + 20))])
+    report = filter_shards(source, tmp_path / "out", Recipe(where='brittle(fails="hostile") >= 1'), HERE)
+    assert (report.total("kept"), report.merged("quarantined")) == (1, {"raised-ValueError": MOST + 20})
 
 
 def test_the_output_of_one_model_is_the_item_of_another(tmp_path):
