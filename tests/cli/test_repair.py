@@ -29,6 +29,21 @@ def test_json_captions_become_txt_and_the_next_step_is_shown(tmp_path: Path, cap
     assert names(out / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
 
 
+def test_captions_in_json_are_found_by_auto_and_named(tmp_path: Path, capsys):
+    assert run(shards.with_json(tmp_path), "-o", str(tmp_path / "new"), "--caption", "auto") == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("wdsflow: --caption auto: 16 of 16 checked samples have one in json:caption")
+    assert "16 of 16 samples written" in shown.out
+    assert names(tmp_path / "new" / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
+
+
+def test_auto_without_captions_in_json_is_wrong_use_and_writes_nothing(tmp_path: Path, capsys):
+    write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.json", b'{"width": 3}')])
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), "--caption", "auto") == 2
+    assert capsys.readouterr().err.startswith("wdsflow: --caption auto: no json member holds captions")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_dry_run_shows_the_same_and_writes_nothing(tmp_path: Path, capsys):
     assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), "--dry-run") == 0
     shown = capsys.readouterr().out

@@ -45,6 +45,15 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     assert "4 inputs -> 16 shards (16 shards done before)" in again.out
 
 
+def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: Path):
+    write_set(tmp_path / "s", (3,))
+    shard = str(next((tmp_path / "s").glob("*.tar")))
+    (tmp_path / "link.tar").symlink_to(shard)
+    done = run(["reshard", shard, "link.tar", "-o", "out"], tmp_path)
+    assert "link.tar is named twice: its samples are written twice" in done.errors
+    assert "twice" not in run(["reshard", shard, "-o", "once"], tmp_path).errors
+
+
 def test_ranks_and_workers_of_the_report_are_those_asked_for(here: Path):
     done = reshard(here, "--samples", "10", "--even-for", "5x2")
     assert "after: even: 10 shards for 5 ranks x 2 workers; 1 shard and 10 samples for each worker" in done.out

@@ -65,3 +65,12 @@ def test_a_list_that_cannot_be_made_is_told(shards, tmp_path: Path, capsys):
     assert cut(shards, tmp_path / "out", tmp_path / "uids.npy") == 2
     assert "1 of the kept samples have no uid" in capsys.readouterr().err
     assert not (tmp_path / "uids.npy").exists()
+
+
+def test_keys_that_are_several_lines_are_not_listed_in_a_text(tmp_path: Path, capsys):
+    write_tar(tmp_path / "0.tar", [("a\nb.jpg", picture(300, 300)), ("c.jpg", picture(300, 300)), ("c.json", b"{")])
+    assert cut(str(tmp_path / "0.tar"), tmp_path / "out", tmp_path / "keys.txt") == 2
+    assert "keys with line breaks cannot be listed in .txt; export to .parquet" in capsys.readouterr().err
+    assert cut(str(tmp_path / "0.tar"), tmp_path / "out", tmp_path / "kept.parquet") == 0
+    rows = pq.read_table(tmp_path / "kept.parquet").to_pylist()
+    assert [(row["key"], row["url"]) for row in rows] == [("a\nb", None), ("c", None)]

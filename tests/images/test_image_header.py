@@ -291,6 +291,42 @@ def test_a_bmp_is_cut_where_pillow_lacks_bytes_of_its_last_row(mode, width):
     assert 1 <= decoded <= 4
 
 
+def bmp_with_masks(bits, masks, size):
+    """Return a bitmap of 3 x 2 pixels that tells which bits are red, green, blue and alpha, if its header is that long."""
+    behind = b"".join(struct.pack("<I", mask) for mask in masks[: 4 if size >= 56 else 3])
+    info = struct.pack("<IiiHHIIiiII", size, 3, 2, 1, bits, 3, 0, 0, 0, 0, 0) + behind
+    info += bytes(max(0, 14 + size - 14 - len(info)))
+    pixels = bytes(range(1, 1 + (3 * bits + 31) // 32 * 4 * 2))
+    return struct.pack("<2sIII", b"BM", 14 + len(info) + len(pixels), 0, 14 + len(info)) + info + pixels
+
+
+@pytest.mark.parametrize("size", [40, 56, 124])
+@pytest.mark.parametrize(
+    ("bits", "masks"),
+    [
+        (32, (0xFF0000, 0xFF00, 0xFF, 0)),
+        (32, (0xFF0000, 0xFF00, 0xFF, 0xFF000000)),
+        (32, (0xFF, 0xFF00, 0xFF0000, 0xFF000000)),
+        (32, (0xFF000000, 0xFF0000, 0xFF00, 0xFF)),
+        (32, (0xF00, 0xFF00, 0xFF, 0)),
+        (24, (0xFF0000, 0xFF00, 0xFF, 0)),
+        (24, (0xFF, 0xFF00, 0xFF0000, 0)),
+        (16, (0xF800, 0x7E0, 0x1F, 0)),
+        (16, (0x7C00, 0x3E0, 0x1F, 0)),
+        (16, (0xF000, 0xF00, 0xF0, 0)),
+    ],
+)
+def test_a_bmp_with_masks_has_the_mode_that_pillow_gives_it(bits, masks, size):
+    data = bmp_with_masks(bits, masks, size)
+    try:
+        mode = by_pillow(data)[3]
+    except OSError:
+        mode = ""
+    header = read_header(data)
+    assert (header.width, header.height, header.mode) == (3, 2, mode)
+    assert header.alpha is (mode == "RGBA")
+
+
 def test_the_smallest_webp_is_one():
     data = bytes.fromhex("5249464612000000574542505650384c060000002f416c6f006b")
     assert read_header(data)[:4] == by_pillow(data)[:4]

@@ -93,10 +93,21 @@ def test_offsets_are_those_of_tarfile(pair: Path) -> None:
     assert lines == ["v1.2 3", *(" ".join(words[at : at + 3]) for at in (0, 3, 6))]
 
 
+def test_the_report_names_the_files_that_were_written(pair: Path) -> None:
+    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    assert sorted(report.written) == sorted(str(pair / name) for name in files(pair))
+    assert f"{len(files(pair))} files written: " in str(report)
+    (pair / "0001.tar.idx").unlink(missing_ok=True)
+    (pair / "0001.idx").unlink()
+    again = index_shards(str(pair), ["dali"])
+    assert again.written == [str(pair / "0001.idx")]
+
+
 def test_the_same_command_again_reads_and_writes_nothing(pair: Path) -> None:
     index_shards(str(pair), EACH)
     before = {name: (pair / name).stat().st_mtime_ns for name in files(pair)}
     report = index_shards(str(pair), EACH)
+    assert str(report).splitlines()[-1].startswith("0 files written; ")
     assert (report.resumed, report.written, report.ok) == (2, [], True)
     assert {name: (pair / name).stat().st_mtime_ns for name in files(pair)} == before
 

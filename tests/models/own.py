@@ -17,6 +17,7 @@ letters = tests.models.own:Letters
 brittle = tests.models.own:Brittle
 sized = tests.models.own:Sized
 brightest = tests.models.own:Brightest
+vowels_of_upper = tests.models.own:VowelsOfUpper
 faulty = tests.models.faulty:Faulty
 faulty_batch = tests.models.faulty:FaultyBatch
 faulty_plain = tests.models.faulty:FaultyPlain
@@ -225,6 +226,57 @@ class Sized(ModelScore):
     def requests(self, view: Any) -> list[Request]:
         """Ask for each caption."""
         return [Request(self.models()[0], text, partial(str, text)) for text in view.captions()]
+
+    def value(self, view: Any, outputs: Sequence[Any]) -> Any:
+        """Return the first."""
+        return outputs[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upper(Model):
+    """A text in capitals; "unfit" cannot be written so."""
+
+    kind: ClassVar[str] = "upper"
+
+    def load(self, device: str) -> Any:
+        """Load nothing."""
+
+    def run(self, loaded: Any, batch: Sequence[Any]) -> Sequence[str]:
+        """Write."""
+        if "unfit" in batch:
+            raise ValueError("no capitals")
+        return [text.upper() for text in batch]
+
+    def cost(self, item: Any) -> int:
+        """Return the characters."""
+        return len(item)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapitalVowels(Upper):
+    """The number of vowels in capitals."""
+
+    kind: ClassVar[str] = "capital vowels"
+
+    def run(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:  # type: ignore[override]
+        """Count."""
+        return [sum(text.count(each) for each in "AEIOU") for text in batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VowelsOfUpper(ModelScore):
+    """The vowels of a caption, by one model whose output is the item of another."""
+
+    name: ClassVar[str] = "vowels_of_upper"
+
+    def models(self) -> tuple[Model, ...]:
+        """Return both."""
+        return (Upper(), CapitalVowels())
+
+    def requests(self, view: Any) -> list[Request]:
+        """Ask for the vowels of what the first model writes."""
+        first, second = self.models()
+        return [Request(second, text, str, after=Request(first, text, partial(str, text))) for text in view.captions()]
 
     def value(self, view: Any, outputs: Sequence[Any]) -> Any:
         """Return the first."""

@@ -23,6 +23,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
+from wdsflow.filtering.deciding.broken_scores import MOST
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -103,9 +104,25 @@ def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most)
             assert value.slug == "out-of-memory"
 
 
-@pytest.mark.deep
+def test_a_score_that_works_for_one_sample_is_not_called_broken_by_many_others(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["a caption", *(f"hostile {number}" for number in range(MOST + 20))])
+    report = filter_shards(source, tmp_path / "out", Recipe(where='brittle(fails="hostile") >= 1'), HERE)
+    assert (report.total("kept"), report.merged("quarantined")) == (1, {"raised-ValueError": MOST + 20})
+
+
+def test_the_output_of_one_model_is_the_item_of_another(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["a house", "unfit", "bcd", "a house"])
+    score_shards(source, tmp_path / "out", Recipe(scores=("letters", "vowels_of_upper")), HERE)
+    rows = ledger(tmp_path / "out", "0")
+    assert [row["vowels_of_upper"] for row in rows] == [4, None, 0, 4]
+    assert [row["letters"] for row in rows] == [6, 5, 3, 6]
+    ((failed,),) = [row["failed"] for row in rows if row["failed"]]
+    assert (failed["score"], failed["error"]) == ("vowels_of_upper", "raised-ValueError")
+    assert failed["detail"].startswith("no capitals")
+
+
 def test_a_bad_sample_costs_itself_and_is_put_aside_with_its_numbers(tmp_path):
-    texts = [f"a caption {number}" for number in range(200)]
+    texts = [f"a caption {number}" for number in range(100)]
     texts[17] = "a hostile caption"
     texts[90] = "x" * 500
     source = captioned(tmp_path / "0.tar", texts)
@@ -116,7 +133,7 @@ def test_a_bad_sample_costs_itself_and_is_put_aside_with_its_numbers(tmp_path):
     assert rows[17]["error"] == "raised-ValueError"
     assert rows[90]["error"] == "out-of-memory"
     assert "cost 500" in rows[90]["detail"]
-    assert report.total("kept") == 198
+    assert report.total("kept") == 98
 
 
 @pytest.mark.deep

@@ -51,6 +51,15 @@ def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
     assert refused.inputs[0].lost == ["pipe: urls run shell commands: allow that with --allow-pipe"]
 
 
+def test_a_command_that_prints_other_bytes_the_next_time_is_noticed(tmp_path: Path):
+    """Names and sizes are the same."""
+    shard = tmp_path / "now.tar"
+    for text in (b"a cat", b"a dog"):
+        write_tar(shard, [(f"{key}.txt", text) for key in "abcd"])
+        reshard_shards([f"pipe:cat {shard}"], tmp_path / "out", shards=2, allow_pipe=True)
+        assert {data for _, _, data in members(in_folder(tmp_path / "out"))} == {text}
+
+
 @ORDERS
 def test_a_cut_shard_gives_what_is_whole_and_says_what_is_lost(tmp_path: Path, order):
     source = write_set(tmp_path / "in")

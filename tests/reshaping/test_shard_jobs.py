@@ -73,7 +73,6 @@ def test_what_waits_for_a_command_stays_in_this_process(tmp_path, always):
     assert set(run([Job(url) for url in urls]).values()) == {os.getpid()}
 
 
-@pytest.mark.deep
 def test_a_full_disk_is_reported_as_it_is_in_a_thread(tmp_path, always):
     urls = shards(tmp_path / "in", 6)
     with pytest.raises(OSError, match="No space left on device") as caught:

@@ -32,7 +32,7 @@ def test_captions_go_with_the_videos_of_their_own_chunk(tmp_path):
     names = [f"{number}.mp4" for number in range(3)]
     for name in names:
         (tmp_path / name).write_bytes(b"film")
-    texts = ("<__dj__video> a{0}none{0}<__dj__video><__dj__video> b".format(END), f"one{END}two")
+    texts = (f"<__dj__video> a{END}none{END}<__dj__video><__dj__video> b", f"one{END}two")
     rows = [{"text": texts[0], "videos": names, "note": "kept"}, {"text": texts[1]}]
     path = str(write_lines(tmp_path, [json.dumps(row).encode() for row in rows]))
     with open_source(path) as source:

@@ -6,7 +6,7 @@ from PIL import Image
 
 from tests.pictures import encoded, hurt, noise, other_images, photo, smooth, usual_images
 from tests.stages.scores.fields import score
-from wdsflow.stages.scores import ScoreError, View, make_score
+from wdsflow.stages.scores import SCORES, ScoreError, View, make_score
 from wdsflow.stages.scores.image.picture import decode_picture
 
 PIXELS = ("blur", "brightness", "contrast", "entropy", "is_blank", "phash")
@@ -80,6 +80,18 @@ def test_brightness_and_contrast_of_images_that_are_known():
     values = np.asarray(photo().convert("L"), float)
     assert score("brightness", png(photo())) == pytest.approx(values.mean() / 255)
     assert score("contrast", png(photo())) == pytest.approx(values.std() / 255)
+
+
+@pytest.mark.parametrize("name", ["brightness", "contrast", "entropy", "blur", "width", "height", "pixels", "min_side"])
+def test_the_ends_of_the_range_of_a_score_are_values_of_pictures(name):
+    halves = np.zeros((2, 128), np.uint8)
+    halves[:, 64:] = 255
+    all_levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    drawn = [Image.fromarray(each) for each in (halves, all_levels, np.full((9, 9), 255, np.uint8))]
+    found = [score(name, png(image)) for image in [*drawn, Image.new("L", (1, 1))]]
+    kind = SCORES[name]
+    assert min(found) == kind.low
+    assert max(found) == kind.high or kind.high is None
 
 
 def test_blank_is_what_has_one_colour():

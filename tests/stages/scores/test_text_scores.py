@@ -1,7 +1,7 @@
 import pytest
 
 from tests.stages.scores.fields import of_text
-from wdsflow.stages.scores import ScoreError, make_score
+from wdsflow.stages.scores import SCORES, ScoreError, make_score
 
 MARKS = "，。、„”“«»１」「《》´∶：？！（）；–—．～’…━〈〉【】％►"
 SUNDAY = "Today is Sund Sund Sund Sund Sund Sunda and it's a happy day!"
@@ -216,6 +216,9 @@ def test_mail_addresses_are_told(text):
         "06 12 34 56 78",
         "06-12-34-56-78",
         "0033 1 23 45 67 89",
+        "0049 1512 345 6789",
+        "+1 234 5678",
+        "+123 456 789 012 345",
     ],
 )
 def test_telephone_numbers_are_told(text):
@@ -238,6 +241,10 @@ def test_telephone_numbers_are_told(text):
         "3.14159 26535 89793",
         "00:12:33 01:02:03",
         "10 000 000 people",
+        "+1 234 567",
+        "+123 456 789 012 3456",
+        "06 12 34 5",
+        "06 12 34 56 78 901",
     ],
 )
 def test_other_numbers_are_no_telephone_numbers(text):
@@ -297,3 +304,19 @@ def test_tokens_are_counted_as_openclip_cuts_them():
     assert of_text("caption_tokens", "cat " * 200) == 200
     with pytest.raises(ScoreError, match="too-long"):
         of_text("caption_tokens", "a" * 501)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("caption_words", "", None),
+        ("caption_length", "", None),
+        ("alnum_ratio", "!?", "abc1"),
+        ("special_char_ratio", "abc", "!?"),
+        ("word_repetition", "one two three four five six seven eight nine ten eleven twelve", None),
+        ("char_repetition", "abcdefghijklmnopqrstuvwxyz", None),
+    ],
+)
+def test_the_ends_of_the_range_of_a_score_are_values_of_texts(name, least, most):
+    assert of_text(name, least) == SCORES[name].low
+    assert most is None or of_text(name, most) == SCORES[name].high

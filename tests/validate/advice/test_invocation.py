@@ -126,3 +126,11 @@ def test_folders_and_shards_that_are_gone_are_named_as_they_are(tmp_path, monkey
         Path(folder).mkdir(parents=True)
     assert compact(folders) == folders
     assert compact([f"{each}.tar" for each in folders]) == [f"{each}.tar" for each in folders]
+
+
+def test_shards_of_up_to_four_folders_are_patterns_and_of_more_a_list():
+    urls = [f"{folder}/{number}.tar" for folder in "abcde" for number in (8, 9, 10)]
+    assert compact(urls[:12]) == [f"{folder}/{{8..10}}.tar" for folder in "abcd"]
+    assert compact(urls) == urls
+    assert compact(urls[:4]) == urls[:4]
+    assert compact([*urls[:3], urls[1]], most=2) == ["a/{8..10}.tar", "a/9.tar"]

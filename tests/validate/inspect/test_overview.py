@@ -91,3 +91,15 @@ def test_it_is_json():
     tree = json.loads(json.dumps(clean(overview([shard(0, NASTY)]).to_dict())))
     assert tree["samples"] == 4
     assert tree["tallies"]["name.dotted"]["shard"] == "d/0000.tar"
+
+
+def test_a_caption_that_comes_three_times_is_shown_and_one_that_comes_twice_is_not():
+    few = shard(0)
+    few.captions = CaptionFacts(5, 25, 9, {"a dog": 2, "a cat": 3})
+    text = shown(few)
+    assert "at least 3 times: a cat" in text
+    assert "a dog" not in text
+    few.captions = CaptionFacts(5_000, 25_000, 9, {"a dog": 5, "a cat": 6})  # a thousandth is usual
+    text = shown(few)
+    assert "at least 6 times: a cat" in text
+    assert "a dog" not in text
