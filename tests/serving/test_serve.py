@@ -173,7 +173,7 @@ def test_wrong_use_is_refused_with_commands_that_work(tmp_path: Path, monkeypatc
         assert done.commands == ["wdsflow serve in --port 0"]
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "nosuchhost.invalid"])
+@pytest.mark.parametrize("host", ["192.0.2.1", "nosuchhost.invalid", "notahost..", "x" * 70])
 def test_an_address_that_is_not_of_this_machine_is_refused_before_anyone_is_said_to_reach_it(tmp_path: Path, host: str):
     write_shards(tmp_path / "in", 1, 2)
     done = refused(tmp_path / "in", "--host", host)
