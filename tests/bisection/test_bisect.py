@@ -150,10 +150,18 @@ def test_a_shard_whose_archive_is_at_fault_stays_as_it_is(folder):
     assert (folder / "smallest" / "000000.tar").read_bytes() == (folder / "1.tar").read_bytes()
 
 
+def test_a_command_that_fails_is_not_taken_for_one_that_may_hang(folder):
+    done = bisect(folder, "import sys; sys.exit(3)")
+    assert done.status == 1
+    assert "failed in the same way" in done.errors
+    assert "hang" not in done.errors
+
+
 def test_a_command_that_passes_is_no_success_and_leaves_nothing(folder):
     done = bisect(folder, READ)
     assert done.status == 1
     assert "the command passes with 4 shards: look for a hang with --hang-after" in done.errors
+    assert "if it hangs: wdsflow bisect" in done.errors
     assert not (folder / "smallest").exists()
 
 

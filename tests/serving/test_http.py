@@ -117,9 +117,10 @@ def test_conditions_on_the_etag_are_kept(connection: http.client.HTTPConnection,
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_it_is_read_only(connection: http.client.HTTPConnection, method: str):
-    reply = ask(connection, "/000001.tar", method)
-    assert reply.status == 405
-    assert set(reply.headers["Allow"].split(",")) == {"GET", "HEAD"}
+    for path in ("/000001.tar", "/999999.tar", "/", "/elsewhere/0.tar"):
+        reply = ask(connection, path, method)
+        assert reply.status == 405, path
+        assert set(reply.headers["Allow"].split(",")) == {"GET", "HEAD"}
 
 
 @pytest.mark.parametrize(

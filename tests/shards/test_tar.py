@@ -8,9 +8,12 @@ from random import Random
 import pytest
 
 from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hurt, random_tar, with_checksum
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.validate.check import check
 
 
 def tar(sizes, *, form=tarfile.USTAR_FORMAT, mtime=0.0, name="{:04d}.jpg", end=True):
@@ -209,6 +212,29 @@ def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
         assert [row[:2] for row in read.members] == [("0.mp4", 300), ("1.mp4", size), ("2.mp4", size), ("3.mp4", 300)]
         assert counts(walk) == {"tar.huge-member": 2}
         assert source.bytes_read < 2 << 20
+
+
+@pytest.mark.parametrize("level", ["names", "headers"])
+@pytest.mark.parametrize("name", ["0.mp4", f"{'folder/' * 20}0.mp4"], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("form", "time"),
+    [(tarfile.USTAR_FORMAT, 0), (tarfile.GNU_FORMAT, 0), (tarfile.PAX_FORMAT, 0), (tarfile.PAX_FORMAT, 1.5)],
+    ids=["ustar", "gnu", "pax", "pax with times"],
+)
+def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(tmp_path, form, time, name, level):
+    """Its header is read in full or skimmed, depending on the format, the length of the name and the times."""
+    path = tmp_path / "huge.tar"
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = 3 << 30, time
+    with open(path, "wb") as file:
+        at = file.write(info.tobuf(form))
+        file.truncate(at + info.size + 1024)
+    shard = scan_shard(str(path), ScanOptions(level))
+    assert (shard.members, shard.stop.kind) == (1, "end")
+    assert shard.tally("tar.huge-member").count == 1
+    (finding,) = check(path, level=level, jobs=1, select=["W015"]).findings
+    assert finding.key == name.removesuffix(".mp4")
+    assert shard.bytes_read < 2 << 20
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])

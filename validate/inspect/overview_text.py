@@ -72,7 +72,7 @@ def _json(total: Overview, writer: Writer) -> None:
     ]
     if rows:
         writer.blank()
-        _table(writer, ("Json name", "objects", "texts", "for example"), rows, left=3)
+        _table(writer, ("Json name", "members", "texts", "for example"), rows, left=3)
 
 
 def _images(total: Overview, writer: Writer) -> None:

@@ -29,6 +29,10 @@ class DoesNotFail(Exception):
     """The command does not fail with all shards, or not each time; the message says which."""
 
 
+class Passes(DoesNotFail):
+    """The command does not fail with all shards; it may hang."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What is left of one shard."""
@@ -117,7 +121,7 @@ class _Search:
             self.say(f"  {line}")
         given = how_many(len(self._given), "shard")
         if not first.failed:
-            raise DoesNotFail(
+            raise Passes(
                 f"the command {first.how} with {given}: look for a hang with --hang-after, or for a text with --match"
             )
         if named_shards(Path(), len(self._given)).name in (first.error or "\n".join(last)) and len(self._given) > 1:

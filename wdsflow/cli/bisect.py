@@ -42,7 +42,7 @@ def bisect(
     with the same exit status and the same exception. Exit status: 0 if the smallest shards were written; 1 if the
     command does not fail; 2 for wrong use.
     """
-    from wdsflow.bisection.bisect_shards import WORK, DoesNotFail, bisect_shards
+    from wdsflow.bisection.bisect_shards import WORK, DoesNotFail, Passes, bisect_shards
     from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
     from wdsflow.shards.source.base import SourceError
     from wdsflow.shards.urls import NoShards, expand_existing
@@ -80,7 +80,7 @@ def bisect(
         raise
     except DoesNotFail as error:
         print(f"wdsflow: {error}", file=sys.stderr)
-        if hang_after is None:
+        if isinstance(error, Passes) and hang_after is None:
             print(f"  if it hangs: {typed.again(hang_after=60)}", file=sys.stderr)
         raise typer.Exit(1) from None
     _show(found, command, out)

@@ -60,7 +60,13 @@ Ambiguous = Annotated[
         help="Samples with several rows, or with the row of another sample. refuse; first: the first sample gets the first row; each: each sample gets the first row; drop: none gets any.",
     ),
 ]
-DropUnmatched = Annotated[bool, typer.Option("--drop-unmatched", help="Leave out samples without a row.")]
+DropUnmatched = Annotated[
+    bool,
+    typer.Option(
+        "--drop-unmatched",
+        help="Leave out samples that get nothing: without a row or the field of --on, or ambiguous under --ambiguous drop.",
+    ),
+]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at once.")]
 
 

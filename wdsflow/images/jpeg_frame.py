@@ -41,3 +41,19 @@ def _size(data: bytes, position: int, width: int, height: int, components: int) 
     across, down = max(factor[0] for factor in factors), max(factor[1] for factor in factors)
     units = -(-width // (8 * across)) * -(-height // (8 * down))
     return _BLOCK * units * sum(horizontal * vertical for horizontal, vertical in factors)
+
+
+def first_scan(data: bytes) -> int | None:
+    """Return where the first scan of a JPEG begins; None if it has none, or has something unusual before it."""
+    position = 2
+    try:
+        for _ in range(_MOST_SEGMENTS):
+            prefix, marker, length = _segment(data, position)
+            if prefix != 0xFF or length < 2:
+                return None
+            if marker == _SCAN:
+                return position
+            position += 2 + length
+    except error:
+        pass
+    return None

@@ -9,7 +9,7 @@ from wdsflow.scan.content.arrays import npy_rank
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import Column
 from wdsflow.scan.content.full_decode import decode_image
-from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
+from wdsflow.scan.content.image_content import ends_early, has_end, header_status, image_notes
 from wdsflow.scan.content.interleaved import interleaved
 from wdsflow.scan.content.json_fields import look_at_json, texts_in
 from wdsflow.scan.content.media_content import media_notes
@@ -151,7 +151,9 @@ class Looker:
             count.ranks |= _RANKS.get(header.mode, _COLOURED)
         if not data:
             status = header_status(header, size, self.max_image_pixels)
-            if header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header):
+            early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
+            # Few images end in other bytes: only these are read to their end.
+            if header is not None and early and not (size <= MOST_FIELD and has_end(read(0, size), header)):
                 notes += ("image.cut",)
         else:
             status, found = decode_image(data, self.max_image_pixels)

@@ -13,7 +13,9 @@ from .shard_server import Counts, ServedTars, ShardServer, name_of
 class CannotListen(Exception):
     """An address that cannot be listened at. ``elsewhere``: no port of it can, as it is not one of this machine."""
 
-    def __init__(self, host: str, port: int, error: OSError) -> None:
+    def __init__(self, host: str, port: int, error: OSError | UnicodeError) -> None:
+        if isinstance(error, UnicodeError):  # a name with an empty or too long part
+            error = socket.gaierror(socket.EAI_NONAME, "it is no name of a host")
         self.elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
         taken = error.errno == errno.EADDRINUSE
         reason = "is taken" if taken else f"cannot be listened at: {error.strerror or error}"
@@ -61,7 +63,7 @@ def refuse_taken(host: str, port: int) -> None:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise CannotListen(host, port, error) from None
 
 
@@ -102,7 +104,7 @@ async def _work(
 ) -> None:
     try:
         url = await server.start(host, port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise CannotListen(host, port, error) from None
     started(url)
     if counted is not None:

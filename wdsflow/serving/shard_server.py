@@ -29,6 +29,7 @@ Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot b
 _THREADS = 8  # that compute views and read from other machines
 _PATIENCE = 0.5  # seconds for open connections at the end
 _REFUSED = (ValueError, OSError)  # what a ledger or a shard may raise
+_METHODS = ("GET", "HEAD")
 _TAR = "application/x-tar"
 
 
@@ -143,6 +144,8 @@ class ShardServer:
         name = re.sub(r":[0-9]*$", "", request.host).lower()
         if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
             return web.Response(status=421, text="this server is for programs of this machine\n")
+        if request.method not in _METHODS:  # also of a path that does not exist
+            raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         try:
             answer: web.StreamResponse = await handler(request)
         except ConnectionError:  # the client has hung up: nobody reads an answer, and the server has no fault to report

@@ -45,7 +45,10 @@ def test_an_item_that_fits_says_what_it_takes_and_how_much_would_fill_the_device
     assert found.took == 512_000
     assert found.ceiling(5_120_000) == 5120
     assert found.ceiling(1) == 512
-    assert found.message("CLIP") == "CLIP: one item of the largest cost (512) takes 500 KiB; 9.5 MiB are free"
+    assert (
+        found.message("CLIP")
+        == "CLIP: one item of the largest size, 512 pixels or tokens, takes 500 KiB; 9.5 MiB are free"
+    )
 
 
 def test_an_item_that_cannot_fit_says_what_it_needs_and_what_there_is():

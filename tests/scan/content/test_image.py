@@ -1,9 +1,14 @@
+import io
+import tarfile
+
 import pytest
 
 from tests.pictures import encoded, exif, noise, other_images, photo, usual_images
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.tallies import TALLIES
 
 
@@ -126,6 +131,26 @@ def test_a_missing_end_mark_is_seen_in_the_last_bytes(kind):
 def test_what_is_often_appended_is_no_sign_of_a_cut(trailer):
     data = encoded(photo(), "JPEG") + trailer
     assert not ends_early(data[-32:], read_header(data))
+
+
+APPENDED = [bytes(range(128, 256)) * 2, b"\x00\x00\x00\x18ftypmp42" + b"\x9a" * 900, b"\x89PNG\r\n\x1a\n\xff" * 9]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("appended", APPENDED, ids=["bytes", "a phone's film", "another header"])
+def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_them_is(tmp_path, kind, appended):
+    data = encoded(photo(), kind, **({"exif": exif(6, 300)} if kind == "JPEG" else {}))
+    preview = encoded(photo(), "JPEG")  # has an end mark of its own, before the picture's first scan
+    if kind == "JPEG":
+        data = data[:2] + b"\xff\xe5" + (len(preview) + 2).to_bytes(2, "big") + preview + data[2:]
+    assert ends_early((data + appended)[-32:], read_header(data))
+    suffix = kind.lower().replace("jpeg", "jpg")
+    for content, cut in ((data + appended, 0), (data[: len(data) - 200] + appended, 1)):
+        with tarfile.open(tmp_path / "0.tar", "w") as tar:
+            info = tarfile.TarInfo(f"0.{suffix}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        assert scan_shard(str(tmp_path / "0.tar"), ScanOptions("headers")).tally("image.cut").count == cut
 
 
 def test_other_formats_have_no_end_mark():

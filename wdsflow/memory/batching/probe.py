@@ -46,7 +46,7 @@ class Probe:
 
     def message(self, model: str) -> str:
         """Return one sentence for people."""
-        what = f"{model}: one item of the largest cost ({self.cost:,})"
+        what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
         free = "an unknown number of bytes is" if self.free is None else f"{format_size(self.free)} are"
         cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
         if self.fits:

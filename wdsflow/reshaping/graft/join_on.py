@@ -38,7 +38,7 @@ class FieldToSet:
 
 
 class WrongJoin(ValueError):
-    """What is nothing to join on; ``text``: if it may be the name of a value in the json, otherwise ""."""
+    """Samples cannot be joined on that; ``text``: if it may be the name of a value in the json, otherwise ""."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ def parse_on(text: str) -> JoinOn:
         return JoinOn("json", name, column or name)
     if colon or kind not in {"key", *HASHES}:
         raise WrongJoin(
-            f"{text!r} is nothing to join on: give key, json:NAME, sha256 or xxh3, with =COLUMN if needed",
+            f"samples cannot be joined on {text!r}: give key, json:NAME, sha256 or xxh3, with =COLUMN if needed",
             "" if colon or not kind else text,
         )
     return JoinOn(kind, "", column or kind)

@@ -101,7 +101,7 @@ def graft_shards(
         ambiguous: a sample is ambiguous if its value is that of several rows, or of several samples. "refuse" raises
             AmbiguousJoin. "first": the first sample gets the first row. "each": each sample gets the first row.
             "drop": none gets any.
-        drop_unmatched: leave out samples in which nothing could be set for lack of a row.
+        drop_unmatched: leave out samples that get nothing: without a row or a value to join on, or ambiguous under "drop".
         force: write all shards again, and replace outputs that exist, whatever wrote them.
         restart: remove first what earlier runs wrote into ``out``.
         jobs: shards at a time; large sets on this machine are worked on in as many processes, if it is more than one.

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from wdsflow.images.image_header import UNREADABLE, ImageHeader
+from wdsflow.images.jpeg_frame import first_scan
 from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
 from wdsflow.scan.evidence import BAD, BIG, BOMB, OK
 
@@ -108,7 +109,7 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
 def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
     """Tell from the last bytes whether the end mark of a JPEG or PNG is missing.
 
-    A hint, not a proof: bytes appended after the end mark hide it. Zeros and line ends are passed over, and so is a
+    A hint, not a proof: bytes appended after the end mark hide it, which ``has_end`` finds. Zeros and line ends are passed over, and so is a
     trailer of text or a phone's own. Other formats say nothing.
     """
     if header is None or header.format not in _END_MARKS:
@@ -117,3 +118,12 @@ def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
         return False
     rest = tail.rstrip(b"\0\r\n")
     return bool(rest) and not rest.endswith(_TRAILERS) and not (len(rest) >= 8 and rest.isascii())
+
+
+def has_end(data: bytes, header: ImageHeader) -> bool:
+    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it.
+
+    A JPEG's preview has its own end mark, in a segment before the picture's first scan: that one does not count.
+    """
+    start = first_scan(data) if header.format == "jpeg" else 0
+    return start is not None and data.find(_END_MARKS[header.format], start) >= 0
