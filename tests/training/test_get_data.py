@@ -1,11 +1,15 @@
 """What get_data needs, and what it says where something is missing or cannot be used."""
 
+import re
 import subprocess
 import sys
 from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support import faults
+from support.scenes import draw
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
@@ -68,3 +72,17 @@ def test_without_openclip_the_command_that_installs_it_is_printed():
     assert "open_clip_train is not installed; it comes with: " in last
     assert "pip install" in last
     assert "openclip" in last
+
+
+def test_the_example_of_the_page_gives_two_epochs_that_differ(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    [example] = re.findall(r"```python\n(import open_clip\n.*?)```", page, re.DOTALL)
+    code = example.replace("        ...\n", "        given[epoch].append(texts.tolist())\n")
+    assert code != example
+    faults.sound(tmp_path / "shards", draw(40))
+    monkeypatch.chdir(tmp_path)
+    given = [[], []]
+    exec(code, {"given": given})
+    first, second = given
+    assert [len(epoch) for epoch in given] == [6, 6]
+    assert first != second

@@ -1,9 +1,11 @@
 """What is in flight: open files, memory, and passes over one loader that meet each other."""
 
+import multiprocessing
 import os
 import pickle
 import queue
 import threading
+import time
 from contextlib import suppress
 from itertools import islice
 
@@ -20,6 +22,8 @@ from tests.training.test_loader import loader
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.pixels.assemble import stack
 from wdsflow.training.pixels.image_work import image_work
+from wdsflow.training.stalls.stall import StallError
+from wdsflow.training.workers import decoder
 from wdsflow.training.workers.decoded_sample import joined_rows, packed
 
 DESCRIPTORS = "/proc/self/fd"
@@ -47,6 +51,18 @@ def test_a_pass_that_another_one_has_ended_says_so(tmp_path):
     assert next(second)
     with pytest.raises(RuntimeError, match="another one has begun"):
         next(first)
+    loading.close()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
+def test_a_decoder_that_hangs_before_its_first_sample_is_named_with_where_it_hangs(tmp_path, monkeypatch):
+    def hangs(_seat):
+        time.sleep(3600)
+
+    monkeypatch.setattr(decoder, "_be_a_worker", hangs)
+    loading = loader(write_shards(tmp_path, [20, 20]), decode_in="processes", decoders=1, stall_after=1.0)
+    with pytest.raises(StallError, match=r"decoder 0 \(process \d+\) has been between two samples for .* in hangs \("):
+        next(iter(loading))
     loading.close()
 
 

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -363,3 +364,34 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
     assert peak() - before < 400 << 20
     counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
     assert counts == {"huge-image": 1, "too-many-pixels": 1, "bad-json": 1}
+
+
+def test_samples_that_fill_no_batch_are_not_lost_and_none_is_counted_twice(tmp_path, caplog):
+    caplog.set_level("INFO", logger="wdsflow.training")
+    write_tar(tmp_path / "0000.tar", [*samples(0, 30), ("x.jpg", jpeg(1))])
+    loading = loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=1e6)
+    assert sum(len(texts(batch)) for batch in loading) == 64  # 60 asked for: 24 of 30 in each of three passes
+    tally = loading.tally
+    assert (tally.seen, tally.kept, tally.lost) == (31, 64, 1)
+    assert tally.noted == {"left-over": 6, "repeated": 40}
+    assert [record.levelname for record in caplog.records if "epoch 0 done" in record.getMessage()] == ["WARNING"]
+    caplog.clear()
+    write_tar(tmp_path / "0000.tar", samples(0, 30))
+    for status_every, said in ((1e6, ["INFO"]), (0.0, [])):
+        list(loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=status_every))
+        assert [record.levelname for record in caplog.records if "feed: epoch 0" in record.getMessage()] == said
+        caplog.clear()
+
+
+def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_first_batch(tmp_path, caplog):
+    caplog.set_level("INFO", logger="wdsflow.training")
+    data = write_shards(tmp_path, [20, 20])
+    cut = tmp_path / "0001.tar"
+    cut.write_bytes(cut.read_bytes()[:-12_000])
+    loading = loader(data, schedule="balanced", status_every=1e6)  # counts the samples, and keeps what it has listed
+    running = iter(loading)
+    while not loading.tally.damage:
+        time.sleep(0.01)
+    list(running)
+    [table] = [record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()]
+    assert f"damaged: {cut}: " in table

@@ -132,7 +132,8 @@ def _options(**values: Any) -> "FeedOptions":
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
     """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
     from wdsflow.readers.open_clip.arguments import ArgumentsError, names_shards, parsed_by
-    from wdsflow.training.launch.launch import NoOpenClip, parse
+    from wdsflow.training.feed_errors import NoOpenClip
+    from wdsflow.training.launch.launch import parse
 
     check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
     try:
@@ -219,8 +220,8 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions"
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
-    from wdsflow.training.feed_errors import FeedStopped
-    from wdsflow.training.launch.launch import NoOpenClip, launch
+    from wdsflow.training.feed_errors import FeedStopped, NoOpenClip
+    from wdsflow.training.launch.launch import launch
     from wdsflow.training.launch.refusal import Refused
 
     try:

@@ -1,5 +1,14 @@
 """Errors that end training. Their messages say all: what happened, to which sample of which shard, what to do next."""
 
+from wdsflow.text.install import install_extras
+
+
+class NoOpenClip(ImportError):
+    """OpenCLIP's training part is not installed, or something that it needs."""
+
+    def __init__(self, missing: str = "open_clip_train") -> None:
+        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}")
+
 
 class FeedStopped(RuntimeError):
     """The feed cannot go on. ``wdsflow train`` prints the message alone, without a traceback."""

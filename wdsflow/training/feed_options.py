@@ -30,7 +30,8 @@ class FeedOptions:
         memory: limit for all data in flight, in bytes or as "2GiB".
         decoders: images decoded at once.
         decode_in: decode in processes or in threads; "auto" takes processes if the system can fork.
-        status_every: seconds between status lines; 0 for none.
+        status_every: seconds between status lines; 0 for none, and no table at the end of an epoch. A warning reports
+            damaged shards, and one lost sample in a hundred, also with 0.
         metrics: file for metrics: ``.prom`` for Prometheus, ``.jsonl`` for JSON lines.
         allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any
 
-from .launch.launch import NoOpenClip
+from .feed_errors import NoOpenClip
 
 try:
     from open_clip_train import data as upstream

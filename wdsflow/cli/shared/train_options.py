@@ -155,7 +155,7 @@ StatusEvery = Annotated[
         "--status-every",
         min=0,
         metavar="SECONDS",
-        help="Seconds between status lines; 0 for none.",
+        help="Seconds between status lines; 0 for warnings about losses and damage only.",
         rich_help_panel=CHECKS,
     ),
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
+from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
 
 from ..sample_tasks import LaneTask
 from .lanes import Lane, LanePosition
@@ -70,7 +70,7 @@ class Planner:
     def __init__(
         self,
         schedule: Schedule,
-        lanes: Callable[[Callable[[FeedLoss], None]], Sequence[Lane]],
+        lanes: Callable[[Callable[[FeedLoss, int], None]], Sequence[Lane]],
         tally: LossTally,
         *,
         ahead: int,
@@ -118,10 +118,11 @@ class Planner:
             stream.on_their_way += len(tasks)
             yield Chunk(stream.lane.number, tasks)
 
-    def lose(self, loss: FeedLoss) -> None:
-        """Count a lost sample. Raises StarvedError if too many were lost in a row."""
-        self._tally.lose(loss)
-        if loss.stage == "select":
+    def lose(self, loss: FeedLoss, turn: int = 0) -> None:
+        """Count a lost sample, once an epoch: not in later passes. Raises StarvedError if too many were lost in a row."""
+        if not turn:
+            self._tally.lose(loss)
+        if loss.stage == "select" and not turn:
             self._tally.lacking(tuple(loss.detail.split(", ")))
         self._in_a_row += 1
         if self._in_a_row >= self._most_lost:
@@ -140,7 +141,7 @@ class Planner:
             while task.turn > stream.turn:
                 self._end_pass(stream)
             if isinstance(result, FeedLoss):
-                self.lose(result)
+                self.lose(result, task.turn)
                 continue
             self._in_a_row = 0
             stream.made += 1
@@ -165,8 +166,8 @@ class Planner:
     def _cut(self, stream: _Stream, size: int) -> Cut:
         taken = [stream.ready.popleft() for _ in range(size)]
         last = taken[-1][0]
-        if self._schedule.at_end == "fill" and last.turn:
-            self._tally.noted["repeated"] += sum(task.turn > 0 for task, _ in taken)
+        if last.turn:
+            self._tally.noted[REPEATED] += sum(task.turn > 0 for task, _ in taken)
         stream.position = LanePosition(last.turn, last.number + 1)
         tasks, samples = [task for task, _ in taken], [made for _, made in taken]
         cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])
@@ -211,8 +212,9 @@ class Planner:
         if self._schedule.at_end == "restart":
             left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
             for _ in range(left):
-                task, _made = stream.ready.pop()
-                self._tally.lose(FeedLoss("batch", "left-over", task.ref.key, task.ref.shard))
+                stream.ready.pop()
+            if left and not stream.turn:
+                self._tally.noted[LEFT_OVER] += left
             if stream.whole and stream.made < size:
                 raise StarvedError(StarvedFeed(stream.lane.number, stream.made))
         elif stream.whole and not stream.made:

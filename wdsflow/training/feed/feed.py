@@ -123,7 +123,7 @@ class Feed:
         self,
         epoch: int,
         positions: list[LanePosition] | None,
-        lose: Callable[[FeedLoss], None],
+        lose: Callable[[FeedLoss, int], None],
         idle: Callable[[], None],
     ) -> list[Lane]:
         recipe, lanes = self.recipe, list[Lane]()

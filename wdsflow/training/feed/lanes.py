@@ -47,7 +47,7 @@ class Lane:
         seed: str,
         shuffle: Buffers | None,
         most_bytes: int,
-        lose: Callable[[FeedLoss], None],
+        lose: Callable[[FeedLoss, int], None],
         idle: Callable[[], None],
         position: LanePosition,
     ) -> None:
@@ -106,11 +106,12 @@ class Lane:
         return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most)
 
     def _heard(self, items: Iterator[Listed]) -> Iterator[SampleRef]:
+        turn = self.turn
         for item in items:
             if isinstance(item, SampleRef):
                 yield item
             elif not self._quiet:
-                self._lose(item)
+                self._lose(item, turn)
 
     def _items(self) -> Generator[Listed, None, None]:
         barren = 0  # shards in a row without a sample: shards that are drawn forever would otherwise be drawn endlessly

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.text.install import install_extras
+from wdsflow.training.feed_errors import NoOpenClip
 from wdsflow.training.feed_options import FeedOptions
 
 if TYPE_CHECKING:
     from .resume import GetData
-
-
-class NoOpenClip(ImportError):
-    """OpenCLIP's training part is not installed, or something that it needs."""
-
-    def __init__(self, missing: str = "open_clip_train") -> None:
-        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}")
 
 
 def parse(argv: Sequence[str]) -> Any:

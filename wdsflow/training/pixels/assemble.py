@@ -16,7 +16,7 @@ from .image_work import ImageWork, as_tensor
 
 
 class Assembler:
-    """Makes a tuple (images, texts), or a dict of both for OpenCLIP 4."""
+    """Makes a list [images, texts], or a dict of both for OpenCLIP 4."""
 
     def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
         self._images, self._as_dict, self._pool = images, as_dict, BatchPool()

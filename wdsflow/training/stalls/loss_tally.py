@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
+REPEATED = "repeated"  # given in a later pass over the shards of an epoch
+LEFT_OVER = "left-over"  # fewer than a batch at the end of the first pass
 
 
 class FeedLoss(NamedTuple):
     """Why one sample was lost."""
 
-    stage: str  # "select", "caption", "decode", "read", "batch"
+    stage: str  # "select", "caption", "decode", "read"
     reason: str  # a slug: "no-caption", "no-image", "truncated", ...
     key: str
     shard: str  # url
@@ -35,14 +37,16 @@ class Damage(NamedTuple):
 
 @dataclass
 class LossTally:
-    """Counts of one rank: ``seen == kept + lost``, but for samples that are still on their way.
+    """Counts of one rank. A sample that is read again in the same epoch, to fill its batches, is counted once in ``seen``.
+
+    ``kept``: samples given in batches, however often. Left-over samples, which fill no batch, are noted: they are not lost.
 
     One thread writes. Others may read: they see whole numbers, though not all of the same moment.
     """
 
     kept: int = 0
     losses: dict[tuple[str, str], LossReason] = field(default_factory=dict)
-    noted: Counter[str] = field(default_factory=Counter)  # of samples that were kept: "repeated"
+    noted: Counter[str] = field(default_factory=Counter)  # what happened to samples that were not lost
     damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
     fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
 
@@ -54,7 +58,7 @@ class LossTally:
     @property
     def seen(self) -> int:
         """Samples whose fate is known."""
-        return self.kept + self.lost
+        return self.kept - self.noted[REPEATED] + self.noted[LEFT_OVER] + self.lost
 
     @property
     def reasons(self) -> list[LossReason]:

@@ -85,7 +85,7 @@ def _families(facts: Facts, rank: str) -> Iterator[str]:
     for (stage, reason), item in total.losses.items():
         labels = f'{rank},stage="{_label(stage)}",reason="{_label(reason)}"'
         yield f"wdsflow_samples_lost_total{{{labels}}} {item.count}"
-    yield from _family("samples_noted_total", "counter", "Samples kept after a change, by change.")
+    yield from _family("samples_noted_total", "counter", "Samples that were not lost, by what is noted of them.")
     for note, count in total.noted.items():
         yield f'wdsflow_samples_noted_total{{{rank},note="{_label(note)}"}} {count}'
     single: tuple[tuple[str, str, str, float], ...] = (

@@ -23,7 +23,7 @@ class Progress:
 
     Rank 0 speaks. The others say one line at the end of an epoch, and only if they lost one sample in a hundred, found
     a damaged shard, or training waited for them for a tenth of the time: the slowest rank sets the pace of all. Any
-    rank says so when no batch comes for half a minute. With ``status_every=0`` only losses and damage are said.
+    rank says so when no batch comes for half a minute. With ``status_every=0`` only such losses and damage are said.
     """
 
     def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:

@@ -118,15 +118,17 @@ class DecoderProcess:
         return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
 
     def busy(self, seconds: float) -> BusyWith | None:
-        """Return what it has been at for so long; None if it has not, or if that is not known."""
+        """Return what it has been at for so long; None if it has nothing to do, or if that is not known.
+
+        It is at no task if it has not begun what it was sent, as where its start hangs.
+        """
         with contextlib.suppress(psutil.Error, OSError, ValueError):  # it has ended meanwhile
             where, tasks, tokens = self._began()
             if where is None or not self.sent or (waited := time.monotonic() - where.since) < seconds:
                 return None
             stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
-            stack = self._where.stack(self._pid) if self._where is not None and tasks and not stopped else ()
-            if tasks or stopped:
-                return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
+            stack = self._where.stack(self._pid) if self._where is not None and not stopped else ()
+            return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
         return None
 
     def ask_to_end(self) -> None:
