@@ -104,7 +104,7 @@ def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in")
     words = ("--scores", "min_side,caption_words", "--workers", 0)
     assert run("score", source, "-o", tmp_path / "scores", *words) == 0
-    assert "next: wdsflow cut" in capsys.readouterr().out
+    assert "next: wdsflow scores --ledger" in capsys.readouterr().out
     for least, kept in ((100, 45), (250, 15)):
         out = tmp_path / f"cut{least}"
         where = f"min_side >= {least}"
@@ -149,15 +149,18 @@ def test_the_catalog_lists_scores_and_shows_a_page(capsys):
     [
         (("filter",), "no shards given"),
         (("filter", "x.tar"), "no output folder given: name one with -o"),
-        (("filter", "nothing-*.tar", "-o", "out"), "no shards match"),
+        (("filter", "nothing-*.tar", "-o", "out", "--where", "true"), "no shards match"),
         (("filter", "{in}", "-o", "out", "--where", "minside > 3"), "did you mean min_side?"),
-        (("filter", "{in}", "-o", "out", "--memory", "1MiB"), "too little memory"),
-        (("filter", "{in}", "-o", "out", "--memory", "4G"), "two meanings"),
-        (("filter", "{in}", "-o", "out", "--shard-index", "3", "--shard-count", "3"), "slice 3 of 3 does not exist"),
-        (("filter", "{in}", "-o", "out", "--shard-count", "3", "--restart"), "other slices"),
+        (("filter", "{in}", "-o", "out", "--where", "true", "--memory", "1MiB"), "too little memory"),
+        (("filter", "{in}", "-o", "out", "--where", "true", "--memory", "4G"), "two meanings"),
+        (
+            ("filter", "{in}", "-o", "out", "--where", "true", "--shard-index", "3", "--shard-count", "3"),
+            "slice 3 of 3 does not exist",
+        ),
+        (("filter", "{in}", "-o", "out", "--where", "true", "--shard-count", "3", "--restart"), "other slices"),
         (("score", "{in}", "-o", "out"), "no scores given"),
         (("cut", "{in}", "-o", "out"), "no ledger given"),
-        (("cut", "{in}", "-o", "out", "--ledger", "none"), "none has no ledgers"),
+        (("cut", "{in}", "-o", "out", "--ledger", "none", "--where", "true"), "none has no ledgers"),
     ],
 )
 def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, capsys, words, message):

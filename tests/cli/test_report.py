@@ -79,10 +79,10 @@ def test_a_run_that_cannot_be_understood_is_refused_in_words(folder, monkeypatch
     assert "run.json is damaged" in done.err or "no score is called 'of_mine'" in done.err
 
 
-def test_a_run_without_numbers_has_a_page_without_sliders(folder, monkeypatch, tmp_path):
+def test_a_run_without_numbers_has_a_page_with_boxes_to_tick(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run("score", folder / "in", "-o", "formats", "--scores", "format", "--workers", 0).status == 0
     assert run("report", "formats").status == 0
     text = Path("formats/_wdsflow/report.html").read_text()
-    assert "Choose thresholds" not in text
-    assert "<td>jpeg</td><td>8</td>" in text
+    assert 'class="low"' not in text
+    assert '<span>jpeg</span> <span class="dim">8</span>' in text

@@ -15,7 +15,7 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import cut_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.image.blur import Blur
 from wdsflow.stages.scores.text.caption_words import CaptionWords
@@ -109,6 +109,20 @@ def test_slices_add_scores_too(tmp_path: Path):
         report = score(source, tmp_path / "out", "width", options=RunOptions(workers=0, index=index, count=2))
         assert (report.whole, report.changed) == (whole, [])
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path: Path):
+    """What a pipe gives has no identity but its command."""
+    shard, here = tmp_path / "0.tar", RunOptions(workers=0, allow_pipe=True)
+    for changed in ([("x.jpg", b"none"), *entries(0, 3)], entries(4, 4), entries(0, 3)):
+        write_tar(shard, entries(0, 4))
+        score(f"pipe:cat {shard}", tmp_path / "out", "blur", options=here)
+        write_tar(shard, changed)
+        cut = cut_shards(f"pipe:cat {shard}", tmp_path / "cut", tmp_path / "out", Recipe(where="width > 1"), here)
+        assert "its ledger has other samples" in cut.failures[0].reason
+        grown = score(f"pipe:cat {shard}", tmp_path / "out", "width", options=here)
+        assert "its ledger has other samples" in grown.failures[0].reason
+        shutil.rmtree(tmp_path / "out")
 
 
 def _killed_at(change: int, source: str, out: Path, scores: tuple[str, ...]) -> None:

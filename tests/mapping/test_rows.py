@@ -188,7 +188,6 @@ def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
     assert "rows 1 to 2 failed together (ValueError: the columns have different numbers" in caplog.text
 
 
-@pytest.mark.deep
 def test_a_row_that_needs_more_than_there_is_is_named_and_costs_only_itself():
     def fn(sizes):
         return [len(bytearray(size)) for size in sizes]

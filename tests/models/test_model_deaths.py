@@ -68,7 +68,6 @@ def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     assert mark.read_bytes() == b"xx"
 
 
-@pytest.mark.deep
 def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path):
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)

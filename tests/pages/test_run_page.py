@@ -95,7 +95,7 @@ def near(opened: Opened, number: int) -> dict[str, list[tuple[str, str]]]:
         """place => Object.fromEntries([...place.querySelectorAll('ul')].map((list) => [list.previousElementSibling.textContent,
         [...list.children].map((item) => [item.querySelector('b').textContent, item.querySelector('.other').textContent])]))""",
     )
-    return {title: [tuple(each) for each in listed] for title, listed in found.items()}
+    return {title: [(value, other) for value, other in listed] for title, listed in found.items()}
 
 
 def test_the_samples_next_to_the_runs_cut_and_in_the_tails_are_shown(chromium: Any, tmp_path: Path) -> None:

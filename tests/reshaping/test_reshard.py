@@ -159,6 +159,8 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="refuse")
     assert not (tmp_path / "refused").exists()
     assert reshard_shards(str(tmp_path / "in"), tmp_path / "apart", shards=3, repeated_keys="refuse").renamed == 0
+    with pytest.raises(ValueError, match="--repeated-keys is number or refuse, not 'Refuse'"):
+        reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="Refuse")  # type: ignore[arg-type]
 
 
 def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path):

@@ -76,10 +76,10 @@ def cut(
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
         flags = {"where": where, "keep": keep, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})
-        need_predicate(asked)
         if ledger is None:
             canonical_recipe(asked)  # a predicate that means nothing is reported first
             raise NoLedger(nearest_ledger(folder.absolute()))
+        need_predicate(asked)
         with progress() as begin:
             limits = workers, memory, quarantine
             slices, on = (shard_index, shard_count), (engine, address)

@@ -161,11 +161,12 @@ def filter(  # noqa: A001 - the name of the command
         if print_schema or print_recipe or explain:
             _tell(urls, asked, typed, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return
-        need_predicate(asked)
         limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
         how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
         lists, settings = (export, ledger), (limits, slices, on, (device, gpu_memory))
-        _run(given(urls, out, needs_out="" if dry_run else "kept"), asked, lists, settings, how, typed)
+        where_to = given(urls, out, needs_out="" if dry_run else "kept")
+        need_predicate(asked)
+        _run(where_to, asked, lists, settings, how, typed)
 
 
 def _run(

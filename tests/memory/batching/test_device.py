@@ -139,3 +139,47 @@ import wdsflow.memory.batching.store, wdsflow.memory.batching.torch_environment
 assert not {"torch", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+def test_a_gpus_memory_is_what_this_process_can_get_of_it(monkeypatch):
+    torch = pytest.importorskip("torch")
+    peak = [500]
+    for name, found in (
+        ("mem_get_info", lambda device: (3_000, 8_000)),
+        ("memory_reserved", lambda device: 900),
+        ("memory_allocated", lambda device: 400),
+        ("max_memory_allocated", lambda device: peak[0]),
+        ("reset_peak_memory_stats", lambda device: peak.__setitem__(0, 400)),
+        ("get_device_name", lambda device: f"a card at {device}"),
+    ):
+        monkeypatch.setattr(torch.cuda, name, found)
+    free, capped = devices.TorchDevice("cuda:1"), devices.TorchDevice("cuda:1", 1_000)
+    assert free.memory() == {
+        "free": 3_000, "total": 8_000, "reserved": 900, "allocated": 400, "fragmented": 500, "available": 3_500
+    }  # fmt: skip
+    assert (capped.memory()["available"], capped.memory()["cap"]) == (600, 1_000)
+    assert devices.TorchDevice("cuda:1", 300).memory()["available"] == 0
+    assert [each.facts()["memory"] for each in (free, capped)] == [8_000, 1_000]
+    assert free.facts()["device"] == "a card at cuda:1"
+    free.begin()
+    assert free.took() == 0
+    peak[0] = 750  # the most since begin; 400 were allocated then
+    assert free.took() == 350
+
+
+def test_apples_device_tells_what_it_holds_now(monkeypatch):
+    torch = pytest.importorskip("torch")
+    held = [100]
+    for name, found in (
+        ("recommended_max_memory", lambda: 1_000),
+        ("driver_allocated_memory", lambda: 300),
+        ("current_allocated_memory", lambda: held[0]),
+    ):
+        monkeypatch.setattr(torch.mps, name, found)
+    device = devices.TorchDevice("mps")
+    assert device.memory() == {
+        "free": 700, "total": 1_000, "reserved": 300, "allocated": 100, "fragmented": 200, "available": 900
+    }  # fmt: skip
+    device.begin()
+    held[0] = 240
+    assert (device.took(), device.facts()["device"]) == (140, "mps")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from wdsflow.scan.content.fitting import Column
-from wdsflow.scan.content.typed_columns import infer, value_of
+from wdsflow.scan.content.typed_columns import UnknownColumns, infer, value_of
 
 datasets = pytest.importorskip("datasets")
 features = pytest.importorskip("datasets.features.features")
@@ -97,3 +97,21 @@ def test_json_fits_where_the_reader_converts_it(first: list[Any], later: list[An
 @given(st.lists(_ARRAYS, min_size=1, max_size=2), st.lists(_ARRAYS, max_size=2))
 def test_arrays_fit_where_the_reader_converts_them(first: list[Any], later: list[Any]) -> None:
     agree(first, [*later, *first])
+
+
+def nested(levels: int) -> Any:
+    """Return a number in so many lists and objects, in turn."""
+    value: Any = 1
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def test_values_that_are_nested_too_deep_or_have_too_many_names_are_unknown() -> None:
+    assert infer("a.tar", [{"json": nested(64)}]).kinds["json"].tag == "list"
+    with pytest.raises(UnknownColumns, match="nested too deep"):
+        infer("a.tar", [{"json": nested(65)}])
+    names = {f"n{number}": 1 for number in range(4_998)}
+    assert infer("a.tar", [{"json": names, "cls": 1}]).error == ""  # 4,998 names, an object and a number
+    with pytest.raises(UnknownColumns, match="too many names"):
+        infer("a.tar", [{"json": names, "cls": 1, "more": 1}])

@@ -19,6 +19,7 @@ from .open_samples import opened
 from .shard_task import ShardTask
 from .staged_samples import Gone
 
+_OTHERS = "its ledger has other samples; score it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
 
@@ -43,7 +44,7 @@ class KnownRows:
         """Give a sample the values that are known. Raises SourceChangedError if it is another one."""
         known = self._rows.get(row.number)
         if known is None or not is_same(known, row):
-            raise SourceChangedError
+            raise SourceChangedError(_OTHERS)
         row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
         row.values = {call: value for call, value in known.values.items() if call in self.calls}
         for call in self._gathered:  # what comparisons said is not kept: they are made again
@@ -51,6 +52,11 @@ class KnownRows:
                 row.gathered[call] = known.gathered[call]
             elif isinstance(found := known.values.get(call), Unknown):
                 row.values[call] = found
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """Raise SourceChangedError if the shard has fewer samples, or more."""
+        if len(rows) != len(self._rows):
+            raise SourceChangedError(_OTHERS)
 
 
 def is_same(known: Row, row: Any) -> bool:
@@ -73,7 +79,7 @@ def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[
         if row is None:
             continue
         if not is_same(row, sample):
-            raise SourceChangedError
+            raise SourceChangedError(_OTHERS)
         mark.set(sample.number)
         try:
             view = views.view(sample)
@@ -84,7 +90,7 @@ def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[
             break
     mark.set(-1)
     if waiting:
-        raise SourceChangedError
+        raise SourceChangedError(_OTHERS)
 
 
 def lacking(program: Program, known: KnownRows | None) -> tuple[Call, ...]:

@@ -144,6 +144,8 @@ def _score(
     strikes = Strikes(calls)
     with _modelled(task, program, mark, strikes, embeddings, calls) as modelled:
         rows = _read(task, samples, views, program, (modelled, strikes), mark, has)
+    if known is not None:
+        known.check(rows)
     _find_scattered(rows)
     record.members, record.headers = samples.members, samples.headers
     record.left_out = dict(sorted(samples.left_out.items()))
