@@ -3,11 +3,13 @@
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
+from wdsflow.filtering.folder import outcome_counts
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
@@ -70,17 +72,21 @@ def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
 def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     shard: Path, tmp_path: Path, monkeypatch, recipe, capsys
 ):
-    plain = shard_job.count
+    plain = outcome_counts.count
 
-    def change(*args: object) -> None:
+    def change(*args: Any) -> None:
         plain(*args)
         rename_last(shard)
+
+    def touch(*args: Any) -> None:
+        plain(*args)
+        os.utime(shard, ns=(2, 2))
 
     monkeypatch.setattr(shard_job, "count", change)
     (failure,) = filter_shards(str(shard), tmp_path / "out", recipe, HERE).failures
     assert (failure.url, failure.reason) == (str(shard), "it changed while it was read")
     assert not list(tmp_path.glob("out/*.tar"))
-    monkeypatch.setattr(shard_job, "count", lambda *args: (plain(*args), os.utime(shard, ns=(2, 2))))
+    monkeypatch.setattr(shard_job, "count", touch)
     with pytest.raises(SystemExit) as ended:
         main(["filter", str(shard), "-o", str(tmp_path / "cli"), "--where", "bytes > 0", "--workers", "0"])
     assert ended.value.code == 2
