@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import wdsflow
+from tests.cli.test_unwritable import full_disk
 from tests.processes import living_children
 from wdsflow.mapping.map_messages import MappingError
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
@@ -214,16 +215,28 @@ def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in
     assert done.stdout == b"1 2\n", done.stderr
 
 
-@pytest.mark.deep
-def test_a_full_disk_is_no_rows_fault():
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_is_no_rows_fault(number):
     def fn(numbers):
         if 20 in numbers:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(number, os.strerror(number))
         return numbers
 
     found = wdsflow.bounded_map(range(50), fn, MEMORY, 1, "drop", batch_size=4)
     with pytest.raises(MappingError, match="the disk is full"):
         list(found)
+
+
+def test_results_that_a_disk_does_not_take_end_the_run_and_leave_nothing(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"id": list(range(600))})
+
+    def fn(batch):
+        return {"x": [bytes(10_000) for _ in batch["id"]]}
+
+    with full_disk(500_000), pytest.raises((OSError, MappingError), match="File too large"):
+        wdsflow.bounded_map(dataset, fn, MEMORY, 1, "drop", folder=tmp_path / "out")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 DISK = """

@@ -13,9 +13,10 @@ from wdsflow.shards.identities.certificate import Certificate, in_order
 from wdsflow.shards.identities.shard_listing import listed
 from wdsflow.shards.identities.shard_names import by_name, found_folder
 from wdsflow.shards.identity import Identity
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.shard_identity import stored
 from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
+from wdsflow.shards.source.remote_listing import is_listing
 from wdsflow.shards.urls import expand
 
 _ASKED_AT_ONCE = 16  # requests to servers

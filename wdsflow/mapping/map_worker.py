@@ -18,6 +18,7 @@ from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 from .map_messages import Done, Failed, MapOrder, MapSetup, Measure, RowBatch, UnreadableError
 
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # the last one: a limit on the size of files
 _SIGNS = (
     "out of memory",
     "can't allocate memory",
@@ -99,7 +100,7 @@ def _failed(error: Exception, kind: Any = "") -> Failed:
 
 
 def _is_full_disk(error: BaseException | None) -> bool:
-    return any(isinstance(each, OSError) and each.errno in {errno.ENOSPC, errno.EDQUOT} for each in _chain(error))
+    return any(isinstance(each, OSError) and each.errno in _FULL for each in _chain(error))
 
 
 def _is_memory(error: BaseException | None) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path, open_file
-from wdsflow.shards.source.remote_listing import SUFFIXES
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
 from wdsflow.text.escape import escape
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from wdsflow.shards.atomic import naming, remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError, local_file
-from wdsflow.shards.source.remote_listing import SUFFIXES
 from wdsflow.shards.unfinished import INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
 from wdsflow.text.shell import quote_path
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_file, local_path
-from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
+from wdsflow.shards.source.remote_listing import is_listing, listed
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 

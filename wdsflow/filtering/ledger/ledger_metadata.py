@@ -64,10 +64,15 @@ def names_of(about: Mapping[str, Any]) -> list[str]:
     return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []
 
 
+class OtherShard(LedgerError):
+    """A ledger that was made from another shard, or from one that has changed since."""
+
+    def __init__(self, path: Path, url: str) -> None:
+        super().__init__(f"{path} was made from another shard than {url}, or the shard has changed since: score again")
+
+
 def same_shard(about: Mapping[str, Any], record: "ShardRecord", path: Path) -> None:
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = about["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
-        raise LedgerError(
-            f"{path} was made from another shard than {record.url}, or the shard has changed since: score again"
-        )
+        raise OtherShard(path, record.url)

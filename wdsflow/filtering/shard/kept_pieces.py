@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.samples.copy_ranges import with_headers
-from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
@@ -41,13 +41,19 @@ def _staged(
         row = wanted.pop(sample.number, None)
         if row is None:
             continue
-        if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
+        if not same_sample(row, sample):
             raise SourceChangedError
         while waiting and waiting[-1][0] < sample.start:
             yield waiting.pop()
         yield from pieces_of(sample, staging.fields(sample), samples)
     if wanted:
         raise SourceChangedError
+
+
+def same_sample(row: Row, sample: TarSample | Row) -> bool:
+    """Return whether a row of a ledger is about a sample, or about that of another row: the same key, in the same place."""
+    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # of a ledger it is plain
+    return same_key and (row.start, row.end) == (sample.start, sample.end)
 
 
 def _are_small(source: Source) -> bool:

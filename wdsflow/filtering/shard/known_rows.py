@@ -1,13 +1,11 @@
 """Samples with values that a ledger has already: only what is missing is computed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
 from wdsflow.filtering.ledger.ledger_row import Row
@@ -15,6 +13,7 @@ from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .kept_pieces import same_sample
 from .open_samples import opened
 from .shard_task import ShardTask
 from .staged_samples import Gone
@@ -43,7 +42,7 @@ class KnownRows:
     def fill(self, row: Row) -> None:
         """Give a sample the values that are known. Raises SourceChangedError if it is another one."""
         known = self._rows.get(row.number)
-        if known is None or not is_same(known, row):
+        if known is None or not same_sample(known, row):
             raise SourceChangedError(_OTHERS)
         row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
         row.values = {call: value for call, value in known.values.items() if call in self.calls}
@@ -57,11 +56,6 @@ class KnownRows:
         """Raise SourceChangedError if the shard has fewer samples, or more."""
         if len(rows) != len(self._rows):
             raise SourceChangedError(_OTHERS)
-
-
-def is_same(known: Row, row: Any) -> bool:
-    """Return whether a row of a ledger is of a sample, or of another row; keys in ledgers are in UTF-8."""
-    return (in_utf8(known.key), known.start) == (in_utf8(row.key), row.start)
 
 
 def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[Row], mark: Mark) -> None:
@@ -78,7 +72,7 @@ def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[
         row = waiting.pop(sample.number, None)
         if row is None:
             continue
-        if not is_same(row, sample):
+        if not same_sample(row, sample):
             raise SourceChangedError(_OTHERS)
         mark.set(sample.number)
         try:

@@ -4,6 +4,8 @@ import platform
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from wdsflow.engines.base import Unfit
@@ -22,7 +24,7 @@ from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
 from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
 from wdsflow.filtering.ledger.ledger import Vectors, read_scored
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard, read_about
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
@@ -35,6 +37,7 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .kept_pieces import same_sample
 from .known_rows import KILLED, KnownRows, add_cheap, lacking
 from .open_samples import opened
 from .same_keys import part_twins
@@ -78,6 +81,7 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
             rows = _score(task, source, program, record, mark, (embeddings, known))
         else:
             rows = read_scored(task.scored, task.name, record)
+            _refuse_other_samples(task.scored.ledger(task.name), source, rows, record)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
         if task.scored is not None:
@@ -96,12 +100,30 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
         if task.write:
             if input_identity(task.url) != identity:
                 raise SourceChangedError
-            write_shard(task, source, program, rows, record, _vectors(task, embeddings))
+            try:
+                write_shard(task, source, program, rows, record, _vectors(task, embeddings))
+            except SourceChangedError:
+                if task.scored is None:
+                    raise
+                raise OtherShard(task.scored.ledger(task.name), task.url) from None
     return record
 
 
 def _known(task: ShardTask, program: Program, record: ShardRecord) -> KnownRows | None:
     return KnownRows(task.known, record, program) if task.known is not None and task.scored is None else None
+
+
+def _refuse_other_samples(ledger: Path, source: Source, rows: Sequence[Row], record: ShardRecord) -> None:
+    """Raise OtherShard if a tar that was written again since it was scored does not have the samples of its ledger.
+
+    Its size and some of its bytes are those that were scored, otherwise ``same_shard`` has refused it.
+    """
+    then, now = read_about(ledger)["input"].get("changed"), record.input.get("changed")
+    if then == now or is_lines(record.url):
+        return
+    for row, sample in zip_longest(rows, Samples(source, contents=False)):
+        if row is None or sample is None or not same_sample(row, sample):
+            raise OtherShard(ledger, record.url)
 
 
 def _embeddings(task: ShardTask, program: Program, record: ShardRecord, known: KnownRows | None) -> ShardEmbeddings:

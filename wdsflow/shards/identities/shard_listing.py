@@ -3,8 +3,9 @@
 import os
 from collections.abc import Collection, Iterable
 
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
+from wdsflow.shards.source.remote_listing import is_listing
 from wdsflow.shards.source.remote_listing import listed as remote_list
 
 

@@ -3,8 +3,8 @@
 import re
 
 from wdsflow.shards.natural_order import natural
+from wdsflow.shards.shard_endings import SUFFIXES
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 _GLOB = re.compile(r"[*\[]")  # a question mark begins the query of a url
 
 
