@@ -79,8 +79,7 @@ def check(
         identify: read all bytes of the shards and hash them, for a certificate.
 
     Raises:
-        NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
-        BadRule: a rule of another distribution cannot be taken.
+        NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
         PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
     """
     start = time.perf_counter()

@@ -110,13 +110,13 @@ def validate(
     if print_schema:
         _print_schema()
         return
-    training: list[str] | None = context.obj
+    training, typed = context.obj, Typed(context)
     if manifest is not None:
-        _compare(manifest, urls or [], Typed(context), jobs, training)
+        _compare(manifest, urls or [], typed, jobs, training)
     _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
     report = _check(
         urls or _train_data(training or []),
-        Typed(context),
+        typed,
         readers=readers or ([] if pipeline else ["open-clip"]),
         pipeline=pipeline,
         level=level.value,
@@ -134,9 +134,8 @@ def validate(
     )
     if write_baseline:
         report = _accept(report, write_baseline)
-    _tell(report, form.value, output, Typed(context))
-    written = _describe(report, certify, croissant, pipeline, Typed(context))
-    raise typer.Exit(report.exit_status if written else 1)
+    _tell(report, form.value, output, typed)
+    raise typer.Exit(report.exit_status if _describe(report, certify, croissant, pipeline, typed) else 1)
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})

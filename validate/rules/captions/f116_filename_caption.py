@@ -12,7 +12,7 @@ class FilenameCaption(QualityRule):
 
     In practice: alt texts filled in by cameras, scanners and content management systems.
 
-    Fix: ``wdsflow filter SHARDS -o filtered --where 'not is_filename_like'`` leaves them out, and
+    Fix: ``wdsflow filter SHARD -o filtered --where 'not is_filename_like'`` leaves them out, and
     also numbers and names without an extension, such as ``DSC_0042``.
     """
 

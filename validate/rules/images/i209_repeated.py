@@ -26,7 +26,7 @@ class Repeated(Rule):
     In practice: "image not available" pictures that servers send for dead links, thousands of times
     (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
 
-    Fix: ``wdsflow filter SHARDS -o filtered --where 'not duplicate'`` keeps the first sample of those with the same
+    Fix: ``wdsflow filter SHARD -o filtered --where 'not duplicate'`` keeps the first sample of those with the same
     image. A placeholder remains once.
     """
 
