@@ -13,6 +13,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, score_shards
@@ -85,8 +86,10 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
 
     with monkeypatch.context() as patched:
         patched.setattr(CaptionWords, "of", fail)
+        program_of.cache_clear()  # it holds the functions of earlier tests
         with pytest.raises(KeyboardInterrupt):
             score(source, tmp_path / "out", "caption_words")
+    program_of.cache_clear()
     score(source, tmp_path / "out", "width")
     score(source, tmp_path / "whole", "blur", "width")
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")

@@ -9,6 +9,7 @@ from wdsflow.filtering.where.language.tree import (
     And,
     Arithmetic,
     Compare,
+    IsNull,
     Literal,
     Membership,
     NameRef,
@@ -63,7 +64,7 @@ def _fixed(node: Node, known: Mapping[str, Any]) -> Iterator[tuple[Node, bool]]:
         if holds is not None and any(True for _ in calls_of(node)):
             yield node, holds
         return
-    for child in children(node):
+    for child in children(node) if not isinstance(node, IsNull) else ():  # a test of null is not one of values
         yield from _fixed(child, known)
 
 
