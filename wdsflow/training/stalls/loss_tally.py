@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
+WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream that is damaged: noticed when its samples have been read
 
 
 class FeedLoss(NamedTuple):
