@@ -43,7 +43,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
         scan: scans shards again, if they would change.
         afresh: scan the others again too, because the options differ from those of the first scan.
     """
-    readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members after damage
+    readable = [shard for shard in shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted]
     urls = [shard.url for shard in readable]
     moved = borders(urls) if meetings(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]

@@ -153,6 +153,8 @@ class _Search:
             with open_source(url, allow_pipe=True) as stored:
                 local = local_file(url) if stored.compression is None else None
             with seekable(url, self.work, allow_pipe=True) as (source, _):
+                if source.fault is not None:  # an unpacked copy does not have it
+                    raise SourceError("io", f"{source.fault}; fetch the shard again, then bisect")
                 path = Path(local or self.work / f"copy-{number:06d}.tar").absolute()
                 if local is None:
                     write_pieces(path, source, [(0, source.length or 0)], closed=False)

@@ -1,6 +1,7 @@
 """Repair one shard: read what can be read, write a valid one."""
 
 import errno
+import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -145,9 +146,12 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
     members: list[Member] = []
     archives: list[int] = []
     archive = end = 0
+    trusted = sys.maxsize if source.fault is None else source.fault.trusted
     walk = Walk(source)
     for batch in walk:
         for member in batch.members:
+            if member.data + member.size > trusted:
+                continue
             archive += batch.beyond and member.header != end
             end = member.end
             members.append(member)
@@ -159,8 +163,12 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
         if seen is not None and not (name == "tar.truncated-data" and seen.offset in whole and seen.count == 1):
             more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
             report.lost.append(f"at byte {seen.offset:,} {text}: {seen.name or seen.detail}{more}")
+    if walk.zeros.count:
+        report.lost.append(f"at byte {walk.zeros.offset:,} {walk.zeros.detail}")
     stop = walk.stop
-    if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
+    if source.fault is not None:
+        report.lost.append(str(source.fault))
+    elif stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
     if source.cut and walk.ended:
         report.fixed["compressed stream cut after the end mark"] += 1  # nothing is lost by that

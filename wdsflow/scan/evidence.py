@@ -230,7 +230,14 @@ class ShardEvidence:
     @property
     def is_whole(self) -> bool:
         """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
-        return self.error is None and self.stop.kind == "end" and not self.tally("tar.second-archive").count
+        found = self.tally("tar.second-archive").count or self.tally("tar.damaged-stream").count
+        return self.error is None and self.stop.kind == "end" and not found
+
+    @property
+    def is_distrusted(self) -> bool:
+        """Whether its compressed stream is damaged so that not one of its bytes can be trusted."""
+        damaged = self.tally("tar.damaged-stream")
+        return damaged.count > 0 and not damaged.offset
 
     def fail(self, error: str, detail: str, *, fix: str = "", offset: int = 0) -> None:
         """Note why nothing can be read."""

@@ -8,6 +8,7 @@ TALLIES: dict[str, str] = {
     "tar.truncated-data": "the file ends inside a member's contents",
     "tar.truncated-header": "the file ends inside a header",
     "tar.cut-stream": "the compressed stream ends too early",
+    "tar.damaged-stream": "the compressed stream is damaged: a checksum does not match, or it cannot be unpacked",
     "tar.no-end-blocks": "the file ends at a member's border, without the two zero blocks",
     "tar.bad-header": "a header with a wrong checksum or unreadable numbers; readers stop there",
     "tar.second-archive": "valid members after the end mark, as after `cat a.tar b.tar`",

@@ -31,8 +31,7 @@ class Media(NamedTuple):
 class TextRow:
     """A row: the attributes of a tar's sample, and its content."""
 
-    __slots__ = ("chunks", "end", "key", "line", "media", "number", "problem", "start", "text")
-    trouble = ""  # fault of the file itself; ``problem`` has the fault of a single row
+    __slots__ = ("chunks", "end", "key", "line", "media", "number", "problem", "start", "text", "trouble")
 
     def __init__(self, number: int, start: int, end: int, line: bytes) -> None:
         self.number, self.key, self.start, self.end, self.line = number, f"{number:08d}", start, end, line
@@ -40,6 +39,7 @@ class TextRow:
         self.chunks: list[MediaChunk] = []
         self.media = Media((), ())
         self.problem: ScoreError | None = None
+        self.trouble = ""  # fault of the file itself; ``problem`` has the fault of a single row
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -63,16 +63,20 @@ class TextRows:
         self.damage: list[str] = []
 
     def __iter__(self) -> Iterator[TextRow]:
-        seen = TokensSeen(self._tokens)
+        seen, fault = TokensSeen(self._tokens), self._source.fault
         for number, (start, end, line) in enumerate(_lines(self._source, self.left_out)):
             row = TextRow(number, start, end, line)
+            if fault is not None and end > fault.trusted:
+                row.trouble = "beside-damage"
             self.members += 1
             try:
                 self._fill(row, seen)
             except ScoreError as error:
                 row.problem = error
             yield row
-        if self._source.cut:
+        if fault is not None:
+            self.damage.append(str(fault))
+        elif self._source.cut:
             self.damage.append(self._source.damage or "")
         if problem := seen.problem():
             raise SourceError("refused", problem)

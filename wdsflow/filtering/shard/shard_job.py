@@ -234,7 +234,7 @@ def _find_scattered(rows: Iterable[Row]) -> None:
     for row in rows:
         first = parts.setdefault(row.key, row)
         if first is not row and set(first.fields).isdisjoint(row.fields):
-            first.trouble = row.trouble = "scattered"
+            first.trouble, row.trouble = first.trouble or "scattered", row.trouble or "scattered"
 
 
 def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:

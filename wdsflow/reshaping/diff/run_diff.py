@@ -14,7 +14,7 @@ from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.shards.samples.tar_sample import HARMLESS, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import NoShards, expand_existing
@@ -63,7 +63,8 @@ def diff_shards(
     """Compare two sets of shards, sample by sample, whatever shards the samples are in.
 
     Samples of the same key are compared, field by field, by the hash of their bytes. Memory does not grow with the sets: a
-    record of about 180 bytes for each sample goes to files in the folder for temporary files.
+    record of about 180 bytes for each sample goes to files in the folder for temporary files. So do compressed shards, unpacked,
+    as long as they are read.
 
     Args:
         before: shards, as for ``check``.
@@ -90,7 +91,8 @@ def diff_shards(
     work += _ledger_jobs((before, after), found.sides, ledgers)
     with tempfile.TemporaryDirectory(prefix="wdsflow-diff-") as folder, KeyParts(Path(folder)) as parts:
         try:
-            run_in_threads(work, partial(_read, parts, allow_pipe), partial(_note, found), jobs, begin)
+            read = partial(_read, parts, Path(folder), allow_pipe)
+            run_in_threads(work, read, partial(_note, found), jobs, begin)
         except _Stopped as stopped:
             raise stopped.__cause__ or stopped from None
         for part in parts.parts():
@@ -148,8 +150,8 @@ def _own_ledger(urls: Urls, side: SideFacts) -> Path | None:
     return Path(folder) if folder is not None and any((Path(folder) / INSIDE / "ledger").glob("*.parquet")) else None
 
 
-def _read(parts: KeyParts, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
-    """Read a shard or a ledger, and add its records. Raises OSError if they cannot be written."""
+def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
+    """Read a shard or a ledger, and add its records. Raises OSError if ``folder`` cannot take them, or an unpacked shard."""
     done = _Read()
     if job.ledger is not None:
         records = ledger_records(job.ledger, job.side, job.shard)
@@ -159,7 +161,9 @@ def _read(parts: KeyParts, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
         return done
     held: list[KeyRecord] = []
     try:
-        with open_source(job.url, allow_pipe=allow_pipe) as source:
+        # Unpacked, because members of a sample are read when the sample is complete.
+        with seekable(job.url, folder, allow_pipe=allow_pipe, here=False) as (source, damage):
+            done.trouble += [damage] if damage else []
             samples = Samples(source, contents=True)
             for sample in samples:
                 held.append(_counted(sample, samples, job, done))
@@ -170,6 +174,8 @@ def _read(parts: KeyParts, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
     except _Stopped:
         raise
     except OSError as error:  # of the shard: those of the parts are _Stopped
+        if error.filename is not None and Path(error.filename).is_relative_to(folder):
+            raise
         done.trouble.append(error.detail if isinstance(error, SourceError) else str(error))
     _add(parts, held, stop)
     done.trouble = [f"{job.url}: {text}" for text in done.trouble]

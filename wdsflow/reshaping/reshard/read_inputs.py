@@ -20,7 +20,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.unpack import seekable, unpack
+from wdsflow.shards.source.unpack import Packing, seekable, unpack
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
@@ -72,17 +72,16 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
     found = InputReport(job.number, job.url)
     try:
         found.identity = input_identity(job.url)
-        packing: tuple[str | None, bool] | None = None
+        packing = Packing()
         if job.url.startswith("pipe:") or (job.anywhere and not _is_plain(job)):
             packing = _copied(job, found)
-        with open_source(str(found.copy or job.url)) as source:
-            if packing is not None:
-                source.damage, source.cut = packing
-                found.damage += [packing[0]] if packing[0] and not packing[1] else []
-            found.is_local = source.fd >= 0 and found.copy is None
-            global_records = note_samples(source, job, found, stop)
+        global_records = _noted(job, found, packing, stop)
+        if global_records is None:
+            found = InputReport(job.number, job.url, identity=found.identity)
+            packing = _copied(job, found)
+            global_records = _noted(job, found, packing, stop)
         if global_records:
-            _with_plain_headers(job, found, stop)
+            _with_plain_headers(job, found, packing, stop)
         if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
             raise SourceChangedError
     except OSError as error:
@@ -92,6 +91,20 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
         found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)
     found.check()
     return found
+
+
+def _noted(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> bool | None:
+    """Note the samples of an input or its copy; None if it is a damaged stream, of which a copy is needed.
+
+    Whether a sample of a stream can be trusted is known at its end. Raises as ``note_samples``.
+    """
+    with open_source(str(found.copy or job.url)) as source:
+        if found.copy is not None:
+            trouble = packing.mark(source)
+            found.damage += [trouble] if trouble else []
+        found.is_local = source.fd >= 0 and found.copy is None
+        global_records = note_samples(source, job, found, stop)
+        return None if found.lost and not source.random else global_records
 
 
 def key_bytes(key: str) -> bytes:
@@ -150,7 +163,8 @@ class _Notes:
             return
         key = key_bytes(sample.key)
         digest = self._digest(key)
-        self._shapes.add((digest,), sample.names or tuple(sample.fields), sample.key, sample.key)
+        fields_of_it = None if sample.trouble == "beside-damage" else sample.names or tuple(sample.fields)
+        self._shapes.add((digest,), fields_of_it, sample.key, sample.key)
         if sample.trouble and (reason := _unusable(sample)):
             self._found.dropped[reason] += 1
             return
@@ -198,21 +212,24 @@ def _opened(path: Path | None) -> Iterator[BinaryIO | None]:
         yield file
 
 
-def _copied(job: InputJob, found: InputReport) -> tuple[str | None, bool]:
-    """Copy an input into the scratch folder, unpacked; return what is wrong with its packing, and whether that is a cut."""
+def _copied(job: InputJob, found: InputReport) -> Packing:
+    """Copy an input into the scratch folder, unpacked; return what is wrong with its packing."""
     found.copy = job.copy
     with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(job.copy) as file:
         unpack(source, file, job.copy.parent)
+    packing = Packing.of(source)
     if job.url.startswith("pipe:"):  # there is nothing else by which it can be known
         found.identity = {"url": job.url, **fingerprint(str(job.copy))}
-    return source.damage, source.cut
+    return packing
 
 
-def _with_plain_headers(job: InputJob, found: InputReport, stop: Event) -> None:
+def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> None:
     """Replace an input by a copy whose members have headers of their own: its global headers hold in no other tar."""
     before, plain = found.rows, job.scratch / "copies" / f"{job.number}.plain.tar"
     origin = str(found.copy) if found.copy else job.url
     with seekable(origin, job.copy.parent) as (source, _), ShardWriter(plain, force=True) as writer:
+        if found.copy:
+            packing.mark(source)
         contents, samples = Contents(source), Samples(source, contents=False)
         for sample in samples:
             if stop.is_set():

@@ -18,15 +18,15 @@ class SampleShapes:
     def __init__(self) -> None:
         self.first: tuple[str, tuple[str, ...]] = ("", ())
         self.last: tuple[str, tuple[str, ...]] = ("", ())
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self._numbers: dict[tuple[str, ...] | None, int] = {}
         self._digests, self._shapes = array("Q"), array("L")
 
-    def add(self, digests: Sequence[int], fields: tuple[str, ...], first: str, last: str) -> None:
-        """Take neighbouring samples with the same fields; ``first`` and ``last`` are keys."""
+    def add(self, digests: Sequence[int], fields: tuple[str, ...] | None, first: str, last: str) -> None:
+        """Take neighbouring samples with the same fields; None: what is left of a damaged one. ``first`` and ``last`` are keys."""
         number = self._numbers.setdefault(fields, len(self._numbers))
-        if not self._digests:
-            self.first = first, fields
-        self.last = last, fields
+        if fields is not None:
+            self.first = self.first if self.first[1] else (first, fields)
+            self.last = last, fields
         self._digests.extend(digests)
         self._shapes.extend([number] * len(digests))
 
@@ -40,7 +40,7 @@ class SampleShapes:
         shapes, seen, place = list(self._numbers), set[int](), len(digests)
         for at in same.tolist():
             one, other = (shapes[self._shapes[each]] for each in order[at : at + 2].tolist())
-            if set(one).isdisjoint(other):
+            if one is not None and other is not None and set(one).isdisjoint(other):
                 seen.add(self._digests[int(order[at])])
                 place = min(place, int(order[at]))
         return Apart(len(seen), place)

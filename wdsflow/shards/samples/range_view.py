@@ -21,10 +21,20 @@ def view_of(source: Source, ranges: Sequence[Range]) -> Source:
     """
     if source.random:
         return RangeView(source, ranges)
-    stream = _Stream(source, ranges)
-    view = ForwardSource(source.url, stream.read, stream.read(), size=source.size, close=stream.close)
-    view.compression = None  # of the bytes of a member, which may look like one
-    return view
+    return _StreamView(source, _Stream(source, ranges))
+
+
+class _StreamView(ForwardSource):
+    """Ranges of a source that can only be read forward."""
+
+    def __init__(self, source: Source, stream: "_Stream") -> None:
+        super().__init__(source.url, stream.read, stream.read(), size=source.size, close=stream.close)
+        self.compression = None  # of the bytes of a member, which may look like one
+        self._source = source
+
+    def drain(self) -> None:
+        """Take over the fault of the source; all of that was read when the view has ended."""
+        self.fault = self._source.fault
 
 
 class RangeView(Source):
@@ -91,6 +101,7 @@ class _Stream:
             if self._at < 0:
                 self._at = self._end = 0
                 left, self._left = self._left, 0
+                self._source.drain()  # to its checksum, before it is closed
                 return bytes(left)
         size = min(_STEP, self._end - self._at)
         self._skip_to(self._at)

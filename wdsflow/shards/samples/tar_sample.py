@@ -1,8 +1,5 @@
 """One sample of a shard, as a range of the tar."""
 
-from collections.abc import Iterable
-
-from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.plain_entries import Row
 
 Range = tuple[int, int]  # first byte, byte after the last
@@ -15,6 +12,7 @@ _TROUBLE = {
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
     "tar.cut-stream": "the compressed stream is cut",
+    "tar.damaged-stream": "the compressed stream is damaged",
     "tar.no-end-blocks": NO_END_MARK,
 }
 
@@ -34,8 +32,3 @@ class TarSample:
         self.fields: dict[str, Row] = {}  # lower case name -> member
         self.names: tuple[str, ...] | None = None  # of the fields, if earlier samples had the same
         self.trouble = ""  # a slug if the tar itself is at fault
-
-    def suspect(self, lost: Iterable[str]) -> None:
-        """Mark a sample next to damage: it may have lost members, by the names of ``lost`` or its neighbour."""
-        sure = any(split_name(name)[0] == self.key for name in lost)
-        self.trouble = self.trouble or ("beside-damage" if sure else "beside-damage?")

@@ -1,5 +1,6 @@
 """The samples of one shard, each with its range of the tar."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -7,12 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.members import MemberBatch, Piece
+from wdsflow.shards.tar.members import MemberBatch, Piece, Seen
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
+from .near_damage import NearDamage, losers
 from .tar_sample import Range, TarSample, troubles
 
 if TYPE_CHECKING:
@@ -28,12 +30,20 @@ def damage_of(walk: Walk) -> list[str]:
     damage = []
     for what, text in troubles(ended=walk.ended).items():
         seen = walk.seen.get(what)
-        if seen is not None:
-            more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-            damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
+        if seen is not None and what == "tar.damaged-stream":
+            damage.append(seen.detail)
+        elif seen is not None:
+            damage.append(_sentence(seen, text))
+    if walk.zeros.count:
+        damage.append(_sentence(walk.zeros, walk.zeros.detail))
     if walk.stop is not None and walk.stop.kind in {"unreadable", "error"} and not damage:
         damage.append(f"at byte {walk.stop.offset:,}: {walk.stop.detail}")
     return damage
+
+
+def _sentence(seen: Seen, text: str) -> str:
+    more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+    return f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}"
 
 
 class Samples:
@@ -57,7 +67,12 @@ class Samples:
         self._base, self._window = self._pieces[0]  # the latest piece that was used
         self._at = self._number = 0
         self._current: TarSample | None = None
-        self._before: AbstractSet[str] | None = None  # fields of the sample before
+        self._before: tuple[str, ...] = ()  # fields of the sample before
+        self._damages: list[NearDamage] = []
+        self._after: NearDamage | None = None  # the damage before the current sample
+        self._losers: AbstractSet[int] | None = None  # the samples that damage has left incomplete, by their numbers
+        self._surveys = False  # looks for these
+        self._left_out = ""  # the first of them
         self._names: tuple[str, ...] = ()
         self._endings: list[str] = []  # ends of the members' names, after the key
         self._waiting: Counter[str] = Counter()  # left out, unless the sample continues after them
@@ -102,12 +117,23 @@ class Samples:
         self._base, self._window = pieces[0]
 
     def __iter__(self) -> Iterator[TarSample]:
-        return cast("Iterator[TarSample]", self._found())  # without arrays there are no runs
+        found = cast("Iterator[TarSample]", self._found())  # without arrays there are no runs
+        return found if self.source.fault is None else self._distrusted(found, self.source.fault.trusted)
 
     def runs(self) -> Iterator["TarSample | SampleRun"]:
         """Iterate likewise, with neighbouring samples as one run where that is quicker: of a local tar, without ``keep``."""
+        if self.source.fault is not None:
+            return iter(self)
         self._walk.use_arrays()
         return self._found()
+
+    @staticmethod
+    def _distrusted(found: Iterator[TarSample], trusted: int) -> Iterator[TarSample]:
+        """Mark the samples after the byte up to which a damaged compressed stream is trusted."""
+        for sample in found:
+            if any(row[2] + row[1] > trusted for row in sample.fields.values()):
+                sample.trouble = "beside-damage"
+            yield sample
 
     # One loop without calls of our own, on purpose: a call a member would cost a tenth of the run.
     def _found(self) -> Iterator["TarSample | SampleRun"]:  # noqa: C901, PLR0912, PLR0915
@@ -122,7 +148,7 @@ class Samples:
                     current = None
                 self.left_out += waiting
                 waiting.clear()
-                self._before, end = frozenset(run.names), int(run.end[-1])
+                self._before, end = run.names, int(run.end[-1])
                 yield run
                 continue
             pieces = batch.pieces or ((batch.base, batch.window),)
@@ -133,7 +159,7 @@ class Samples:
                 if current is not None and not (hurt or batch.beyond or waiting):
                     key, stop = self._alike(current, rows, at, end)
                     if stop:
-                        self._before = current.fields.keys()
+                        self._before = current.names or ()
                         yield current
                         names = self._names
                         current = self._current = TarSample(self._number, key, row[3])
@@ -160,13 +186,16 @@ class Samples:
                     hurt = batch.behind == "damage"
                     if current is not None:
                         yield self._finish(hurt=hurt)
+                    elif hurt:
+                        self._damages.append(NearDamage(self._walk.gap, None))
                     current = None
-                before, gap = end, header != end
+                    self._after = self._damages[-1] if hurt else None
+                last, gap = end, header != end
                 end = data + padded(size) if kind == "file" else self._end_of(row)
                 split = self._split(name, kind)
                 if split is None:
                     if gap:
-                        self.headers += self._global_headers(before, header)
+                        self.headers += self._global_headers(last, header)
                     continue
                 key, field = split[0], split[1].lower()
                 if current is None or key != current.key or field in current.fields:
@@ -174,8 +203,8 @@ class Samples:
                         self._learn(current)
                         yield self._finish()
                     if gap:
-                        self.headers += self._global_headers(before, header)
-                    current = self._begin(key, header, hurt=hurt, beyond=batch.beyond)
+                        self.headers += self._global_headers(last, header)
+                    current = self._begin(key, header, beyond=batch.beyond)
                     # Names that begin with underscores may be metadata, whatever the key.
                     prefix, length = (_NO_NAME if key.startswith("__") else f"{key}."), len(key) + 1
                     hurt = False
@@ -233,11 +262,9 @@ class Samples:
             at += 1
         return key, end
 
-    def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> TarSample:
+    def _begin(self, key: str, header: int, *, beyond: bool) -> TarSample:
         sample = self._current = TarSample(self._number, key, header)
         self._number += 1
-        if hurt:
-            sample.suspect(self._walk.lost)
         if beyond and self.headers:
             sample.trouble = "behind-global-header"
         if self._waiting:
@@ -265,20 +292,42 @@ class Samples:
         self.damage += damage_of(self._walk)
         if self._current is not None:
             yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
+        if self._left_out and not self.damage:  # two blocks of zeros pass for an end mark
+            self.damage.append(self._left_out)
         self.left_out += self._waiting
 
     def _finish(self, *, hurt: bool = False) -> TarSample:
-        sample = self._current
+        """Return the current sample; ``hurt``: damage follows."""
+        sample, near = self._current, self._after
         assert sample is not None
+        if near is not None:
+            near.after = sample
         if hurt:
-            sample.suspect(self._walk.lost)
-        if sample.trouble == "beside-damage?":
-            whole = self._before is None or sample.fields.keys() == self._before
-            sample.trouble = "" if whole and self._before is not None else "beside-damage"
+            self._damages.append(NearDamage(self._walk.gap, sample))
+        if (hurt or near is not None) and self._has_lost(sample):
+            sample.trouble = "beside-damage"
+            self._left_out = self._left_out or f"at byte {sample.start:,} a sample lacks members: {sample.key}"
         if not sample.trouble:
-            self._before = sample.fields.keys()
-        self._current = None
+            self._before = tuple(sample.fields)
+        self._current = self._after = None
         return sample
+
+    def _has_lost(self, sample: TarSample) -> bool:
+        """Return whether a sample next to damage has lost a member, or may have."""
+        if self._surveys or any(split_name(name)[0] == sample.key for name in self._walk.lost):
+            return True
+        if not self.source.random:
+            return tuple(sample.fields) != self._before
+        if self._losers is None:
+            others = Samples(self.source, contents=False, keep=False)
+            others._surveys = True
+            known, least = set(), sys.maxsize
+            for other in others:
+                if not other.trouble:
+                    known.add(tuple(other.fields))
+                    least = min(least, other.end - other.start)
+            self._losers = losers(others._damages, known, least)
+        return sample.number in self._losers
 
     def _end_of(self, row: Row) -> int:
         """Return the end of a member that is not a plain file."""

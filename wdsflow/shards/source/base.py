@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
 FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
@@ -29,6 +29,19 @@ class SourceChangedError(SourceError):
         super().__init__("io", f"it changed while it was read: {how}" if how else "it changed while it was read")
 
 
+class StreamFault(NamedTuple):
+    """What is wrong with a compressed stream, found by its checksums or by unpacking it."""
+
+    trusted: int  # bytes of the unpacked tar before it, which checksums prove right
+    detail: str
+
+    def __str__(self) -> str:
+        how_far = (
+            f"its bytes are trusted up to byte {self.trusted:,}" if self.trusted else "none of its bytes can be trusted"
+        )
+        return f"{self.detail}: {how_far}"
+
+
 class Source:
     """Random or forward access to the bytes of one tar. Closes as a context manager."""
 
@@ -39,6 +52,7 @@ class Source:
     bytes_read: int = 0  # of what is stored
     damage: str | None = None  # why it ends before its time
     cut: bool = False  # its compressed stream ends too early
+    fault: StreamFault | None = None  # of its compressed stream; all of it has to be read first, see ``drain``
     breaks: bool = False  # a stream reader gets an exception at that end, rather than an end of file
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
@@ -60,6 +74,9 @@ class Source:
     def lift(self) -> bool:
         """Go on where stream readers end, if something follows; afterwards it can be read."""
         return False
+
+    def drain(self) -> None:
+        """Read a stream to its end, where its checksums are: ``fault`` is final then. Raises ``SourceError``."""
 
     def ahead(self, offset: int, size: int) -> None:
         """Say that these bytes will be wanted soon."""

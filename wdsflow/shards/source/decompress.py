@@ -2,6 +2,9 @@
 
 tarfile reads 512 and then 10,240 compressed bytes at a time. If one such buffer is damaged, all that it would have
 given is lost to its readers; so it is here, or we would count members that nobody gets.
+
+Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. What was unpacked
+since the last checksum may be wrong, whatever the reader does with it. ``proven`` is how far the checksums reach.
 """
 
 import bz2
@@ -17,23 +20,32 @@ PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
 _MEMORY = 256 << 20  # bytes that an xz dictionary may take
 _WINDOW = 128 << 20  # the same for zstd
+_NEAR = 16 << 20  # bytes by which the length of a damaged gzip stream may differ from what was unpacked
 _SLICE = 128  # bytes given to zstd at once: they can unfold to 4 MiB
 
 Raw = Callable[[], bytes]  # the next compressed bytes; empty at the end
 
 
 class Damaged(Exception):
-    """The stream is damaged; what came before stays valid."""
+    """The stream cannot be unpacked further; what came before is right as far as ``proven`` says."""
+
+
+class NotStreamed(Damaged):
+    """The stream may be valid, but Python's tarfile cannot unpack it."""
 
 
 class Stream:
     """One compressed stream."""
+
+    name = ""  # for people
 
     def __init__(self, raw: Raw, start: bytes) -> None:
         self.raw, self.start = raw, start
         self.complete = False
         self.rest = b""  # what was read after its end
         self.raises = False  # tarfile raises EOFError when it is asked to read on
+        self.given = self.proven = 0  # bytes unpacked; those of them that a checksum covers
+        self.wrong = ""  # what does not match, though it was unpacked to the end
 
     def pieces(self) -> Iterator[bytes]:
         """Yield what it holds; some may be empty. Raises ``Damaged``."""
@@ -45,6 +57,10 @@ class Stream:
         self.raises = bool(more)
         return self.rest + more
 
+    def hides_end(self, tail: bytes) -> bool:
+        """Return whether a stream that seems cut is whole but damaged: ``tail``, the end of the file, is that of a whole one."""
+        return False
+
     def _buffers(self) -> Iterator[bytes]:
         yield self.start
         yield from iter(self.raw, b"")
@@ -52,7 +68,7 @@ class Stream:
 
 class _Stepwise(Stream):
     errors: tuple[type[Exception], ...] = (OSError,)
-    name = ""
+    in_blocks = False  # a block is given as a whole, after its checksum was compared
 
     @staticmethod
     def make() -> Any:
@@ -68,12 +84,15 @@ class _Stepwise(Stream):
                 for piece in self.steps(engine, data):
                     pending.append(piece)
                     held += len(piece)
+                    self.given += len(piece)
                     if held > _PENDING:
                         yield from pending
                         pending.clear()
                         held = 0
             except self.errors as error:
                 raise Damaged(f"damaged {self.name} stream: {error}") from None
+            if self.in_blocks or engine.eof:
+                self.proven = self.given
             yield from pending
             if engine.eof:
                 self.complete, self.rest = True, engine.unused_data
@@ -92,7 +111,7 @@ class _Stepwise(Stream):
 class Bzip2(_Stepwise):
     """bzip2."""
 
-    name, make = "bzip2", staticmethod(bz2.BZ2Decompressor)
+    name, make, in_blocks = "bzip2", staticmethod(bz2.BZ2Decompressor), True
 
 
 class Xz(_Stepwise):
@@ -101,12 +120,17 @@ class Xz(_Stepwise):
     name, errors = "xz", (lzma.LZMAError, EOFError)
     make = staticmethod(partial(lzma.LZMADecompressor, memlimit=_MEMORY))
 
+    def hides_end(self, tail: bytes) -> bool:
+        """Return whether the file ends with the two bytes that end each xz stream."""
+        return tail.endswith(b"YZ")
+
 
 class Gzip(_Stepwise):
-    """gzip; the checksum after the data has to be there, but is not compared: tarfile ignores it."""
+    """gzip. A checksum that does not match ends no stream, because tarfile ignores it; it is noted in ``wrong``."""
 
     name, errors = "gzip", (zlib.error,)
     make = staticmethod(partial(zlib.decompressobj, -zlib.MAX_WBITS))
+    _sum = 0
 
     def _buffers(self) -> Iterator[bytes]:
         head = b""
@@ -122,6 +146,7 @@ class Gzip(_Stepwise):
         """Decompress one buffer, a piece at a time."""
         while True:
             piece = engine.decompress(data, PIECE)
+            self._sum = zlib.crc32(piece, self._sum)
             yield piece
             data = engine.unconsumed_tail
             if engine.eof or (not data and len(piece) < PIECE):
@@ -133,7 +158,15 @@ class Gzip(_Stepwise):
         while len(rest) < 8 and (data := self.raw()):
             rest += data
         self.complete = len(rest) >= 8
+        found, expected = rest[:8], self._sum.to_bytes(4, "little") + (self.given & 0xFFFFFFFF).to_bytes(4, "little")
+        if found != expected[: len(found)]:
+            self.proven, self.wrong = 0, "its checksum or length does not match its contents"
         return rest[8:] or self.raw()
+
+    def hides_end(self, tail: bytes) -> bool:
+        """Return whether the file ends with a length in blocks of a tar, near that of what was unpacked."""
+        length = int.from_bytes(tail[-4:], "little")
+        return 0 < length == length // 512 * 512 and abs(length - (self.given & 0xFFFFFFFF)) < _NEAR
 
 
 def _gzip_header(head: bytes) -> int | None:
@@ -142,7 +175,7 @@ def _gzip_header(head: bytes) -> int | None:
         return None
     flags, at = head[3], 10
     if flags & 4:
-        raise Damaged("the gzip header has an extra field, as bgzip writes: Python's tarfile cannot stream that")
+        raise NotStreamed("the gzip header has an extra field, as bgzip writes: Python's tarfile cannot stream that")
     for flag in (8, 16):
         if flags & flag:
             end = head.find(0, at)

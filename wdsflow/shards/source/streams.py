@@ -6,9 +6,11 @@ from itertools import chain
 
 from wdsflow.text.install import install_packages
 
-from .base import HISTORY, Source, SourceError
+from .base import HISTORY, Source, SourceError, StreamFault
 from .compression import compression_of, follows
-from .decompress import CODECS, Damaged, Raw
+from .decompress import CODECS, PIECE, Damaged, NotStreamed, Raw, Stream
+
+_TAIL = 8  # bytes
 
 
 class ForwardSource(Source):
@@ -38,6 +40,8 @@ class ForwardSource(Source):
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream
+        self._tail = start  # the last bytes that were read, as stored
+        self._proven = 0  # bytes of the tar that checksums prove right
         self._joined = False
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -64,6 +68,12 @@ class ForwardSource(Source):
         self._more = self._stream(start)
         return True
 
+    def drain(self) -> None:
+        """Unpack the rest, so that all checksums are compared."""
+        at = self._from + len(self._held)
+        while self.compression is not None and ((data := self.read_at(at, PIECE)) or self.lift()):
+            at += len(data)
+
     def close(self) -> None:
         """Give everything back."""
         close, self._close = self._close, lambda: None
@@ -86,6 +96,7 @@ class ForwardSource(Source):
     def _read(self) -> bytes:
         data = self._raw()
         self.bytes_read += len(data)
+        self._tail = (self._tail + data[-_TAIL:])[-_TAIL:]
         return data
 
     def _stream(self, start: bytes) -> Iterator[bytes]:
@@ -100,24 +111,47 @@ class ForwardSource(Source):
             yield from filter(None, stream.pieces())
         except Damaged as damage:
             self.damage, self.breaks = str(damage), True
+            if self._from + len(self._held) and not isinstance(damage, NotStreamed):
+                self._doubt(str(damage), stream.proven)
             return
         after = stream.after() if stream.complete else b""
-        if self._joined and (after or not stream.complete):
-            if self.compression is not None and follows(after, self.compression):
+        another = self.compression is not None and follows(after, self.compression)
+        self._check(stream, after, another=another)
+        if self._joined and (after or stream.wrong or not stream.complete):
+            if another and not stream.wrong:
                 yield from self._stream(after)
                 return
-            self.damage, self.breaks = "the stream is cut, or bytes follow that are none", True
+            self.damage, self.breaks = stream.wrong or "the stream is cut, or bytes follow that are none", True
             return
         if stream.raises:
             self.damage, self.breaks = f"bytes after the {self.compression} stream make tarfile raise EOFError", True
         if not stream.complete:
             self.damage, self.cut = f"the {self.compression} stream is cut", True
-        elif self.compression is not None and follows(after, self.compression):
+        elif another:
             self._next = after
             self.damage = f"another {self.compression} stream follows, which Python's tarfile does not read"
             return
         if not after:
             self._ended()
+
+    def _check(self, stream: Stream, after: bytes, *, another: bool) -> None:
+        """Note what is wrong with a stream that was unpacked to its end, or with the bytes after it."""
+        if stream.wrong:
+            self._doubt(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)
+        elif not stream.complete and stream.hides_end(self._tail):
+            self._doubt(f"damaged {stream.name} stream: it does not end where the file ends", stream.proven)
+        self._proven += stream.proven
+        if stream.complete and not another:
+            rest = after
+            while rest and not rest.strip(b"\0"):  # zeros are padding
+                rest = self._read()
+            if rest:
+                self._doubt(f"damaged {stream.name} file: the bytes after the stream are not another stream")
+
+    def _doubt(self, detail: str, proven: int = 0) -> None:
+        """Note the first fault. ``proven``: bytes of the latest stream that are right nevertheless."""
+        if self.fault is None:
+            self.fault = StreamFault(self._proven + proven, detail)
 
     def _ended(self) -> None:
         """Note it if the bytes have come to their end because what sent them failed."""

@@ -4,19 +4,38 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from wdsflow.shards.atomic import create, discard, naming
 
-from .base import Source, SourceError
+from .base import Source, SourceError, StreamFault
 from .opening import open_source
 
 _STEP = 4 << 20
 _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
+class Packing(NamedTuple):
+    """What was wrong with the bytes of a shard before they were unpacked."""
+
+    damage: str | None = None
+    cut: bool = False
+    fault: StreamFault | None = None
+
+    @staticmethod
+    def of(source: Source) -> "Packing":
+        """Return it for a source that was read to its end."""
+        return Packing(source.damage, source.cut, source.fault)
+
+    def mark(self, copy: Source) -> str:
+        """Let the source of the unpacked tar know; return what a walk over it does not report by itself."""
+        copy.damage, copy.cut, copy.fault = self
+        return "" if self.cut or self.fault is not None or not copy.length else self.damage or ""
+
+
 @contextmanager
 def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
-    """Open a shard for reading in any order, and report what is wrong with its packing; a cut is known to the source.
+    """Open a shard for reading in any order, and report what is wrong with its packing; a cut or a fault is known to the source.
 
     What can only be read forward is first copied into ``folder``, unpacked; the copy goes with the block. With ``here``
     what lies elsewhere is copied, too.
@@ -32,8 +51,9 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
         try:
             unpack(source, file, folder)
             with open_source(str(name)) as copy:
-                copy.url, copy.damage, copy.cut = url, source.damage, source.cut
-                yield copy, "" if source.cut else source.damage or ""
+                trouble = Packing.of(source).mark(copy)
+                copy.url = url
+                yield copy, trouble
         finally:
             discard(name, file)
 

@@ -7,8 +7,9 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.base import Source, StreamFault
 
+from .damaged_headers import HeaderGap, lost_between
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
 from .libtar import is_plain_header, skips
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
-_RECORD = 20 * BLOCK  # tarfile and GNU tar fill the last one with zeros
+_RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 _SMALL = 16 << 10  # mean bytes a member up to which reading all is quicker than reading headers
@@ -48,6 +49,8 @@ class Walk:
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
         self.ended = False  # the last member stands before an end mark
+        self.gap = HeaderGap()  # what is known of the damage before the latest batch, or at the end
+        self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._contents = source, contents
         self._skim = Skimmer(other_parsers=other_parsers)
@@ -61,6 +64,7 @@ class Walk:
         self._arrays: ArrayReader | None = None
         self._failed = self._to_skip = 0  # how often arrays were not worth it; batches before they are tried again
         self._archive = 0  # where the latest archive begins
+        self._hole = 0  # where the latest end or damage begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
 
     @property
@@ -87,6 +91,18 @@ class Walk:
         return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
 
     def __iter__(self) -> Iterator[MemberBatch]:
+        yield from self._read_all()
+        fault = self._source.fault
+        if self._some:  # otherwise nothing was read that could be wrong
+            try:
+                self._source.drain()
+                fault = self._source.fault
+            except OSError as error:
+                fault = StreamFault(0, f"its end cannot be read: {error}")
+        if fault is not None:
+            self._see("tar.damaged-stream", fault.trusted, None, str(fault))
+
+    def _read_all(self) -> Iterator[MemberBatch]:
         skim, windows, source = self._skim, self._windows, self._source
         try:
             windows.load(0)
@@ -280,17 +296,26 @@ class Walk:
             return False
         self._source.lift()
         until = _SEARCH if self.stop.kind == "unreadable" and not self._beyond else None
-        found = search(self._windows.view, start, old=not self._magic, until=until)
+        view = self._windows.view
+        found = search(view, start, old=not self._magic, until=until)
+        more = lost_between(view, self._hole, found.header) if self._source.random else HeaderGap()
+        # If no member was found since the damage before, it is one with this.
+        self.gap = HeaderGap(self.gap.lost + more.lost, size=self.gap.size + more.size) if self._behind else more
         ended = self._end_mark
         self._end_mark = False
         if found.header is None:
-            self.ended = ended
+            self.ended = ended and found.junk != self._hole + BLOCK
+            if ended and not self.ended:
+                self._see_zeros()
             if ended and found.junk is not None:
-                self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
+                self._see("tar.trailing-data", found.junk, None, looks_like(view(found.junk, BLOCK)))
             return False
-        # Zeros that were lost to damage seldom end where a record would.
-        whole = ended and found.junk == found.header and (found.header - self._archive) % _RECORD == 0
+        # Zeros in the place of members are seldom two blocks, and seldom end where a record would.
+        zeros = (found.header - self._hole) // BLOCK if ended and found.junk == found.header else 0
+        whole = zeros == 2 or (zeros > 2 and any((found.header - self._archive) % size == 0 for size in _RECORDS))
         self._behind = "archive" if whole and self._behind != "damage" else "damage"
+        if ended and not whole:
+            self._see_zeros()
         if ended:
             self._archive = found.header
             self._shared.clear()
@@ -303,9 +328,14 @@ class Walk:
 
     def _halt(self, kind: StopKind, offset: int, detail: str) -> None:
         """Fix the stop where tarfile meets its first end."""
-        self._end_mark = kind == "end"
+        self._end_mark, self._hole = kind == "end", offset
         if self.stop is None:
             self.stop = WalkStop(kind, offset, detail)
+
+    def _see_zeros(self) -> None:
+        """Note that an end mark is none: a header was lost to zeros."""
+        self.zeros.offset = self.zeros.offset if self.zeros.count else self._hole
+        self.zeros.count += 1
 
     def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
         seen = self.seen.get(what)

@@ -12,7 +12,7 @@ from wdsflow.training.sample_tasks import Reading
 
 from .field_fixes import caption_fixes, command, image_fixes
 from .json_preview import peek
-from .loss_tally import MISSING, UNREADABLE, Damage, LossReason, LossTally
+from .loss_tally import MISSING, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
@@ -174,7 +174,9 @@ def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:
     for item in damage:
         if item.what in {MISSING, UNREADABLE}:
             continue
-        if item.shard.startswith("pipe:"):
+        if item.what == WRONG_CHECKSUM:
+            yield f"fetch the shard again, then see that it is whole: wdsflow validate {quote(item.shard)}"
+        elif item.shard.startswith("pipe:"):
             yield f"see what the command says: sh -c {quote(item.shard.removeprefix('pipe:'))} > /dev/null"
         else:
             yield f"recover the valid samples of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"

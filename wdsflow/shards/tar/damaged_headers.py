@@ -1,0 +1,95 @@
+"""What damaged headers still tell: which members were lost in a part of a tar that cannot be read."""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from .tar_header import BLOCK, ZEROS, BadHeader, Read, number, padded, text
+
+_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that tell about the member after them
+
+
+class LostMember(NamedTuple):
+    """A member whose header is damaged, as far as it can be read; its name may have a wrong byte."""
+
+    name: str
+    size: int  # bytes, -1 if that cannot be read
+    missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
+    extended: bool  # no member, but a header that tells about the next one
+
+    def is_of(self, key: str, fields: Container[str], *, exactly: bool) -> bool:
+        """Return whether it belongs to the sample of a key that has ``fields``; unless ``exactly``, with one byte put right."""
+        start, name = f"{key}.".encode("utf-8", "surrogateescape"), self.name.encode("utf-8", "surrogateescape")
+        wrong = [right - found for right, found in zip(start, name, strict=False) if right != found]
+        if len(name) <= len(start) or wrong != ([] if exactly else [self.missing]):
+            return False
+        return name[len(start) :].decode("utf-8", "surrogateescape").lower() not in fields
+
+
+class Neighbour(NamedTuple):
+    """A sample next to damage: its key, and the names of its fields, as far as they are known."""
+
+    key: str
+    fields: Container[str] = ()
+
+
+class HeaderGap(NamedTuple):
+    """A part of a tar between members that can be read."""
+
+    lost: tuple[LostMember, ...] = ()
+    closed: bool = False  # these members fill it: nothing else was lost
+    size: int = 0  # bytes; 0 at the end of the archive
+
+    def hurts(self, before: Neighbour | None, after: Neighbour | None) -> tuple[bool | None, bool | None]:
+        """Return whether the samples before and after it have lost a member; None where that is not known."""
+        if before is not None and after is not None and before.key == after.key:
+            return True, True
+        owners = [_owner(member, before, after) for member in self.lost]
+        known = self.closed and bool(owners) and None not in owners
+        return 0 in owners or (False if known else None), 1 in owners or (False if known else None)
+
+
+def _owner(member: LostMember, before: Neighbour | None, after: Neighbour | None) -> int | None:
+    """Return 0 if a member belongs to the sample before it, 1 if to the one after it, None if that is not known."""
+    if member.extended:
+        return 1 if after is not None else None
+    for exactly in (True, False):
+        for number_, sample in enumerate((before, after)):
+            if sample is not None and member.is_of(*sample, exactly=exactly):
+                return number_
+    return None
+
+
+def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
+    """Read the damaged headers from ``start`` up to ``stop``, where a valid one is, or up to the end of the archive."""
+    lost: list[LostMember] = []
+    at, size = start, 0 if stop is None else stop - start
+    while stop is None or at < stop:
+        block = read(at, BLOCK)
+        if len(block) < BLOCK or block == ZEROS:
+            return HeaderGap(tuple(lost), closed=stop is None, size=size)
+        member = _lost_member(block)
+        if member is None:
+            return HeaderGap(tuple(lost), size=size)
+        lost.append(member)
+        if member.size < 0:
+            return HeaderGap(tuple(lost), size=size)
+        at += BLOCK + padded(member.size)
+    return HeaderGap(tuple(lost), closed=at == stop, size=size)
+
+
+def _lost_member(block: bytes) -> LostMember | None:
+    """Read a damaged header; None if nothing in the block looks like one."""
+    total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    try:
+        missing = number(block[148:156]) - total
+        near = -256 < missing < 256  # as if a single byte was wrong
+    except BadHeader:
+        missing, near = 0, False
+    name, prefix, kind = text(block[:100]), text(block[345:500]), block[156:157]
+    if not name or not (near or block[257:262] == b"ustar"):
+        return None
+    try:
+        size = number(block[124:136])
+    except BadHeader:
+        size = -1
+    return LostMember(f"{prefix}/{name}" if prefix else name, size, missing, kind in _EXTENDED)
