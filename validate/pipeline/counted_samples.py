@@ -57,6 +57,12 @@ def typical_share(shapes: Sequence[ProbedShape]) -> float:
     return sum(shape.usable for shape in shapes) / tried if tried else 0.0
 
 
+def never_out(shapes: Sequence[ProbedShape]) -> int:
+    """Return how many samples do not come out, by the shares of the probes."""
+    tried = (shape for shape in shapes if shape.fates)
+    return sum(round(shape.group.count * (1 - shape.usable / len(shape.fates))) for shape in tried)
+
+
 def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:
     """Return what was run, and why the number is a range."""
     tried = sum(len(shape.tried) for shape in shapes)

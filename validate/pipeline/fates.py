@@ -78,7 +78,7 @@ class Prober:
         self.process, self.tars, self.seconds = process, tars, seconds
         self.copies = 1
         self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
-        self.expands = False  # a sample gives several elements
+        self.elements = 1  # that one sample gives, at most
         self.runs = 0
         self.patience = _PATIENCE
         self.chance = False  # the same sample comes out in one run and not in another
@@ -180,7 +180,8 @@ class Prober:
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
         """Judge one sample: one that does not come out is tried again in front of others that do."""
         if _comes_out(run):
-            self.expands |= run.out > 1 and self.copies == 1 and run.how == "ended"
+            if self.copies == 1 and run.how == "ended":
+                self.elements = max(self.elements, run.out)
             return ProbedFate("usable", run)
         if run.how == "hung":
             return ProbedFate("hang", run)

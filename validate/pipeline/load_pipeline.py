@@ -121,6 +121,7 @@ def _imported_file(path: Path) -> ModuleType:
         raise PipelineError(f"there is no file {path}")
     sys.path.insert(0, str(path.resolve().parent))  # as python does for a script
     sys.argv = [str(path)]
+    sys.modules["__main__"].__file__ = str(path.resolve())  # Ray gives the folder of the script to its workers
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path} is not a Python file")

@@ -6,14 +6,15 @@ from typing import Any
 
 
 class Items:
-    """The items of a map-style dataset, in the order of a sampler."""
+    """The items of a map-style dataset: in the order of a sampler, by its own keys, or by number."""
 
     def __init__(self, dataset: Any, order: Iterable[Any] | None = None) -> None:
         self.dataset, self.order = dataset, order
 
     def __iter__(self) -> Iterator[Any]:
-        order = range(len(self.dataset)) if self.order is None else self.order
-        return (self.dataset[index] for index in order)
+        keys = getattr(self.dataset, "keys", None)
+        own = keys() if callable(keys) else range(len(self.dataset))
+        return (self.dataset[index] for index in (own if self.order is None else self.order))
 
 
 class Rows:
@@ -27,15 +28,20 @@ class Rows:
 
 
 def is_map_style(thing: Any) -> bool:
-    """Return whether an object gives its items by number only."""
+    """Return whether an object gives its items by number or key only; one with keys iterates over these."""
     kind = type(thing)
     data = sys.modules.get("torch.utils.data")
-    no_iterator = not hasattr(kind, "__iter__") and not isinstance(thing, type)
-    return (
-        no_iterator
-        and hasattr(kind, "__getitem__")
-        and (hasattr(kind, "__len__") or (data is not None and isinstance(thing, data.Dataset)))
-    )
+    if isinstance(thing, type) or not hasattr(kind, "__getitem__"):
+        return False
+    if hasattr(kind, "__iter__"):
+        return callable(getattr(thing, "keys", None))
+    return hasattr(kind, "__len__") or (data is not None and isinstance(thing, data.Dataset))
+
+
+def is_indexed(loader: Any) -> bool:
+    """Return whether a loader takes the items of its dataset by number or key, as torch decides it."""
+    data: Any = sys.modules["torch.utils.data"]
+    return not isinstance(loader.dataset, data.IterableDataset)
 
 
 def is_ray(thing: Any) -> bool:
@@ -44,7 +50,7 @@ def is_ray(thing: Any) -> bool:
 
 
 def order_of(loader: Any) -> Iterator[Any]:
-    """Yield the numbers of the items that a loader takes from a map-style dataset."""
+    """Yield the numbers or keys of the items that a loader takes from a map-style dataset."""
     if loader.batch_size is None and loader.batch_sampler is not None:
         for batch in loader.batch_sampler:
             yield from batch

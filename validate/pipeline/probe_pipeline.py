@@ -13,7 +13,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .batches import failing_batch, leave_out_rest
 from .column_readers import leave_open
-from .counted_samples import counted_in, is_damaged, joined_chains, note_of, typical_share
+from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
@@ -21,7 +21,7 @@ from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
 from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
-from .probe_reasons import lost_by_slug, reasons_of
+from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
 from .rare_samples import rare_samples
 from .reading import Reading
@@ -90,7 +90,7 @@ class _Probing:
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
         whole = self._whole(shapes)
-        self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
+        self._check_built(runs, shapes)
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
@@ -99,9 +99,15 @@ class _Probing:
             seconds = self.limits.whole_seconds or self.limits.seconds
             estimate.crash = failing_batch(self.prober, self.shards, estimate, self.facts, seconds)
         samples = max(self.evidence.samples, estimate.most)
+        more = ""
+        if estimate.whole and self.prober.elements > 1:
+            samples = max(samples, estimate.most + never_out(shapes))
+            more = (
+                f"one sample gives several elements: {estimate.likely:,} come out of {self.evidence.samples:,} samples"
+            )
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         first = [Reason("workers", 0, told.starved)] if told.starved else []
-        lacking = self._unknown_here(estimate)
+        lacking = unknown_here(estimate, self.prober.process.fault, self.evidence.samples)
         outcome = estimate.outcome(samples, max_loss, repeats=self.facts.resampled or self._repeats)
         if outcome == "not known":
             first += lacking or [Reason("not-known", 0, self._why_not_known(estimate))]
@@ -121,7 +127,7 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
+            note="; ".join(filter(None, [note_of(spec, shapes, estimate, self.facts), more, told.note])),
             advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, counting),
             lost=lost_by_slug(reasons),
         )
@@ -132,26 +138,22 @@ class _Probing:
             return why
         run = self.reading.run
         done = "" if run is None else f"{run.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
-        full = "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        full = (
+            "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
+        )
         return f"{done}{why}{full}"
 
-    def _check_built(self, runs: Sequence[ProbeRun]) -> None:
-        """Raise PipelineError if the pipeline cannot even be built."""
-        if runs and all(run.stage == BUILDING and run.how == "raised" for run in runs):
+    def _check_built(self, runs: Sequence[ProbeRun], shapes: Sequence[ProbedShape]) -> None:
+        """Raise PipelineError if the pipeline cannot even be built; one that needs several shards cannot be probed."""
+        if not runs or not all(run.stage == BUILDING and run.how == "raised" for run in runs):
+            return
+        whole = self.reading.run
+        if whole is None or whole.stage == BUILDING:
             line = f"{runs[0].line}: " if runs[0].line else ""
             raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].cause}")
-
-    def _unknown_here(self, found: Estimate) -> list[Reason]:
-        """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
-        fault = self.prober.process.fault
-        if fault is None:
-            return []
-        if found.crash is not None and found.crash.machine:
-            found.crash = None
-        found.most = max(found.most, self.evidence.samples)
-        found.open_below(fault.machine)
-        line = f" ({fault.line})" if fault.line else ""
-        return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
+        self.prober.patience = 0
+        for shape in shapes:
+            shape.fates.clear()
 
     @property
     def _repeats(self) -> bool:
@@ -166,8 +168,6 @@ class _Probing:
         again = run if self.facts.blind or run.how != "ended" else reading.again(run)
         low, high = sorted((run.out, again.out))
         found = Estimate(low, run.out, high, whole=True)
-        if run.how == "ended" and self.prober.expands:
-            return None
         if run.how == "hung":
             found.hang = run
         elif run.how == "raised" or again.how == "raised":
@@ -177,7 +177,7 @@ class _Probing:
                 found.most = sum(shape.group.count for shape in shapes if shape.usable)
                 found.open_below("how many samples come out before the end depends on the order")
             return found
-        held = self.evidence.samples
+        held = self.prober.elements * self.evidence.samples
         if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
             found.most = max(held, run.out)
             found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
@@ -207,10 +207,10 @@ class _Probing:
         self._joined(shapes, found)
         if self.facts.slices:
             found.open_below("a stage takes some samples only, by their places")
-        if self.prober.expands:
+        if self.prober.elements > 1:
             found.came = 0
             found.open_below("one sample gives several elements")
-            found.most = max(found.most, self.evidence.samples)
+            found.most = max(found.most, self.prober.elements * self.evidence.samples)
         if self.facts.columns_by:
             leave_open(found, self.facts.columns_by, self.prober, self.evidence, self.options)
         if self.prober.copies > 1:
@@ -364,7 +364,10 @@ class _Probing:
         settled = known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
         count = 0 if settled else meetings(self.shards)
         if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
-            found.least, found.most = max(0, found.least - 2 * count), min(self.evidence.samples, found.most + count)
+            found.least, found.most = (
+                max(0, found.least - 2 * count),
+                max(found.most, min(self.evidence.samples, found.most + count)),
+            )
             found.doubts.append("some shards end with the key with which others begin, and their order is not known")
 
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
@@ -379,7 +382,7 @@ class _Probing:
             fates[place.key] = (place, fate)
         places = (place for place, _ in fates.values())
         path = self.prober.tars.tar(*in_order(self.shards, places)) if fates else None
-        if path is None or self.prober.expands:
+        if path is None or self.prober.elements > 1:
             return
         alone = sum(fate.kind == "usable" for _, fate in fates.values())
         if self.prober.patience <= 0:

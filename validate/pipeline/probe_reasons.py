@@ -69,6 +69,18 @@ def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFac
     return what if tried else "they do not come out either; no probed sample shows why"
 
 
+def unknown_here(found: Estimate, fault: ProbeRun | None, samples: int) -> list[Reason]:
+    """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
+    if fault is None:
+        return []
+    if found.crash is not None and found.crash.machine:
+        found.crash = None
+    found.most = max(found.most, samples)
+    found.open_below(fault.machine)
+    line = f" ({fault.line})" if fault.line else ""
+    return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
+
+
 def lost_by_slug(reasons: Iterable[Reason]) -> dict[str, int]:
     """Return how many samples are lost for each kind of reason."""
     lost: Counter[str] = Counter()
@@ -84,6 +96,7 @@ def damage_reason(url: str, fate: ProbedFate) -> Reason:
 
 def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str], unless: str) -> Reason:
     what = "raises an exception, which ends the run" if slug == "crash" else "hangs"
+    what = "ends its process" if run.died and slug == "crash" else what
     place = next((place for place, fate in _fates(shapes) if fate.run is run), None)
     ours = place is None and run.shard not in urls  # a tar of single samples, which is gone soon
     shard = place.shard if place else None if ours else run.shard
@@ -124,7 +137,8 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
         place, run = places[name]
         stage = run.stage or "the pipeline"
         about = "about " if name in guessed else ""
-        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {does[name[0]]}{_how(run)}"
+        what = "ends its process at them" if run.died and name[0] == "crash" else does[name[0]]
+        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {what}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
     for (stage, error), count in left.items():

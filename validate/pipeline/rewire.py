@@ -14,7 +14,7 @@ from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
 from .alone_in_batch import AloneInBatch, without_left_out
 from .load_pipeline import PipelineError
-from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
+from .other_datasets import Items, Rows, is_indexed, is_map_style, is_ray, order_of
 
 # Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
 _BLIND = frozenset(
@@ -220,15 +220,22 @@ class Rewiring:
 
     def _loader(self, loader: Any) -> Any:
         facts, twin = self.facts, copy.copy(loader)
-        by_number = is_map_style(loader.dataset) or hasattr(loader.dataset, "__getitems__")
+        by_number = is_indexed(loader)
         if not by_number:  # then each of its processes makes batches of its own samples
             facts.workers = max(facts.workers, int(loader.num_workers))
         # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
         self._workers = max(1, int(loader.num_workers))
-        dataset = twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        dataset = loader.dataset
+        if isinstance(dataset, dict):  # not of splits
+            facts.stages.append(bare_name(dataset))
+            facts.blind, facts.opaque = False, True
+        else:
+            dataset = self.rewire(dataset)
+        twin.__dict__["dataset"] = dataset
         self._workers = 1
         if by_number:
-            twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
+            items = dataset.dataset if isinstance(dataset, Items) else dataset
+            twin.__dict__["dataset"] = Items(items, order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
                 size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)

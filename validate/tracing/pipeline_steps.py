@@ -103,7 +103,7 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
     dataset = loader.dataset
     if _is_nested(dataset):
         _collect(dataset, chain)
-    elif hasattr(dataset, "__getitem__") and not hasattr(dataset, "__iter__"):
+    elif hasattr(dataset, "__getitem__") and not isinstance(dataset, sys.modules["torch.utils.data"].IterableDataset):
         chain.add(dataset, lambda d: (d[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)

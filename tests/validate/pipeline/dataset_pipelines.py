@@ -28,6 +28,50 @@ class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return Image.open(io.BytesIO(image)).convert("RGB").size[0], text.decode()
 
 
+class ByKey(Pairs):
+    """Gives its items by key, and iterates over its keys, as a mapping does."""
+
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.by_key = {f"key{index}": item for index, item in enumerate(self.items)}
+
+    def keys(self):
+        return self.by_key.keys()
+
+    def __iter__(self):
+        return iter(self.by_key)
+
+    def __getitem__(self, key):
+        return 1, self.by_key[key][1].decode()
+
+
+def keyed_loader(urls):
+    data = ByKey(urls)
+    return torch.utils.data.DataLoader(data, batch_size=4, sampler=list(data.keys()))
+
+
+def views(urls):
+    """One view on samples with an image, and one on those with a caption: most come out twice."""
+    import webdataset as wds
+    from webdataset.mix import RoundRobin
+
+    kinds = ("jpg", "txt")
+    return RoundRobin(
+        [wds.WebDataset(urls, shardshuffle=False).select(lambda sample, kind=kind: kind in sample) for kind in kinds],
+        longest=True,
+    )
+
+
+def halves(urls):
+    """It needs two shards."""
+    import webdataset as wds
+    from webdataset.mix import RoundRobin
+
+    half = len(urls) // 2
+    parts = (urls[:half], urls[half:])
+    return RoundRobin([wds.WebDataset(part, shardshuffle=False) for part in parts], longest=True)
+
+
 def pairs_loader(urls):
     return torch.utils.data.DataLoader(Pairs(urls), batch_size=4, shuffle=True, drop_last=True, num_workers=2)
 
@@ -36,7 +80,7 @@ class Forgiving(Pairs):
     """Gives None for what it does not take."""
 
     def __getitem__(self, index):
-        image, text = self.items[index]
+        _, text = self.items[index]
         return None if len(text) % 5 == 0 else text.decode()
 
 
@@ -124,6 +168,7 @@ def by_wids(urls):
 
 
 BATCHED = {
+    "keyed_loader",
     "collated",
     "collated_whole",
     "listed",

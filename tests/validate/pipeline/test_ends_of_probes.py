@@ -27,7 +27,7 @@ def test_samples_before_a_process_dies_count_and_the_sample_at_which_it_died_is_
 
     assert (verdict.outcome, least(verdict), verdict.usable) == ("crashes", 5, 5)
     assert verdict.reasons[0].key == "000005"
-    assert "map(decode)" in verdict.reasons[0].message
+    assert "map(decode) ends its process" in verdict.reasons[0].message
     assert "killed by SIGSEGV" in verdict.reasons[0].message
 
 

@@ -38,7 +38,9 @@ def captions(path: Path, samples: int, odd: dict[int, dict[str, bytes]]) -> str:
     """Write samples of a picture and a caption in json; ``odd`` has other fields for some of them."""
     with tarfile.open(path, "w") as tar:
         for number in range(samples):
-            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()} | odd.get(number, {})
+            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()} | odd.get(
+                number, {}
+            )
             for field, data in fields.items():
                 info = tarfile.TarInfo(f"{number:06d}.{field}")
                 info.size = len(data)
@@ -155,7 +157,7 @@ def test_a_file_that_parses_a_command_line_is_refused_with_what_that_lacks(
 @pytest.mark.webdataset
 def test_a_slice_is_named_and_counts_batches_as_such(tmp_path: Path) -> None:
     code, url = tmp_path / "train.py", write(tmp_path / "0.tar", 40)
-    make = "def make(urls): return wds.WebDataset(urls, shardshuffle=False).to_tuple(\"jpg\").batched(4).slice(3)"
+    make = 'def make(urls): return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg").batched(4).slice(3)'
     code.write_text(f"import webdataset as wds\n{make}")
 
     verdict = probe_pipeline(f"{code}:make", *scanned([url]))

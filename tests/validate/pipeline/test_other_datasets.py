@@ -14,7 +14,7 @@ from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
 from wdsflow.validate.tracing.meter import TraceRun
 from wdsflow.validate.tracing.pipeline_steps import take_apart
-from wdsflow.validate.tracing.trace import observe
+from wdsflow.validate.tracing.trace import observe, trace
 
 HERE = Path(__file__).parent
 
@@ -29,6 +29,53 @@ def test_a_map_style_dataset_gives_its_items_and_is_refused_as_an_object() -> No
     assert sorted(int(item[0]) for item in made.rewire(half).dataset) == [1, 4, 6]
     with pytest.raises(PipelineError, match="name a function of the shards"):
         Rewiring([], made_for_them=False, singly=True).rewire(numbers)
+
+
+def test_a_dataset_that_gives_its_items_by_key_is_read_by_its_keys() -> None:
+    data = pytest.importorskip("torch").utils.data
+
+    class ByKey(data.Dataset):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return 3
+
+        def keys(self) -> list[str]:
+            return ["a", "b", "c"]
+
+        def __getitem__(self, key: str) -> str:
+            return {"a": "first", "b": "second", "c": "third"}[key]
+
+    class Mapping(ByKey):
+        def __iter__(self) -> Any:
+            return iter(self.keys())
+
+    for made in (ByKey(), Mapping()):
+        assert list(Rewiring([], made_for_them=True, singly=True).rewire(made)) == ["first", "second", "third"]
+        loader = data.DataLoader(made, sampler=["c", "a"], batch_size=2)
+        assert one_by_one(loader)[0] == [2, ""]
+        assert [list(batch) for batch in loader] == [["third", "first"]]  # as torch reads it
+        assert trace(loader).delivered == 1
+        assert one_by_one(data.DataLoader(made, batch_size=2))[0] == [0, "KeyError"]  # by number, as torch does
+    assert one_by_one(data.DataLoader({"x": 1, "y": 2}, sampler=["x", "y"], batch_size=1))[0] == [2, ""]
+
+
+def test_what_comes_out_twice_of_two_views_on_the_same_shards_counts_twice(tmp_path: Path) -> None:
+    url = write(tmp_path / "0.tar", 40, missing=4)
+
+    verdict = check(url, [], pipeline=f"{HERE / 'dataset_pipelines.py'}:views").verdicts[-1]
+
+    assert (verdict.outcome, verdict.least, verdict.usable, verdict.samples) == ("trains", None, 70, 70)
+    assert "one sample gives several elements: 70 come out of 40 samples" in verdict.note
+
+
+@pytest.mark.deep
+def test_a_pipeline_that_needs_several_shards_is_judged_by_all_of_them(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{number}.tar", 10, start=10 * number) for number in range(4)]
+
+    verdict = check(urls, [], pipeline=f"{HERE / 'dataset_pipelines.py'}:halves").verdicts[-1]
+
+    assert (verdict.outcome, verdict.least, verdict.usable, verdict.reasons) == ("trains", None, 40, ())
+    with pytest.raises(PipelineError, match="cannot be built"):
+        check(urls[:1], [], pipeline=f"{HERE / 'dataset_pipelines.py'}:halves")
 
 
 def test_a_dict_of_splits_is_refused_with_their_names() -> None:
@@ -97,6 +144,7 @@ def test_an_item_that_fits_into_no_batch_raises_what_its_batch_raises(monkeypatc
     "name",
     [
         *["Pairs", "pairs_loader", "batch_sampler", "streaming", "stored", "stored_loader"],
+        *["keyed_loader", "views"],
         *["collated", "collated_whole", "listed", "collated_inside", "unfit"],
     ],
 )
