@@ -133,12 +133,15 @@ class _Probing:
         )
 
     def _why_not_known(self, found: Estimate) -> str:
-        read = self.reading.run
-        done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
-        more = (
+        why = ", ".join(dict.fromkeys(found.doubts)) or "the range of the number is wide"
+        if found.whole:
+            return why
+        run = self.reading.run
+        done = "" if run is None else f"{run.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
+        full = (
             "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
         )
-        return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
+        return f"{done}{why}{full}"
 
     def _check_built(self, runs: Sequence[ProbeRun], shapes: Sequence[ProbedShape]) -> None:
         """Raise PipelineError if the pipeline cannot even be built; one that needs several shards cannot be probed."""
@@ -202,8 +205,8 @@ class _Probing:
             self._add(shape, found, typical)
         self._ends(shapes, found)
         self._joined(shapes, found)
-        if self.facts.slices and self.facts.limit is None:
-            found.open_below("a stage takes samples by their places")
+        if self.facts.slices:
+            found.open_below("a stage takes some samples only, by their places")
         if self.prober.elements > 1:
             found.came = 0
             found.open_below("one sample gives several elements")
@@ -220,12 +223,9 @@ class _Probing:
         else:
             self._together(shapes, found)
             self._unread(shapes, found, rare)
-        if self.facts.limit is not None:
-            found.least, found.likely, found.most = (
-                min(each, self.facts.limit) for each in (found.least, found.likely, found.most)
-            )
         found.least = max(found.least, found.came)
-        found.most = max(found.least, found.most)
+        limit = found.most if self.facts.limit is None else self.facts.limit
+        found.most = max(found.least, min(found.most, limit))
         return found
 
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:

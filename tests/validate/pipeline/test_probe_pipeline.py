@@ -228,7 +228,10 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     golden = HERE.parent / "rules" / "golden" / "P326.txt"
     reason = Reason("crash", 0, "stage 4 map(caption) raises an exception", "s/0.tar", "000003", 512)
     facts: dict[str, Any] = {"reader": "pipeline", "title": "train.py:make", "reasons": (reason,)}
-    verdicts = [factories.verdict(outcome, usable=20, **facts) for outcome in ("crashes", "stalls", "loses", "trains")]
+    verdicts = [
+        factories.verdict(outcome, usable=20, **facts)
+        for outcome in ("crashes", "stalls", "loses", "not known", "trains")
+    ]
 
     text = shown(run_rules(Context(Evidence("full"), (), verdicts), ["P326"])[0], tmp_path)
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
