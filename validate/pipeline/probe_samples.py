@@ -146,7 +146,7 @@ class TinyTars:
     """Writes tars of single samples into a folder, once each."""
 
     def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
-        self._folder, self._allow_pipe = folder, allow_pipe
+        self._folder, self.allow_pipe = folder, allow_pipe
         self._data: dict[SamplePlace, bytes | None] = {}
         self._written = 0
 
@@ -161,7 +161,7 @@ class TinyTars:
             left = sorted(some, key=lambda each: each.offset)
             while left:
                 try:
-                    with open_source(url, allow_pipe=self._allow_pipe) as source:
+                    with open_source(url, allow_pipe=self.allow_pipe) as source:
                         while left:
                             place = left.pop(0)
                             self._data[place] = _run_bytes(source, place.offset)
@@ -181,7 +181,7 @@ class TinyTars:
         last = shard.runs.last
         start = last.offset if last is not None else 0
         try:
-            with open_source(shard.url, allow_pipe=self._allow_pipe) as source:
+            with open_source(shard.url, allow_pipe=self.allow_pipe) as source:
                 if source.compression is not None or source.length is None or source.length - start > MOST_BYTES:
                     return None
                 before = _global_headers(source) if start else b""
