@@ -235,7 +235,7 @@ class _Probing:
         if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
             ends = ["a decoder without a handler"]
         if untried and ends:
-            found.open_below(f"{ends[0]} has no handler: one of the samples that were not read may end the run there")
+            found.open_below(f"{ends[0]} may end the run at one of the samples that were not read")
         usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
         run = self.reading.run
         if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
