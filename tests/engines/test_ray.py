@@ -178,7 +178,7 @@ def mortal(task: tuple[str, int, str], _: object) -> int:
     ],
 )
 def test_a_task_whose_worker_is_lost_is_tried_again_by_another_and_then_given_up(
-    tmp_path: Path, cluster: Cluster, kind: type[Any], who: str, deaths: int
+    tmp_path: Path, cluster: Cluster, kind: Any, who: str, deaths: int
 ):
     with connected(cluster.address) as start:
         engine = start(partial(kind, function=mortal, site=Site()))
