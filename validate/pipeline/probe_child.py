@@ -136,8 +136,8 @@ def _run(found: Any, request: RunRequest, last: LastSeen, begun: Callable[[Pipel
     answer = _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
     early = run.stopped_early() if answer.how == "ended" else -1
     stopped = _name(trace.stages[early], rewiring.facts) if early > 0 else ""
-    end = run.seen[len(trace.stages) - 1]
-    rows = end.rows if end.kind == "batch" else 0
+    final = run.seen[len(trace.stages) - 1]
+    rows = final.rows if final.kind == "batch" else 0
     return replace(answer, taken=run.seen[run.first].out, stopped=stopped, rows=rows)
 
 

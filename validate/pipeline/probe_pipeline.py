@@ -11,7 +11,6 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
-from .batches import failing_batch, leave_out_rest
 from .column_readers import leave_open
 from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
 from .estimate import Estimate
@@ -19,12 +18,13 @@ from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
+from .probe_batches import failing_batch, leave_out_rest
 from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
 from .rare_samples import rare_samples
-from .reading import Reading
+from .reading import ReadingInOrder
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
 
@@ -80,7 +80,7 @@ class _Probing:
         self.shards = evidence.shards
         self.facts = PipelineFacts()
         self.damage: dict[str, ProbedFate] = {}
-        self.reading = Reading(prober, evidence, limits)
+        self.reading = ReadingInOrder(prober, evidence, limits)
 
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)

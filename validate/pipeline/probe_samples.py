@@ -34,6 +34,13 @@ class SamplePlace(NamedTuple):
     key: str
 
 
+class RareSample(NamedTuple):
+    """A sample, and its shape."""
+
+    place: SamplePlace
+    shape: Shape
+
+
 def in_order(shards: Sequence[ShardEvidence], places: Iterable[SamplePlace]) -> list[SamplePlace]:
     """Return samples in the order of the set: code of the user may carry something from one to the next."""
     numbers = {shard.url: number for number, shard in enumerate(shards)}

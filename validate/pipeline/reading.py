@@ -15,7 +15,7 @@ from .rewire import PipelineFacts
 _WEEK = 7 * 86_400.0  # seconds: without a limit
 
 
-class Reading:
+class ReadingInOrder:
     """The runs over all shards."""
 
     def __init__(self, prober: Prober, evidence: Evidence, limits: ProbeLimits) -> None:
