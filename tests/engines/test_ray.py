@@ -21,7 +21,7 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
 from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.cluster import connected
-from wdsflow.engines.ray_engine import RayActors, RayTasks
+from wdsflow.engines.ray_engine import _MOST_LOSSES, RayActors, RayTasks
 from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
@@ -155,6 +155,42 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
     assert report.total("samples") == 24 * 30
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
     assert capfd.readouterr().out == ""  # a report may go there
+
+
+def mortal(task: tuple[str, int, str], _: object) -> int:
+    """End whoever works on a task, the first so many times; return how many attempts there were before."""
+    folder, deaths, who = task
+    attempts = len(os.listdir(folder))
+    Path(folder, str(attempts)).touch()
+    if attempts < deaths:
+        os.kill(os.getppid() if who == "actor" else os.getpid(), signal.SIGKILL)
+        time.sleep(60)  # until the actor's end is that of its worker
+    return attempts
+
+
+@pytest.mark.parametrize(
+    ("kind", "who", "deaths"),
+    [
+        (RayTasks, "task", 1),  # each death costs the start of a process of Ray
+        pytest.param(RayTasks, "task", 99, marks=pytest.mark.deep),
+        pytest.param(RayActors, "actor", _MOST_LOSSES - 1, marks=pytest.mark.deep),
+        pytest.param(RayActors, "actor", 99, marks=pytest.mark.deep),
+    ],
+)
+def test_a_task_whose_worker_is_lost_is_tried_again_by_another_and_then_given_up(
+    tmp_path: Path, cluster: Cluster, kind: Any, who: str, deaths: int
+):
+    with connected(cluster.address) as start:
+        engine = start(partial(kind, function=mortal, site=Site()))
+        engine.submit((str(tmp_path), deaths, who))
+        _, answer = engine.next()
+        engine.close()
+    assert len(os.listdir(tmp_path)) == min(deaths + 1, _MOST_LOSSES)
+    if deaths < _MOST_LOSSES:
+        assert answer == deaths
+    else:
+        assert isinstance(answer, Trouble)
+        assert f"lost {_MOST_LOSSES} times" in answer.text
 
 
 @pytest.mark.deep

@@ -292,3 +292,22 @@ def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger
     cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=where), HERE)
     for folder in ("out", "cut"):
         assert [name for name, _ in kept_of(tmp_path / folder)] == ["\udcfe1.jpg", "\udcfe1.json"]
+
+
+def test_samples_that_a_stage_drops_for_an_error_or_leaves_without_a_field_are_dropped_not_quarantined(tmp_path: Path):
+    stages = (JsonText("caption", on_missing="raise", on_error="drop"), Drop("txt;json"))
+    shard = tmp_path / "0.tar"
+    entries = [
+        ("0.jpg", JPG),
+        ("0.json", b'{"caption": "a word"}'),
+        ("1.jpg", JPG),
+        ("1.json", b"{"),
+        ("2.txt", b"a word"),
+    ]
+    write_tar(shard, entries)
+
+    report = filter_shards(str(shard), tmp_path / "out", Recipe(stages=stages), HERE)
+
+    assert sum(report.merged("dropped").values()) == 2
+    assert report.merged("dropped")["stage 1 json_text: bad-json"] == 1
+    assert (report.total("kept"), report.merged("quarantined")) == (1, {})

@@ -16,6 +16,7 @@ from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, png, tar
 from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Dali, Options
+from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards.tar.libtar import CorruptTar, LibtarFile, regular_files
@@ -232,7 +233,7 @@ def test_numbers_are_read_as_c_reads_them() -> None:
         (jpeg(), "trains", True),
         (png(), "trains", True),
         (png() + b"tail", "trains", True),
-        (jpeg()[:-300], "crashes", True),
+        (jpeg()[:-300], "crashes", False),
         (png()[:100], "crashes", True),
         (b"", "crashes", True),
         (gif(), "crashes", True),
@@ -241,6 +242,16 @@ def test_numbers_are_read_as_c_reads_them() -> None:
 def test_images_that_it_decodes(image: bytes, outcome: str, exact: bool, tmp_path: Path) -> None:
     found = judged(tmp_path, tar([*pairs(2), ("9.jpg", image), ("9.txt", b"a cat")])).verdicts[0]
     assert (found.outcome, found.exact) == (outcome, exact)
+
+
+def test_a_damaged_jpeg_that_pillow_takes_makes_the_verdict_inexact(tmp_path: Path) -> None:
+    whole = jpeg()
+    start = whole.index(b"\xff\xda")
+    damaged = whole[: start + 40] + whole[start + 47 :]
+    assert decode_image(damaged, 0)[0] == "ok"
+    found = judged(tmp_path, tar([*pairs(2), ("9.jpg", damaged), ("9.txt", b"a cat")])).verdicts[0]
+    assert (found.outcome, found.exact) == ("trains", False)
+    assert "whether DALI decodes jpg: damaged jpeg in 9" in found.note
 
 
 def test_a_rare_format_makes_the_verdict_inexact(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 from tests.readers.shapes import outcomes, shape, shard, verdict
 from wdsflow.readers import Datasets, OpenClip33, RayData, WebDataset1
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import FieldCount, Runs, Stop, Tally
+from wdsflow.scan.evidence import Evidence, FieldCount, Runs, Stop, Tally
+from wdsflow.validate.verdicts.verdict import judge
 
 CUT = Stop("error")
 
@@ -154,6 +155,20 @@ def test_ray_reads_shards_as_arrow_unpacks_them() -> None:
     assert RayData().order([plain, packed]) == [[plain, packed.by_arrow]]
 
 
+def test_how_much_ray_gives_before_an_exception_is_not_claimed() -> None:
+    whole, odd = shard(["jpg txt"] * 5 + ["jpg"]), shard(["jpg txt", "jpg:bad txt", "jpg txt"])
+    for shards in ([whole, odd, whole], [odd, whole, whole]):
+        found = judge(Evidence("full", list(shards)), RayData())
+        assert (found.outcome, found.least, found.usable, found.exact) == ("crashes", 0, 10, False)
+        assert found.note == "shards are read in parallel: how many samples come out before the exception is not known"
+        assert found.lost == {"no-caption": 2}
+    for shards in ([odd], [whole, whole]):
+        found = judge(Evidence("full", list(shards)), RayData())
+        assert (found.least, found.usable, found.exact, found.note) == (None, 10 * (len(shards) - 1), True, "")
+    in_order = judge(Evidence("full", [whole, odd, whole]), WebDataset1())
+    assert (in_order.outcome, in_order.least, in_order.usable) == ("crashes", None, 5)
+
+
 def test_ray_needs_the_first_samples_image_in_all_samples_of_a_shard() -> None:
     assert verdict(RayData(), shard(["jpg txt", "png txt"])) == ("crashes", 0, ["schema"])
     assert verdict(RayData(), shard(["jpeg txt", "webp txt"])) == ("trains", 2, [])
@@ -205,7 +220,7 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
     [
         (WebDataset1, {"raises", "empty_raises"}),
         (Datasets, {"raises", "visible_only", "gives_none", "same_fields", "makes_columns"}),
-        (RayData, {"raises", "sees_metadata", "through_arrow", "gives_none", "same_fields"}),
+        (RayData, {"raises", "sees_metadata", "through_arrow", "gives_none", "same_fields", "in_parallel"}),
         (OpenClip33, {"empty_stalls", "joins"}),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from wdsflow.readers import OpenClip33, Options
 from wdsflow.readers.open_clip.assignment import Buffers, epoch_order, worker_seed, worker_share
-from wdsflow.training.feed.schedule import OpenClip, Workload
+from wdsflow.training.feed.schedule import InOrder, OpenClip, Workload
 from wdsflow.training.rank_place import RankPlace
 
 URLS = [f"{number}.tar" for number in range(9)]
@@ -29,3 +29,10 @@ def test_with_a_negative_seed_each_lane_shuffles_by_a_seed_of_its_own(epoch):
     for rank, lane in PLACES:
         mixed = epoch_order(URLS, worker_seed(7, epoch, rank, lane, 2), Buffers())
         assert read(rank, lane, -1, epoch) == list(worker_share(mixed, rank, 2, lane, 2))
+
+
+@pytest.mark.parametrize(("samples", "batches"), [(1, 1), (8, 2), (9, 3), (0, 0)])
+def test_evaluation_counts_its_last_smaller_batch(samples, batches):
+    schedule = InOrder(URLS, lanes=2, batch_size=4, samples=samples)
+    assert (schedule.num_batches, schedule.num_samples) == (batches, samples)
+    assert [piece.url for lane in range(2) for piece in schedule.pieces(0, lane)] == [*URLS[::2], *URLS[1::2]]

@@ -11,8 +11,7 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
-from .probe_samples import SamplePlace, ShapeGroup, TinyTars
-from .rare_samples import RareSample
+from .probe_samples import RareSample, SamplePlace, ShapeGroup, TinyTars
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried

@@ -12,7 +12,7 @@ from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
 from .estimate import Estimate
 from .fates import ProbedShape, Prober
-from .reading import Reading
+from .reading import ReadingInOrder
 from .rewire import FORM_SAMPLES, PipelineFacts
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
@@ -38,7 +38,7 @@ stages = [wds.rename({field}={names!r}, {handler})]"""
 class Counting:
     """Counts samples by reading all shards with a change."""
 
-    def __init__(self, reading: Reading, now: Estimate, samples: int) -> None:
+    def __init__(self, reading: ReadingInOrder, now: Estimate, samples: int) -> None:
         self.reading, self.samples = reading, samples
         self.now = now.likely
         self.exact = now.least == now.most or now.crash is not None

@@ -65,6 +65,7 @@ class ProbeRun:
     facts: PipelineFacts | None = None
     losses: tuple["StageLoss", ...] = ()  # of a run that ended
     taken: int = 0  # samples that were read
+    rows: int = 0  # samples in what came out, where that is batches for certain
     stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
     machine: str = ""  # what this machine lacks, if an error said so: then the run tells nothing of its samples
     died: bool = False  # with its process
@@ -135,7 +136,9 @@ def _run(found: Any, request: RunRequest, last: LastSeen, begun: Callable[[Pipel
     answer = _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
     early = run.stopped_early() if answer.how == "ended" else -1
     stopped = _name(trace.stages[early], rewiring.facts) if early > 0 else ""
-    return replace(answer, taken=run.seen[run.first].out, stopped=stopped)
+    final = run.seen[len(trace.stages) - 1]
+    rows = final.rows if final.kind == "batch" else 0
+    return replace(answer, taken=run.seen[run.first].out, stopped=stopped, rows=rows)
 
 
 def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) -> ProbeRun:

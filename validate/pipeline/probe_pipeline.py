@@ -11,7 +11,6 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
-from .batches import failing_batch, leave_out_rest
 from .column_readers import leave_open
 from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
 from .estimate import Estimate
@@ -19,12 +18,13 @@ from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
 from .probability import bounds
+from .probe_batches import failing_batch, leave_out_rest
 from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
 from .rare_samples import rare_samples
-from .reading import Reading
+from .reading import ReadingInOrder
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
 
@@ -80,7 +80,7 @@ class _Probing:
         self.shards = evidence.shards
         self.facts = PipelineFacts()
         self.damage: dict[str, ProbedFate] = {}
-        self.reading = Reading(prober, evidence, limits)
+        self.reading = ReadingInOrder(prober, evidence, limits)
 
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
@@ -133,12 +133,15 @@ class _Probing:
         )
 
     def _why_not_known(self, found: Estimate) -> str:
-        read = self.reading.run
-        done = "" if read is None else f"{read.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
-        more = (
+        why = ", ".join(dict.fromkeys(found.doubts)) or "the range of the number is wide"
+        if found.whole:
+            return why
+        run = self.reading.run
+        done = "" if run is None else f"{run.out:,} came out in {self.reading.seconds:.0f} s of reading in order; "
+        full = (
             "" if self.evidence.level == "full" else "; --level full reads all samples in order, however long it takes"
         )
-        return f"{done}{', '.join(dict.fromkeys(found.doubts)) or 'the range is wide'}{more}"
+        return f"{done}{why}{full}"
 
     def _check_built(self, runs: Sequence[ProbeRun], shapes: Sequence[ProbedShape]) -> None:
         """Raise PipelineError if the pipeline cannot even be built; one that needs several shards cannot be probed."""
@@ -202,8 +205,8 @@ class _Probing:
             self._add(shape, found, typical)
         self._ends(shapes, found)
         self._joined(shapes, found)
-        if self.facts.slices and self.facts.limit is None:
-            found.open_below("a stage takes samples by their places")
+        if self.facts.slices:
+            found.open_below("a stage takes some samples only, by their places")
         if self.prober.elements > 1:
             found.came = 0
             found.open_below("one sample gives several elements")
@@ -220,12 +223,9 @@ class _Probing:
         else:
             self._together(shapes, found)
             self._unread(shapes, found, rare)
-        if self.facts.limit is not None:
-            found.least, found.likely, found.most = (
-                min(each, self.facts.limit) for each in (found.least, found.likely, found.most)
-            )
         found.least = max(found.least, found.came)
-        found.most = max(found.least, found.most)
+        limit = found.most if self.facts.limit is None else self.facts.limit
+        found.most = max(found.least, min(found.most, limit))
         return found
 
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
@@ -235,7 +235,7 @@ class _Probing:
         if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
             ends = ["a decoder without a handler"]
         if untried and ends:
-            found.open_below(f"{ends[0]} has no handler: one of the samples that were not read may end the run there")
+            found.open_below(f"{ends[0]} may end the run at one of the samples that were not read")
         usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
         run = self.reading.run
         if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:

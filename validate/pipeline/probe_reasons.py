@@ -137,7 +137,8 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
         place, run = places[name]
         stage = run.stage or "the pipeline"
         about = "about " if name in guessed else ""
-        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {'ends its process' if run.died else does[name[0]]}{_how(run)}"
+        what = "ends its process at them" if run.died and name[0] == "crash" else does[name[0]]
+        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {what}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
     for (stage, error), count in left.items():

@@ -34,6 +34,13 @@ class SamplePlace(NamedTuple):
     key: str
 
 
+class RareSample(NamedTuple):
+    """A sample, and its shape."""
+
+    place: SamplePlace
+    shape: Shape
+
+
 def in_order(shards: Sequence[ShardEvidence], places: Iterable[SamplePlace]) -> list[SamplePlace]:
     """Return samples in the order of the set: code of the user may carry something from one to the next."""
     numbers = {shard.url: number for number, shard in enumerate(shards)}
@@ -146,7 +153,7 @@ class TinyTars:
     """Writes tars of single samples into a folder, once each."""
 
     def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
-        self._folder, self._allow_pipe = folder, allow_pipe
+        self._folder, self.allow_pipe = folder, allow_pipe
         self._data: dict[SamplePlace, bytes | None] = {}
         self._written = 0
 
@@ -161,7 +168,7 @@ class TinyTars:
             left = sorted(some, key=lambda each: each.offset)
             while left:
                 try:
-                    with open_source(url, allow_pipe=self._allow_pipe) as source:
+                    with open_source(url, allow_pipe=self.allow_pipe) as source:
                         while left:
                             place = left.pop(0)
                             self._data[place] = _run_bytes(source, place.offset)
@@ -181,7 +188,7 @@ class TinyTars:
         last = shard.runs.last
         start = last.offset if last is not None else 0
         try:
-            with open_source(shard.url, allow_pipe=self._allow_pipe) as source:
+            with open_source(shard.url, allow_pipe=self.allow_pipe) as source:
                 if source.compression is not None or source.length is None or source.length - start > MOST_BYTES:
                     return None
                 before = _global_headers(source) if start else b""

@@ -1,24 +1,16 @@
 """Samples at which code is most likely to fail: those that findings name, and those with rare values."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from wdsflow.scan.evidence import Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 
-from .probe_samples import SamplePlace, TinyTars, place_of, places_in
+from .probe_samples import RareSample, SamplePlace, TinyTars, place_of, places_in
 
 _EACH = 3  # samples of one kind, from as many shards
 _RARE = 0.02  # a kind with more than this share of all samples is found by probes of any samples
 _NO_CONTENTS = ("tar.", "name.")
-
-
-class RareSample(NamedTuple):
-    """A sample, and its shape."""
-
-    place: SamplePlace
-    shape: Shape
 
 
 def rare_samples(

@@ -3,17 +3,19 @@
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wdsflow.scan.evidence import Evidence
 
 from .fates import ProbedShape, ProbeLimits, Prober
 from .probe_child import ProbeRun, RunRequest
+from .probe_samples import places_in
 from .rewire import PipelineFacts
 
 _WEEK = 7 * 86_400.0  # seconds: without a limit
 
 
-class Reading:
+class ReadingInOrder:
     """The runs over all shards."""
 
     def __init__(self, prober: Prober, evidence: Evidence, limits: ProbeLimits) -> None:
@@ -26,21 +28,32 @@ class Reading:
         """Read the shards; None if they are not read, or if it says nothing."""
         fates = [fate for shape in shapes for fate in shape.fates.values()]
         odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
-        if (
-            odd
-            or self.prober.patience <= 0
-            or self.prober.copies > 1
-            or not self.limits.whole_seconds
-            or self._remote()
-        ):
+        if odd or self.prober.patience <= 0 or not self.limits.whole_seconds or self._remote():
             return None
         started = time.monotonic()
         run = self._read(1)
         self.seconds = time.monotonic() - started
         if run.how == "hung" and not self._is_stuck():
             return None  # it may well read all of them before it gives the first
+        run = self._named(run)
         if run.how != "endless":
             self.run = run
+        return run
+
+    def _named(self, run: ProbeRun) -> ProbeRun:
+        """Return a run with the sample that ended it, where its stages do not tell: the next one, if it does so alone."""
+        facts, number = run.facts, run.out
+        if run.how != "raised" or run.key or run.machine or facts is None or facts.shuffles or facts.workers > 1:
+            return run
+        for shard in self.evidence.shards:
+            if number < shard.runs.count:
+                places = places_in(shard.url, allow_pipe=self.prober.tars.allow_pipe)
+                path = self.prober.tars.tar(places[number]) if number < len(places) else None
+                alone = run if path is None else self.prober.run([path])
+                if path is not None and (alone.how, alone.out, alone.error) == (run.how, 0, run.error):
+                    return replace(run, key=places[number].key, shard=shard.url)
+                break
+            number -= shard.runs.count
         return run
 
     def again(self, first: ProbeRun) -> ProbeRun:
@@ -67,7 +80,11 @@ class Reading:
             seed=seed,
             change=change,
         )
-        return self.prober.process.run(request)
+        run = self.prober.process.run(request)
+        if self.prober.copies == 1:
+            return run
+        # It gives batches of its own making: they count only if their samples can be told apart.
+        return replace(run, out=run.rows, how=run.how if run.rows or run.how != "ended" else "slow")
 
     def _remote(self) -> bool:
         size = sum(shard.size or 0 for shard in self.evidence.shards)

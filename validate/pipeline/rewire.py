@@ -75,6 +75,7 @@ class Rewiring:
         self.facts = PipelineFacts()
         self._opened = False  # a stage has opened tars
         self._workers = 1  # that run the stages at hand
+        self._size = 1  # samples in what the stages at hand get
 
     def rewire(self, thing: Any) -> Any:
         """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
@@ -171,12 +172,16 @@ class Rewiring:
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
             facts.blind = False  # own code chooses or renames the members of samples
             facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
+        if name in _TAKES_SOME and self.singly and self._size > 1:
+            return self._of_single_samples(stage)
+        self._size = 1 if name in ("unbatched", "unlisted") else self._size
         if name != "batched":
             return stage
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
         size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
         keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
         facts.batches.append((int(size), bool(keeps_rest), self._workers))
+        self._size *= int(size)
         facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
         if not self.singly or not hasattr(stage, "kw"):
             return stage
@@ -190,13 +195,23 @@ class Rewiring:
         twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
         return twin
 
+    def _of_single_samples(self, stage: Any) -> Any:
+        """Return a stage that takes some batches as one that takes their samples."""
+        numbers = getattr(stage, "args", ())
+        if not 1 <= len(numbers) <= 2 or not all(isinstance(each, int) for each in numbers):
+            return stage
+        twin = copy.copy(stage)
+        twin.args = tuple(each * self._size for each in numbers)
+        return twin
+
     def _note_ends(self, stage: Any, name: str) -> None:
         """Note whether one sample can end the run at a stage, or whether the stage ends it after a number of them."""
         facts = self.facts
         if name in _TAKES_SOME:
-            numbers = getattr(stage, "args", ())
+            numbers: Any = getattr(stage, "args", ())
             if len(numbers) == 1 and isinstance(numbers[0], int):
-                facts.limit = min(numbers[0], numbers[0] if facts.limit is None else facts.limit)
+                limit = numbers[0] * self._size
+                facts.limit = limit if facts.limit is None else min(limit, facts.limit)
         elif name not in _BLIND and name not in _DROPS_BY_CHANCE and not continues(stage):
             if _only_decodes(stage):
                 facts.decodes_strictly = True

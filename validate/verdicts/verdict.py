@@ -17,6 +17,7 @@ from .wording import crash_text, fields_of, loss_text
 
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
+_OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
 
 Outcome = Literal["trains", "loses", "stalls", "crashes", "refused", "not known"]
 
@@ -86,13 +87,16 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         result.merge(one)
         if result.crash is not None:
             break
+    if result.crash is not None and reader.in_parallel:
+        result = _without_order(result, evidence, reader)
+    open_end = result.crash is not None and reader.in_parallel and result.usable > 0
     lost: Counter[str] = Counter()
     for loss, count in result.lost.items():
         lost[loss.reason] += count
     samples = evidence.samples + result.split
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
-    exact = evidence.level == "full" and not _guessed(evidence) and not pickled and not unknown
+    exact = evidence.level == "full" and not open_end and not _guessed(evidence) and not pickled and not unknown
     return Verdict(
         reader=reader.name,
         title=reader.title,
@@ -108,12 +112,24 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
             usable=result.usable,
         ),
         exact=exact,
-        note=_note(evidence, pickled, unknown),
+        note="; ".join(filter(None, [_note(evidence, pickled, unknown), _OPEN_END * open_end])),
+        least=0 if open_end else None,
         lost=dict(lost),
         barren=tuple(_barren(evidence, reader)),
         reports_losses=reader.reports_losses,
         pairs_with=reader.pairs_with,
     )
+
+
+def _without_order(ended: PassResult, evidence: Evidence, reader: Reader) -> PassResult:
+    """Return a pass that an exception ends, with the samples of all shards that can be read to their ends."""
+    result = PassResult(crash=ended.crash, crash_place=ended.crash_place)
+    for worker in reader.order(evidence.shards):
+        for shard in worker:
+            one = run_pass(reader, [shard])
+            if one.crash is None:
+                result.merge(one)
+    return result
 
 
 def _barren(evidence: Evidence, reader: Reader) -> Iterator[str]:

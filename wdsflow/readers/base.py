@@ -63,6 +63,7 @@ class Reader(ABC):
     gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
     stand_in: ClassVar[str] = "None"  # what it gives there
     shares_samples: ClassVar[bool] = False  # ranks share out samples; of the others, ranks and workers share out shards
+    in_parallel: ClassVar[bool] = False  # reads shards in parallel: what comes out before an exception is not known
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     joins: ClassVar[bool] = False  # nothing marks the end of a shard: the next one may continue its last sample

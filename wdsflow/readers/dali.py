@@ -26,11 +26,11 @@ class Dali(Reader):
     Ranks (``shard_id``, ``num_shards``) share the samples, not the shards: each reads all shards at the start. An epoch
     has as many samples as there are, the last batch is filled up from the next epoch.
 
-    JPEG and WebP decode wherever Pillow decodes them, PNG and BMP where they are whole besides. GIF and the formats that
-    Pillow knows alone are refused.
+    Whole JPEG, WebP, PNG and BMP decode as with Pillow. GIF and the formats that Pillow knows alone are refused.
 
-    Cannot be known here, so that the verdict is not exact: TIFF, JPEG 2000 and PNM, damaged BMP, PNG with damage outside
-    of its pixels or with very long texts, and images of more pixels than Pillow allows.
+    Cannot be known here, so that the verdict is not exact: damaged JPEG, WebP and BMP, PNG with damage outside of its
+    pixels or with very long texts, TIFF, JPEG 2000 and PNM, and images of more pixels than Pillow allows. A damaged
+    image that Pillow refuses is taken as one that ends the run.
     Cannot be known here, and not said: other values of ``missing_component_behavior`` (with "skip", samples without an
     image or a caption are left out; with "error", one of them ends the run at the start), ``dont_use_mmap``,
     ``index_paths`` (an index of ``wdsflow index --dali`` gives it the samples that readers in Python find), decoding on

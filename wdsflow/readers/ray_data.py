@@ -48,6 +48,7 @@ class RayData(Reader):
     gives_none = True
     same_fields = True
     through_arrow = True
+    in_parallel = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""

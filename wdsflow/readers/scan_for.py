@@ -10,7 +10,7 @@ from wdsflow.scan.scan_options import ScanOptions
 
 
 def scan_options(
-    level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False
+    level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False, varieties: bool = False
 ) -> ScanOptions:
     """Return what a scan of these shards for these readers must look at.
 
@@ -19,6 +19,7 @@ def scan_options(
     options = ScanOptions(
         level,
         allow_pipe=allow_pipe,
+        varieties=varieties,
         arrow=any(reader.through_arrow for reader in readers),
         parsers=frozenset(reader.name for reader in readers if reader.own_parser),
     )

@@ -18,7 +18,7 @@ from .runs import LONGEST_RUN, RunCollector
 CAPTION = "txt"
 UNDECIDED = "image.undecided"
 PAST_END = "past-end"  # of a caption without bytes at the end of the file
-_ALWAYS = frozenset(("jpeg", "webp"))  # formats of which it takes what Pillow takes
+_ALWAYS = frozenset(("jpeg", "webp"))  # formats of which it takes what Pillow takes, where they are whole
 _MOSTLY = frozenset(("png", "bmp", "tiff", "ppm", "jp2"))  # formats that it decodes
 _FIRST = 4096  # bytes of an image that its header is looked for in
 _LARGEST = 256 << 20  # bytes of an image that is decoded
@@ -77,8 +77,6 @@ def _reads_alike(shard: ShardEvidence) -> bool:
 
 def decodes_alike(shard: ShardEvidence) -> bool:
     """Return whether DALI decodes the same images as Pillow."""
-    if shard.images.formats.keys() <= _ALWAYS:
-        return not shard.tally("image.bomb").count
     return shard.images.formats.keys() <= _ALWAYS | {"png"} and not any(shard.tally(name).count for name in _DOUBTFUL)
 
 
@@ -139,8 +137,9 @@ def _image(source: Source, found: ShardEvidence, file: LibtarFile, suffix: str, 
         header = read_header(data)
     if header is None or header.format not in _ALWAYS | _MOSTLY:
         return BAD
-    status, _ = decode_image(data, 0) if full else (header_status(header, file.size, 0), ())
-    known = header.format in _ALWAYS and status != BOMB
+    status, notes = decode_image(data, 0) if full else (header_status(header, file.size, 0), ())
+    # Of damaged JPEGs, each of the two decoders takes some that the other refuses.
+    known = header.format in _ALWAYS and status == OK and "image.damaged" not in notes
     if header.format == "png" and full:
         sound = _is_sound_png(data)
         known = sound is not None and (status == OK or not sound)
@@ -148,7 +147,9 @@ def _image(source: Source, found: ShardEvidence, file: LibtarFile, suffix: str, 
     elif header.format == "bmp":
         known = status == OK
     if not known and level == "full":
-        found.tallies.setdefault(UNDECIDED, Tally()).add(_split(file.name)[0], file.data, f"{suffix}: {header.format}")
+        damaged = "damaged " * (header.format in _ALWAYS and status != BOMB)
+        what = f"{suffix}: {damaged}{header.format}"
+        found.tallies.setdefault(UNDECIDED, Tally()).add(_split(file.name)[0], file.data, what)
     return status
 
 

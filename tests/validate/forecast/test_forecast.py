@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.validate.openclip import Sample, evidence_of, plain
-from wdsflow.readers import READERS
+from wdsflow.readers import READERS, Options
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import epoch_length
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
@@ -125,6 +125,17 @@ def test_resampling_stalls_only_where_nothing_is_usable():
     assert not forecast(shards(3, 0), OpenClip33(), given).stalled
     found = forecast(shards(0, 0, others=9), OpenClip33(), given)
     assert "every worker gets 0 batches (0 usable samples in 2 shards" in sentences(found)[0]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_resampling_crashes_at_any_shard_that_may_be_drawn(at):
+    reader = OpenClip4(Options(text_key="txt; caption"))  # webdataset raises at the first sample that is complete
+    evidence = shards(*(9 if number == at else 0 for number in range(3)), others=5)
+    given = command(dataset_resampled=True, workers=1, train_data="s/0.tar::s/1.tar::s/2.tar")
+    assert "txt; caption" in forecast(evidence, reader, given).crash
+
+    without = "::".join("0" if number == at else "1" for number in range(3))
+    assert forecast(evidence, reader, replace(given, train_data_upsampling_factors=without)).crash is None
 
 
 def test_resampling_draws_as_often_as_a_simulation():

@@ -113,3 +113,11 @@ def short_of_memory(urls):
 
 def dies_while_built(urls):
     os._exit(5)
+
+
+def dies_at_twelve(urls):
+    """A generator, of which only the samples that come out are seen."""
+    for sample in read(urls):
+        if sample["key"].endswith("12"):
+            os._exit(9)
+        yield sample["txt"]

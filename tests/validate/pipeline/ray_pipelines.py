@@ -1,6 +1,7 @@
 """Ray Datasets, as people write them."""
 
 import ray
+from small_pipelines import has_caption  # type: ignore[import-not-found]  # next to this file
 
 
 def rows(urls):
@@ -8,7 +9,7 @@ def rows(urls):
 
 
 def with_caption(urls):
-    return ray.data.read_webdataset(urls).filter(lambda row: isinstance(row.get("txt"), str))
+    return ray.data.read_webdataset(urls).filter(has_caption)
 
 
 def strict(urls):

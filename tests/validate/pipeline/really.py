@@ -59,7 +59,7 @@ class RealRun:
 
 
 def scanned(urls: list[str], level: Level = "full") -> tuple[Evidence, ScanOptions]:
-    options = ScanOptions(level)
+    options = ScanOptions(level, varieties=True)
     return Evidence(level, [scan_shard(url, options) for url in urls]), options
 
 

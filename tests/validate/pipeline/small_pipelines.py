@@ -1,5 +1,8 @@
 """Pipelines that need no library: their processes start quickly."""
 
+import itertools
+import json
+import random
 import tarfile
 import time
 
@@ -17,6 +20,10 @@ def read(urls):
                 sample |= {"key": key, field: tar.extractfile(member).read()}
             if sample:
                 yield sample
+
+
+def has_caption(row):
+    return isinstance(row.get("txt"), str)
 
 
 def captions(urls):
@@ -61,6 +68,61 @@ def batches(urls):
         if len(batch) == 4:
             yield batch
             batch = []
+
+
+def swallows(urls):
+    """Catch errors around ``next``: a generator that raised once gives nothing more."""
+    source = strict(urls)
+    while True:
+        try:
+            yield next(source)
+        except StopIteration:
+            return
+        except KeyError:
+            continue
+
+
+def patient(urls):
+    """Read on with the next shard where one is damaged."""
+    for url in urls:
+        try:
+            yield from read([url])
+        except tarfile.TarError:
+            continue
+
+
+def by_chance(urls):
+    return (sample for sample in read(urls) if random.random() < 0.9)
+
+
+def first_seven(urls):
+    return itertools.islice(read(urls), 7)
+
+
+def captioned(urls):
+    for sample in read(urls):
+        yield json.loads(sample["json"])["caption"].strip()
+
+
+def whole_pictures(urls):
+    for sample in read(urls):
+        if not sample["jpg"].endswith(b"\xff\xd9"):
+            raise ValueError("cut")
+        yield sample
+
+
+def no_strips(urls):
+    for sample in read(urls):
+        height = int.from_bytes(sample["jpg"][sample["jpg"].index(b"\xff\xc0") + 5 :][:2], "big")
+        yield 8 // (height // 8)
+
+
+def pairs(urls):
+    return read(urls), read(urls)
+
+
+def forgets(urls):
+    read(urls)
 
 
 class Tars:

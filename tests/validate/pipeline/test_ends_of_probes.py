@@ -31,6 +31,17 @@ def test_samples_before_a_process_dies_count_and_the_sample_at_which_it_died_is_
     assert "killed by SIGSEGV" in verdict.reasons[0].message
 
 
+def test_a_sample_at_which_a_generator_ends_its_process_is_named_by_its_place(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{number}.tar", 8, start=8 * number) for number in range(3)]
+    limits = ProbeLimits(per_shape=1, samples=1)
+
+    verdict = probe_pipeline(f"{HOSTILE}:dies_at_twelve", *scanned(urls), limits=limits)
+
+    assert (verdict.outcome, least(verdict), verdict.usable) == ("crashes", 12, 12)
+    assert (verdict.reasons[0].key, verdict.reasons[0].shard) == ("000012", urls[1])
+    assert "exit status 9" in verdict.reasons[0].message
+
+
 def test_a_pipeline_that_ends_its_process_while_it_is_built_cannot_be_built(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="cannot be built: the process ended with exit status 5"):
         judged("dies_while_built", tmp_path)

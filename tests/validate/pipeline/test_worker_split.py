@@ -72,6 +72,14 @@ def test_workers_that_starve_are_named_with_what_follows() -> None:
     assert "draws from all shards (4 workers)" in judge_split(facts(source="resampled"), SHARDS, [], 1).note
 
 
+def test_the_verdict_on_a_pipeline_whose_workers_starve_says_which_of_them(tmp_path: Path) -> None:
+    verdict = judged("endless", [write(tmp_path / "0.tar", 3)])  # four workers, and one shard
+
+    assert verdict.outcome in ("stalls", "crashes")  # of webdataset 0.2, and 1.x
+    assert verdict.reasons[0].slug == "workers"
+    assert "3 workers of 4 get no shard, such as worker 1 of rank 0" in verdict.reasons[0].message
+
+
 @pytest.mark.deep
 @pytest.mark.webdataset
 def test_a_loader_with_workers_gives_what_was_predicted(tmp_path: Path) -> None:

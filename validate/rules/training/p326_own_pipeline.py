@@ -13,10 +13,11 @@ _ENDS = {
 
 
 class OwnPipeline(Rule):
-    """The pipeline of --pipeline loses samples, hangs or ends with an exception.
+    """The pipeline of --pipeline loses samples, hangs, ends with an exception, or may do so.
 
-    What: the code named by ``--pipeline`` was run over some real samples of each kind. The message has the stage at
-    which samples are lost, the exception, and the line of the code.
+    What: the code named by ``--pipeline`` was run over some real samples of each kind, and over the shards in order.
+    The message has the stage at which samples are lost, the exception, and the line of the code. If the outcome is not
+    known, it says which samples were not read, and what they may do.
 
     Why it matters: a stage with ``handler=wds.ignore_and_continue`` drops samples silently. A stage without a handler
     ends the run at the first sample that it cannot take, perhaps after hours.
@@ -24,7 +25,8 @@ class OwnPipeline(Rule):
     In practice: ``to_tuple("jpg", "json")`` where some samples have ``png``; ``sample["json"]["caption"]`` where some
     objects have no caption; ``select`` that never lets a sample through.
 
-    Fix: change the stage that the message names, repair the shards, or accept the loss with ``--max-loss``.
+    Fix: change the stage that the message names, repair the shards, or accept the loss with ``--max-loss``. If
+    the outcome is not known, read all samples with ``--level full``, or let the stage drop what it cannot take.
     """
 
     code = "P326"
