@@ -33,6 +33,7 @@ from wdsflow.models.model_place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.folder_lock import Busy, Lock
+from wdsflow.shards.unfinished import undo_begin, unfinished_run
 
 from .pass_engine import engine_for, joined
 from .run_options import OutputError, RunOptions
@@ -65,6 +66,7 @@ class Pass:
     other: Layout | None = None
     asked: dict[str, Any] = field(init=False)
     _open: bool = field(default=False, init=False)  # the folder is ours
+    _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
     def __post_init__(self) -> None:
@@ -110,6 +112,8 @@ class Pass:
                     report.whole = finish(
                         self.layout, self.names, self.identity, tars=self.tars, alone=self.options.count == 1
                     )
+                elif self._was_whole and self.options.count == 1:
+                    undo_begin(self.layout.folder)  # nothing was written
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
@@ -140,6 +144,7 @@ class Pass:
         stack.callback(self._take_back)
         stack.callback(sweep, self.layout)
         stack.callback(self._await_workers)
+        self._was_whole = unfinished_run(self.layout.folder) is None
         prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1, tars=self.tars)
         self._open = True
         return locks

@@ -3,11 +3,11 @@
 from wdsflow.text.install import install_extras
 
 
-class NoOpenClip(ImportError):
+class NoOpenClip(ModuleNotFoundError):
     """OpenCLIP's training part is not installed, or something that it needs."""
 
     def __init__(self, missing: str = "open_clip_train") -> None:
-        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}")
+        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}", name=missing)
 
 
 class FeedStopped(RuntimeError):

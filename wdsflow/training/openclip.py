@@ -20,7 +20,7 @@ try:
     from open_clip_train import data as upstream
     from open_clip_train.params import parse_args
 except ModuleNotFoundError as error:
-    raise NoOpenClip(error.name or "a module") from error
+    raise NoOpenClip(error.name or "open_clip_train") from error
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards

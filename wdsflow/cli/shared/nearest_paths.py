@@ -11,7 +11,7 @@ from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
 
 
 def nearest_shards(pattern: str) -> str:
-    """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar.
+    """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar, or if it has matches.
 
     A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a range with two dots;
     what a list names.
@@ -23,6 +23,8 @@ def nearest_shards(pattern: str) -> str:
         return ""
     if os.path.isfile(path):
         return f"@{pattern}" if _holds_shards(f"@{path}") else ""
+    if _holds_shards(pattern):
+        return ""  # they are there; something else is wrong with them
     parts = Path(path).parts
     known = 0
     while known < len(parts) and Path(*parts[: known + 1]).is_dir():
