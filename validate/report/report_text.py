@@ -132,7 +132,7 @@ def _funnel(verdict: Verdict) -> str:
     funnel = verdict.funnel
     steps = (
         (funnel.members, "members"),
-        (funnel.samples, "samples" if funnel.samples == verdict.samples else "samples as the reader forms them"),
+        (funnel.samples, "samples" if funnel.samples == verdict.samples else "samples in the reader's grouping"),
         *(
             (
                 (

@@ -227,7 +227,7 @@ def _adding_up(
     junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
     if told > lost:
         formed = [replace(each, count=0, message=_of_formed(each, told)) for each in reasons]
-        text = f"{title} forms {told:,} incomplete ones of their members{' and of junk files' if junk else ''}"
+        text = f"{title} makes {told:,} incomplete samples of their members{' and of junk files' if junk else ''}"
         first = reasons[0]
         whole = Reason("pieces", lost, f"{lost:,} of {samples:,} samples: {text}", first.shard, first.key, first.offset)
         return [whole, *formed] if lost else formed

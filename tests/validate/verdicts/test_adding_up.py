@@ -58,8 +58,8 @@ def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
 def test_members_that_are_no_samples_are_not_counted_as_samples(tmp_path):
     write(tmp_path, MIXED["files of macOS next to samples without a caption"])
     text = str(check(tmp_path / "s", ["open-clip-3.3"], jobs=1))
-    assert "5 of 14 samples: OpenCLIP 3.3.0 forms 9 incomplete ones of their members and of junk files" in text
-    assert "-> 18 samples as the reader forms them ->" in text
+    assert "5 of 14 samples: OpenCLIP 3.3.0 makes 9 incomplete samples of their members and of junk files" in text
+    assert "-> 18 samples in the reader's grouping ->" in text
 
 
 def test_samples_that_are_whole_have_one_number(tmp_path):
