@@ -130,9 +130,10 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
 
 def _funnel(verdict: Verdict) -> str:
     funnel = verdict.funnel
+    grouped = "" if funnel.samples == verdict.samples else " in the reader's grouping"
     steps = (
-        (funnel.members, "members"),
-        (funnel.samples, "samples" if funnel.samples == verdict.samples else "samples in the reader's grouping"),
+        (funnel.members, "member" if funnel.members == 1 else "members"),
+        (funnel.samples, ("sample" if funnel.samples == 1 else "samples") + grouped),
         *(
             (
                 (

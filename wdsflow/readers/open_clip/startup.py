@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Literal
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from .arguments import Arguments
 from .sidecars import Sidecars
@@ -201,7 +202,7 @@ def _enough(count: int, arguments: Arguments) -> None:
     if not arguments.dataset_resampled and count < needed:
         raise _CrashError(
             f"AssertionError: number of shards must be >= total workers: {count} < {needed} "
-            f"({arguments.world_size} ranks x {arguments.workers} workers)",
+            f"({how_many(arguments.world_size, 'rank')} x {how_many(arguments.workers, 'worker')})",
             "shards",
         )
 

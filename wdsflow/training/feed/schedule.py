@@ -18,6 +18,7 @@ from wdsflow.readers.open_clip.assignment import (
     worker_seed,
     worker_share,
 )
+from wdsflow.text.words import how_many
 from wdsflow.training.rank_place import RankPlace
 
 
@@ -118,8 +119,9 @@ class OpenClip(_Training):
         ranks, workers = work.place.world_size, work.workers
         if len(self._urls) < ranks * workers:
             raise AssertionError(
-                f"number of shards must be >= total workers: there are {len(self._urls)} shards for {ranks} ranks x "
-                f"{workers} workers; use fewer --workers, or wdsflow's --schedule balanced, for which one is enough"
+                f"number of shards must be >= total workers: there are {how_many(len(self._urls), 'shard')} for "
+                f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}; use fewer "
+                "--workers, or wdsflow's --schedule balanced, for which one is enough"
             )
 
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
