@@ -231,11 +231,12 @@ class _Probing:
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
         """Leave the number open where a sample that was not tried may end the run, or where order decides."""
         untried = rare + sum(shape.group.count - len(shape.tried) for shape in shapes)
-        ends = self.facts.may_end[:1]
-        if not ends and self.facts.decodes_strictly and self.evidence.level != "full":
-            ends = ["a decoder without a handler"]
+        strict = self.facts.decodes_strictly and self.evidence.level != "full"
+        ends = self.facts.may_end[:1] or ["a decoder without a handler"] * strict
         if untried and ends:
             found.open_below(f"{ends[0]} may end the run at one of the samples that were not read")
+        elif self.facts.batches and self.facts.may_end:
+            found.open_below("samples that come out alone may not fit into one batch")
         usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
         run = self.reading.run
         if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
