@@ -144,3 +144,15 @@ def test_a_value_in_json_that_some_samples_have_or_that_may_be_null_is_not_refus
     for where, kept in (("json_number('late') > 1", 1), ("json_number('none') is null", 3)):
         report = filter_shards(str(tmp_path / "0.tar"), tmp_path / str(kept), Recipe(where=where), HERE)
         assert report.total("kept") == kept
+
+
+def test_a_cut_computes_a_name_in_json_where_the_ledger_has_another_one(tmp_path: Path):
+    source = write_shards(tmp_path / "in", 1, 12)
+    score_shards(source, tmp_path / "scored", Recipe(scores=("json_number('n')",)), HERE)
+
+    report = cut_shards(
+        source, tmp_path / "out", tmp_path / "scored", Recipe(where="json_text('nothing') is null"), HERE
+    )
+
+    assert not report.failures
+    assert sum(record.kept for record in report.records) == 12

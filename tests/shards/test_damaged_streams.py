@@ -32,6 +32,8 @@ STREAMS = {
     "two gz": lambda data: gzip.compress(data[:HALF], 1) + gzip.compress(data[HALF:], 9),
     "two bz2": lambda data: bz2.compress(data[:HALF]) + bz2.compress(data[HALF:]),
     "two xz": lambda data: lzma.compress(data[:HALF]) + lzma.compress(data[HALF:]),
+    "two xz with padding": lambda data: lzma.compress(data[:HALF]) + bytes(64) + lzma.compress(data[HALF:]),
+    "two gz with padding": lambda data: gzip.compress(data[:HALF]) + bytes(512) + gzip.compress(data[HALF:]),
     "two zst": lambda data: PACKERS["zst"](data[:HALF]) + PACKERS["zst"](data[HALF:]),
 }
 

@@ -22,6 +22,8 @@ class Estimate:
     open: bool = False  # the run may end anywhere after those
     stopped: str = ""  # the stage that ended the run before its input ended, such as "stage 4 slice(100)"
 
+    picks: bool = False  # the function that makes the pipeline leaves shards out
+
     def shift(self, real: int, counted: tuple[int, int]) -> None:
         """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
         self.least = max(0, self.least + real - counted[1])

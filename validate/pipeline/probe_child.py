@@ -71,6 +71,11 @@ class ProbeRun:
     died: bool = False  # with its process
 
     @property
+    def picks_shards(self) -> bool:
+        """Whether the function that makes the pipeline left shards out."""
+        return self.facts is not None and self.facts.picks_shards
+
+    @property
     def cause(self) -> str:
         """The error, and what this machine lacks."""
         return f"{self.error}; {self.machine}: validate where it will train" if self.machine else self.error

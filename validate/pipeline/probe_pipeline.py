@@ -167,7 +167,7 @@ class _Probing:
             return None
         again = run if self.facts.blind or run.how != "ended" else reading.again(run)
         low, high = sorted((run.out, again.out))
-        found = Estimate(low, run.out, high, whole=True)
+        found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
         if run.how == "hung":
             found.hang = run
         elif run.how == "raised" or again.how == "raised":
@@ -237,14 +237,8 @@ class _Probing:
             found.open_below(f"{ends[0]} may end the run at one of the samples that were not read")
         elif self.facts.batches and self.facts.may_end:
             found.open_below("samples that come out alone may not fit into one batch")
-        usable, tried = sum(shape.usable for shape in shapes), sum(len(shape.fates) for shape in shapes)
-        run = self.reading.run
-        if run is not None and run.taken and not self.facts.opaque and not self.facts.chance:
-            low, high = bounds(usable, tried, run.taken)
-            if not low <= run.out <= high:
-                found.open_below(
-                    f"of the first {run.taken:,} samples in order {run.out:,} came out, unlike those of the probes"
-                )
+        if doubt := self.reading.doubt(self.facts, shapes):
+            found.open_below(doubt)
 
     def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""

@@ -62,6 +62,8 @@ def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFac
     """Return why samples that come out alone do not come out with all others."""
     if found.stopped:
         return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
+    if found.picks:
+        return "the function that makes the pipeline leaves their shards out"
     tried = bool(found.losses) or all(len(shape.tried) == shape.group.count for shape in shapes)
     if found.whole and facts.opaque and any(shape.usable for shape in shapes):
         return "samples like them come out alone, but not with the others: its own code ends early, or drops them"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from wdsflow.scan.evidence import Evidence
 
 from .fates import ProbedShape, ProbeLimits, Prober
+from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_samples import places_in
 from .rewire import PipelineFacts
@@ -65,6 +66,19 @@ class ReadingInOrder:
         """Return how many samples surely come out, since they came out in the order in which they are read."""
         ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
         return min(self.run.out, self.evidence.samples) if self.run is not None and ordered else 0
+
+    def doubt(self, facts: PipelineFacts, shapes: Sequence[ProbedShape]) -> str:
+        """Return how the first samples in order differ from the probes; "" if they do not, or if that is not known."""
+        run = self.run
+        if run is None:
+            return ""
+        if run.picks_shards:
+            return "the function that makes it leaves shards out"
+        if not run.taken or facts.opaque or facts.chance:
+            return ""
+        low, high = bounds(sum(each.usable for each in shapes), sum(len(each.fates) for each in shapes), run.taken)
+        some = f"of the first {run.taken:,} samples in order {run.out:,} came out"
+        return "" if low <= run.out <= high else f"{some}, unlike those of the probes"
 
     def changed(self, change: tuple[int, str]) -> ProbeRun:
         """Read them with other stages; see ``RunRequest.change``."""

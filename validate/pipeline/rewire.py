@@ -62,6 +62,7 @@ class PipelineFacts:
     may_end: list[str] = field(default_factory=list)  # stages at which one sample may end the run, by what it holds
     decodes_strictly: bool = False  # one that does not decode ends the run
     limit: int | None = None  # samples after which it ends, by its own slice
+    picks_shards: bool = False  # the function that makes it leaves shards out
 
 
 class Rewiring:
@@ -157,7 +158,15 @@ class Rewiring:
         self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
         self.facts.shuffles |= getattr(stage, "seed", None) is not None and not self.facts.resampled
         self.facts.mixes_shards |= self.facts.shuffles or self.facts.resampled
-        return [{"url": url} for url in self.urls]
+        return [{"url": url} for url in (self._picked(stage) or self.urls)]
+
+    def _picked(self, stage: Any) -> list[str]:
+        """Return the shards that the user's function has picked from those that it got; nothing if it took all."""
+        own = list(dict.fromkeys(map(str, stage if isinstance(stage, list) else getattr(stage, "urls", ()))))
+        if not self.made_for_them or not own or not set(own) < set(self.urls):
+            return []
+        self.facts.picks_shards = True
+        return own
 
     def _stage(self, stage: Any) -> Any:
         facts, name = self.facts, bare_name(stage)

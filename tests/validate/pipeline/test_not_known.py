@@ -225,3 +225,12 @@ def test_a_damaged_end_that_was_not_tried_counts_neither_as_there_nor_as_lost(tm
 
     assert least(verdict) <= 19 <= verdict.usable
     assert "the ends of some damaged shards were not tried" in verdict.note
+
+
+def test_shards_that_the_function_of_the_pipeline_leaves_out_do_not_count(tmp_path: Path) -> None:
+    urls = [captions(tmp_path / f"{number}.tar", 10, {}) for number in range(3)]
+
+    verdict = check(urls, [], pipeline=f"{SMALL}:without_last").verdicts[-1]
+
+    assert (verdict.outcome, verdict.least, verdict.usable, verdict.samples) == ("loses", None, 20, 30)
+    assert "leaves their shards out" in verdict.reasons[0].message

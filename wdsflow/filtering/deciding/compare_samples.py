@@ -136,7 +136,8 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
 
 def gathers_like(program: Program, call: Call, other: Call) -> bool:
     """Return whether the data gathered for another score also serves a score of a program."""
-    if call.name != other.name:
+    score = program.scores[call]
+    if call.name != other.name or not isinstance(score, DatasetScore):
         return False
-    score, made = program.scores[call], make_score(other.name, **dict(other.settings))
-    return isinstance(score, DatasetScore) and isinstance(made, DatasetScore) and score.gathers() == made.gathers()
+    made = make_score(other.name, **dict(other.settings))
+    return isinstance(made, DatasetScore) and score.gathers() == made.gathers()

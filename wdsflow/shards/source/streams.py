@@ -114,10 +114,11 @@ class ForwardSource(Source):
             if self._from + len(self._held) and not isinstance(damage, NotStreamed):
                 self._doubt(str(damage), stream.proven)
             return
-        after = stream.after() if stream.complete else b""
+        directly = stream.after() if stream.complete else b""
+        after = self._past_padding(directly)
         another = self.compression is not None and follows(after, self.compression)
         self._check(stream, after, another=another)
-        if self._joined and (after or stream.wrong or not stream.complete):
+        if self._joined and (directly or stream.wrong or not stream.complete):
             if another and not stream.wrong:
                 yield from self._stream(after)
                 return
@@ -141,12 +142,17 @@ class ForwardSource(Source):
         elif not stream.complete and stream.hides_end(self._tail):
             self._doubt(f"damaged {stream.name} stream: it does not end where the file ends", stream.proven)
         self._proven += stream.proven
-        if stream.complete and not another:
-            rest = after
-            while rest and not rest.strip(b"\0"):  # zeros are padding
-                rest = self._read()
-            if rest:
-                self._doubt(f"damaged {stream.name} file: the bytes after the stream are not another stream")
+        if after and not another:
+            self._doubt(f"damaged {stream.name} file: the bytes after the stream are not another stream")
+
+    def _past_padding(self, after: bytes) -> bytes:
+        """Return what follows zeros, with which streams may be padded: at least the start of another stream."""
+        while after and not after.strip(b"\0"):
+            after = self._read()
+        after = after.lstrip(b"\0")
+        while after and len(after) < _TAIL and (more := self._read()):
+            after += more
+        return after
 
     def _doubt(self, detail: str, proven: int = 0) -> None:
         """Note the first fault. ``proven``: bytes of the latest stream that are right nevertheless."""
