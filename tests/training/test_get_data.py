@@ -12,10 +12,12 @@ from support import faults
 from support.scenes import draw
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+torch = pytest.importorskip("torch")
 
 from tests.training.shards import as_text, texts, write_shards
 from tests.training.test_loader import EVAL
 from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_data
 
@@ -86,3 +88,14 @@ def test_the_example_of_the_page_gives_two_epochs_that_differ(tmp_path, monkeypa
     first, second = given
     assert [len(epoch) for epoch in given] == [6, 6]
     assert first != second
+
+
+def test_a_tokenizer_of_plain_lists_gives_batches_of_tensors_or_is_refused_in_words(tmp_path):
+    args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 8}
+    even = get_data(args, BOTH, tokenizer=lambda texts: [[1, 2, 3] for _ in texts], options=QUIET)
+    batch = next(iter(even["train"].dataloader))
+    tokens = batch["text"] if isinstance(batch, dict) else batch[1]
+    assert (tokens.dtype, tokens.shape) == (torch.long, (8, 3))
+    uneven = get_data(args, BOTH, tokenizer=lambda texts: [[1] * int(text[2:]) for text in texts], options=QUIET)
+    with pytest.raises(SampleError, match=r"(?s)its rows have different lengths: .*returns n rows of one length"):
+        next(iter(uneven["train"].dataloader))
