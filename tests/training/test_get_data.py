@@ -12,7 +12,8 @@ from support import faults
 from support.scenes import draw
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
-torch = pytest.importorskip("torch")
+
+import torch
 
 from tests.training.shards import as_text, texts, write_shards
 from tests.training.test_loader import EVAL
@@ -99,3 +100,30 @@ def test_a_tokenizer_of_plain_lists_gives_batches_of_tensors_or_is_refused_in_wo
     uneven = get_data(args, BOTH, tokenizer=lambda texts: [[1] * int(text[2:]) for text in texts], options=QUIET)
     with pytest.raises(SampleError, match=r"(?s)its rows have different lengths: .*returns n rows of one length"):
         next(iter(uneven["train"].dataloader))
+
+
+@pytest.mark.parametrize("counted", [None, 40])
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("nope/{000..003}.tar", "no shards match '.*nope/{000..003}.tar': no such folder: .*nope"),
+        ("{0000-0001}.tar", "a range in braces has two dots: '.*/{0000..0001}.tar'"),
+        ("0009.tar", "no shards match '.*0009.tar': no such file: "),
+        ("{0000..0001}.tar::{tmp}/nope/{0..3}.tar", "no shards match '.*/nope/{0..3}.tar': no such folder"),
+    ],
+)
+def test_shards_that_are_not_there_are_refused_before_anything_is_read(tmp_path, data, told, counted):
+    write_shards(tmp_path, [20, 20])
+    args = {"workers": 1, "train_num_samples": counted}
+    named = f"{tmp_path}/{data.replace('{tmp}', str(tmp_path))}"
+    for which in ("train_data", "val_data"):
+        with pytest.raises(ValueError, match=told):
+            get_data({**args, which: named}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_one_missing_shard_of_several_is_told_at_once(tmp_path, caplog):
+    data = write_shards(tmp_path, [20, 20, 20])
+    (tmp_path / "0001.tar").unlink()
+    get_data({"train_data": data, "workers": 1}, BOTH, tokenizer=as_text, options=QUIET)
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line == f"feed: 1 of 3 shards not there, first: {tmp_path}/0001.tar"
