@@ -127,3 +127,22 @@ def test_one_missing_shard_of_several_is_told_at_once(tmp_path, caplog):
     get_data({"train_data": data, "workers": 1}, BOTH, tokenizer=as_text, options=QUIET)
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line == f"feed: 1 of 3 shards not there, first: {tmp_path}/0001.tar"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        ({"batchsize": 4}, ValueError, "args has 'batchsize', which nothing reads: did you mean batch_size?"),
+        ({"num_workers": 4}, ValueError, "args has 'num_workers', which nothing reads: did you mean workers?"),
+        ({"workers": "2"}, TypeError, "workers in args is '2'; it must be a whole number"),
+        ({"batch_size": None}, TypeError, "batch_size in args is None; it must be a whole number"),
+        ({"batch_size": 0}, ValueError, "batch_size in args is 0; it must be at least 1"),
+        ({"train_num_samples": -1}, ValueError, "train_num_samples in args is -1; it must be at least 1"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, kind, told):
+    data = write_shards(tmp_path, [8])
+    with pytest.raises(kind, match=re.escape(told)):
+        get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
+    mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
+    assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
