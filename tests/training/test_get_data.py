@@ -15,7 +15,7 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 import torch
 
-from tests.training.shards import as_text, texts, write_shards
+from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import SampleError
@@ -146,3 +146,17 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, ki
         get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
     mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
     assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_a_set_with_captions_in_json_is_refused_with_their_place(tmp_path):
+    members = [
+        (f"{n}.{kind}", jpeg(n) if kind == "jpg" else b'{"alt": "a cat"}') for n in range(8) for kind in ("jpg", "json")
+    ]
+    write_tar(tmp_path / "0.tar", members)
+    args = {"train_data": f"{tmp_path}/0.tar", "workers": 1, "batch_size": 4}
+    with pytest.raises(ValueError, match="none of the samples in 1 shard has an image and a caption") as caught:
+        get_data(args, BOTH, tokenizer=as_text, options=QUIET)
+    [told] = re.findall(r"captions are in json, alt .*: (FeedOptions.*)", str(caught.value))
+    assert get_data(args, BOTH, tokenizer=as_text, options=eval(told))["train"].dataloader.num_batches == 2
+    with pytest.raises(AssertionError, match=r'fewer workers than 3 \(args\["workers"\]\)\n.*schedule="balanced"'):
+        get_data({**args, "workers": 3}, BOTH, tokenizer=as_text, options=eval(told))

@@ -27,7 +27,7 @@ class FeedError(FeedStopped):
 
 
 class ShardsError(FeedStopped, ValueError):
-    """The arguments name shards that are not there."""
+    """The arguments name shards that are not there, or in which no sample has an image and a caption."""
 
 
 class ResumeError(FeedStopped, ValueError):

@@ -26,16 +26,16 @@ from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.shards.field_names import IMAGES, alternatives
-from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
-from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
+from wdsflow.training.feed.shard_list import count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.pixels.image_work import image_work
+from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_errors import SubsetError
 from .feed_options import FeedOptions
@@ -249,10 +249,12 @@ def _training(
     seed = int(getattr(args, "seed", 0))
     if options.schedule == "balanced":
         if resampled:
-            raise ValueError("--schedule balanced gives each sample once per epoch, --dataset-resampled does not")
+            raise ValueError(
+                f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
+            )
         counts = count_samples(catalog, urls, here, options)
         _log.info(
-            "balanced: an epoch is all %s samples; --train-num-samples and --workers are ignored",
+            "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
             f"{sum(counts):,}",
         )
         return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
@@ -265,7 +267,15 @@ def _training(
         floor=floor,
         buffers=Buffers.from_environment(),
     )
-    return ResampledSchedule(urls, weights, work) if resampled else OpenClip(urls, work)
+    if resampled:
+        return ResampledSchedule(urls, weights, work)
+    try:
+        return OpenClip(urls, work)
+    except AssertionError as error:
+        fewer, balanced = argument(options, "workers"), command(options, schedule="balanced")
+        raise AssertionError(
+            f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({fewer})\n  one share for all workers: {balanced}"
+        ) from None
 
 
 def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
@@ -279,10 +289,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     started = time.perf_counter()
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
-        raise ValueError(
-            f"none of the samples in {len(urls)} shards has an image and a caption; to see their fields: "
-            f"wdsflow inspect {quote_path(urls[0])}"
-        )
+        raise nothing_usable(catalog, urls, here, options)
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
     return counted
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from itertools import islice
 
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.shards.source.base import local_file, local_path
@@ -17,13 +18,15 @@ from wdsflow.training.feed_errors import ShardsError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.rank_place import RankPlace, shared_out
 from wdsflow.training.stalls.feed_log import say
-from wdsflow.training.stalls.loss_tally import LossTally
+from wdsflow.training.stalls.field_fixes import argument
+from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
 
 _LOOK = 0.2  # seconds between two looks at who counts
-_COUNTING = "the samples of an epoch cannot be counted; --train-num-samples N saves counting them"
+_COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
+_LOOKED_AT = 100  # samples without an image or a caption whose fields are named
 
 
 def shard_list(data: str | Sequence[str]) -> list[str]:
@@ -96,11 +99,24 @@ def _counted(catalog: Catalog, urls: Mapping[int, str], place: RankPlace, option
         if hanging:
             end_commands(thread)
             rank, world_size = place
+            what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
             told = stall_message(
-                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
+                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=what
             )
             raise StallError(told)
     return found.result()
+
+
+def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
+    """Return the error on shards none of whose samples has an image and a caption, with where these may be instead."""
+    tally = LossTally()
+    for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
+        if isinstance(item, FeedLoss):
+            tally.lose(item)
+            tally.lacking(tuple(item.detail.split(", ")))
+    what = f"none of the samples in {how_many(len(urls), 'shard')} has an image and a caption"
+    rank, world_size = place
+    return ShardsError(stall_message(tally=tally, rank=rank, world_size=world_size, options=options, what=what))
 
 
 def _more(url: str) -> Iterable[str]:
