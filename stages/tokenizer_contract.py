@@ -46,12 +46,13 @@ class TokenizerContract:
         if getattr(tokenizer, "reduction_fn", None) is not None:
             self._form = "text"
         self._tried: tuple[str, ...] = ()
+        self._first: tuple[str, Any] | None = None  # a caption and its row: all others have the same length
 
     def __reduce__(self) -> Any:
         return TokenizerContract, (self.tokenizer,)
 
     def __call__(self, texts: Sequence[str]) -> list[Any]:
-        """Return a row for each caption, as the tokenizer makes it: a tensor, an array or a list.
+        """Return a row for each caption, as the tokenizer makes it: a tensor, or an array, also of a list of numbers.
 
         Raises:
             TokenizerError: the tokenizer does not keep to its contract.
@@ -62,12 +63,19 @@ class TokenizerContract:
             self._form = self._check(more)
             self._tried = more
         if self._form != "many":
-            return [self._one(text) for text in texts]
+            return self._alike(texts, [self._one(text) for text in texts])
         rows = self._attempt(list(texts), len(texts))
         if isinstance(rows, _Fault):
             for text in texts:
                 self._one(text)  # which of them it was
             raise TokenizerError(rows.what) if rows.error is None else CaptionFailure(texts) from rows.error
+        return self._alike(texts, rows)
+
+    def _alike(self, texts: Sequence[str], rows: list[Any]) -> list[Any]:
+        """Return rows. Raises TokenizerError if they have other lengths than the first row ever."""
+        if rows:
+            self._first = self._first or (texts[0], rows[0])
+            _check_lengths((self._first[0], *texts), (self._first[1], *rows))
         return rows
 
     def call(self, text: str, **options: Any) -> Any:
@@ -143,8 +151,7 @@ def _rows(result: Any) -> list[Any]:
     import numpy as np
     import torch
 
-    ids = isinstance(result, Mapping)
-    if ids:
+    if isinstance(result, Mapping):
         if "input_ids" not in result:
             raise TypeError(f"a dict without input_ids (its keys: {', '.join(map(str, result))})")
         result = result["input_ids"]
@@ -157,7 +164,20 @@ def _rows(result: Any) -> list[Any]:
         return list(result)
     if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
         raise TypeError(f"a {type(result).__name__}, which has no rows")
-    return [np.asarray(row) if isinstance(row, Sequence) else row for row in result] if ids else list(result)
+    return [_row(row) for row in result]
+
+
+def _row(row: Any) -> Any:
+    """Return a list of numbers as an array, integers as torch.long has them; anything else as it is."""
+    import numpy as np
+
+    if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
+        return row
+    try:
+        found = np.asarray(row) if len(row) else np.empty(0, np.int64)
+    except ValueError as error:  # lists of unequal lengths in it
+        raise TypeError(f"a row of lists that have different lengths: {error}") from error
+    return found if found.dtype.kind in "biuf" else row
 
 
 def _check_lengths(texts: Sequence[str], rows: Sequence[Any]) -> None:

@@ -50,6 +50,18 @@ def test_captions_without_a_tokenizer_stay_as_they_are():
     assert TokenizerContract(lambda text: [text])(TEXTS) == TEXTS
 
 
+def test_lists_of_numbers_become_rows_of_whole_numbers():
+    rows = TokenizerContract(RIGHT["only a list, as lists"])(TEXTS)
+    assert {torch.from_numpy(row).dtype for row in rows} == {torch.long}
+
+
+def test_a_caption_that_is_longer_than_all_before_is_refused_in_lists_too():
+    contract = TokenizerContract(lambda texts: [[1] * max(3, len(text.split())) for text in texts])
+    contract([f"caption {number}" for number in range(8)])
+    with pytest.raises(TokenizerError, match=r"\[3\] for 'caption 0', \[5\] for 'a dog on a beach'"):
+        contract(["a dog on a beach"])
+
+
 def words(texts, *, padding):
     texts = [texts] if isinstance(texts, str) else texts
     rows = [[len(word) for word in text.split()] for text in texts]
@@ -68,6 +80,11 @@ WRONG = {
         r"its rows have different lengths: \[3\] for 'a red cat'",
     ),
     "not padded": (lambda texts: {"input_ids": [list(text.encode()) for text in texts]}, "different lengths"),
+    "lists of unequal lengths": (
+        lambda texts: [[1] * len(text.split()) for text in texts],
+        r"\[3\] for 'a red cat', \[5\]",
+    ),
+    "lists in lists": (lambda texts: [[[1], [1, 2]] for _ in texts], "a row of lists that have different lengths"),
     "depends on others": (
         lambda texts: rows_of(texts) + len(texts),
         "gets other tokens in a list of 4 captions than alone",

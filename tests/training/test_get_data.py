@@ -13,9 +13,12 @@ from support.scenes import draw
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.training.shards import as_text, texts, write_shards
+import torch
+
+from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
 from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_data
 
@@ -86,3 +89,74 @@ def test_the_example_of_the_page_gives_two_epochs_that_differ(tmp_path, monkeypa
     first, second = given
     assert [len(epoch) for epoch in given] == [6, 6]
     assert first != second
+
+
+def test_a_tokenizer_of_plain_lists_gives_batches_of_tensors_or_is_refused_in_words(tmp_path):
+    args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 8}
+    even = get_data(args, BOTH, tokenizer=lambda texts: [[1, 2, 3] for _ in texts], options=QUIET)
+    batch = next(iter(even["train"].dataloader))
+    tokens = batch["text"] if isinstance(batch, dict) else batch[1]
+    assert (tokens.dtype, tokens.shape) == (torch.long, (8, 3))
+    uneven = get_data(args, BOTH, tokenizer=lambda texts: [[1] * int(text[2:]) for text in texts], options=QUIET)
+    with pytest.raises(SampleError, match=r"(?s)its rows have different lengths: .*returns n rows of one length"):
+        next(iter(uneven["train"].dataloader))
+
+
+@pytest.mark.parametrize("counted", [None, 40])
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("nope/{000..003}.tar", "no shards match '.*nope/{000..003}.tar': no such folder: .*nope"),
+        ("{0000-0001}.tar", "a range in braces has two dots: '.*/{0000..0001}.tar'"),
+        ("0009.tar", "no shards match '.*0009.tar': no such file: "),
+        ("{0000..0001}.tar::{tmp}/nope/{0..3}.tar", "no shards match '.*/nope/{0..3}.tar': no such folder"),
+    ],
+)
+def test_shards_that_are_not_there_are_refused_before_anything_is_read(tmp_path, data, told, counted):
+    write_shards(tmp_path, [20, 20])
+    args = {"workers": 1, "train_num_samples": counted}
+    named = f"{tmp_path}/{data.replace('{tmp}', str(tmp_path))}"
+    for which in ("train_data", "val_data"):
+        with pytest.raises(ValueError, match=told):
+            get_data({**args, which: named}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_one_missing_shard_of_several_is_told_at_once(tmp_path, caplog):
+    data = write_shards(tmp_path, [20, 20, 20])
+    (tmp_path / "0001.tar").unlink()
+    get_data({"train_data": data, "workers": 1}, BOTH, tokenizer=as_text, options=QUIET)
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line == f"feed: 1 of 3 shards not there, first: {tmp_path}/0001.tar"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        ({"batchsize": 4}, ValueError, "args has 'batchsize', which nothing reads: did you mean batch_size?"),
+        ({"num_workers": 4}, ValueError, "args has 'num_workers', which nothing reads: did you mean workers?"),
+        ({"workers": "2"}, TypeError, "workers in args is '2'; it must be a whole number"),
+        ({"batch_size": None}, TypeError, "batch_size in args is None; it must be a whole number"),
+        ({"batch_size": 0}, ValueError, "batch_size in args is 0; it must be at least 1"),
+        ({"train_num_samples": -1}, ValueError, "train_num_samples in args is -1; it must be at least 1"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, kind, told):
+    data = write_shards(tmp_path, [8])
+    with pytest.raises(kind, match=re.escape(told)):
+        get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
+    mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
+    assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_a_set_with_captions_in_json_is_refused_with_their_place(tmp_path):
+    members = [
+        (f"{n}.{kind}", jpeg(n) if kind == "jpg" else b'{"alt": "a cat"}') for n in range(8) for kind in ("jpg", "json")
+    ]
+    write_tar(tmp_path / "0.tar", members)
+    args = {"train_data": f"{tmp_path}/0.tar", "workers": 1, "batch_size": 4}
+    with pytest.raises(ValueError, match="none of the samples in 1 shard has an image and a caption") as caught:
+        get_data(args, BOTH, tokenizer=as_text, options=QUIET)
+    [told] = re.findall(r"captions are in json, alt .*: (FeedOptions.*)", str(caught.value))
+    assert get_data(args, BOTH, tokenizer=as_text, options=eval(told))["train"].dataloader.num_batches == 2
+    with pytest.raises(AssertionError, match=r'fewer workers than 3 \(args\["workers"\]\)\n.*schedule="balanced"'):
+        get_data({**args, "workers": 3}, BOTH, tokenizer=as_text, options=eval(told))

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -372,8 +373,16 @@ def test_samples_that_fill_no_batch_are_not_lost_and_none_is_counted_twice(tmp_p
     loading = loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=1e6)
     assert sum(len(texts(batch)) for batch in loading) == 64  # 60 asked for: 24 of 30 in each of three passes
     tally = loading.tally
-    assert (tally.seen, tally.kept, tally.lost) == (31, 64, 1)
+    assert (tally.seen, tally.kept, tally.lost) == (31, 24, 1)
     assert tally.noted == {"left-over": 6, "repeated": 40}
+    [table] = [record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()]
+    assert re.findall(r"(kept|lost|left-over|seen) +(\d+) +([\d.]+) %", table) == [
+        ("seen", "31", "100.0"),
+        ("kept", "24", "77.4"),
+        ("lost", "1", "3.2"),
+        ("left-over", "6", "19.4"),
+    ]
+    assert re.search(r"noted: repeated +40$", table, re.MULTILINE)  # of more than were seen: no share
     assert [record.levelname for record in caplog.records if "epoch 0 done" in record.getMessage()] == ["WARNING"]
     caplog.clear()
     write_tar(tmp_path / "0000.tar", samples(0, 30))

@@ -219,6 +219,23 @@ def test_commands_that_read_no_shards_are_let_through(argv):
     assert preflight(argv) is None
 
 
+@pytest.mark.parametrize(
+    ("more", "told", "fixed"),
+    [
+        (["1::2"], "--train-data-upsampling-factors works with --dataset-resampled only", True),
+        (["1::2::3", "--dataset-resampled"], "--train-data has 2 sources, --train-data-upsampling-factors 3", False),
+    ],
+)
+def test_upsampling_factors_that_get_data_refuses_are_refused_before(tmp_path, more, told, fixed):
+    data = "::".join([str(shards.with_txt(tmp_path))] * 2)
+    small = ["--workers", "1", "--batch-size", "2"]
+    found = look(data, "--train-data-upsampling-factors", *more, *small)
+    assert found.refused
+    assert found.lines[0] == f"preflight: {told}"
+    assert [line.endswith(" --dataset-resampled") for line in found.lines[1:]] == [True] * fixed
+    assert not look(data, "--train-data-upsampling-factors", "1::2", "--dataset-resampled", *small).refused
+
+
 def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
     data = write(tmp_path, [{"jpg": IMAGE, "json": b'{"a\\u001b[31mb": "a red cat"}', "t\x1b[31mxt": b"a"}] * 4)
     text = "\n".join(look(data, "--workers", "1", "--batch-size", "2").lines)

@@ -3,18 +3,35 @@ import pickle
 import shlex
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.json_preview import peek
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import LaneFacts, StallError, stall_message
+from wdsflow.training.stalls.stall import LaneFacts, StallError
 
 SHARD = "/data/00001.tar"
 EMPTY = LaneFacts(lane=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, lanes=4)
 EVIL = "a\x1b[31m\r\n\u202e\udcff; rm -rf ~"
+
+
+def stall_message(*, options=None, **given):
+    """What a run of wdsflow train says, which has a command line."""
+    return stall.stall_message(options=replace(options or FeedOptions(), argv=("...",)), **given)
+
+
+def test_a_custom_loop_is_told_options_and_arguments_instead_of_commands():
+    lane = EMPTY._replace(usable=3, shards=1)
+    said = stall.stall_message(tally=tally(kept=120), lane=lane, options=FeedOptions(k=3.0))
+    assert 'one share for all workers: FeedOptions(k=3.0, schedule="balanced")' in said
+    assert 'fewer workers than 4 (args["workers"]) or args["batch_size"] = 3' in said
+    said = stall.stall_message(tally=tally(kept=120), lane=EMPTY._replace(usable=90), waited=300.0)
+    assert "wait longer: FeedOptions(stall_after=3000)" in said
+    assert "wdsflow train" not in said
 
 
 def tally(*losses, kept=0, fields=None, damage=()):

@@ -131,13 +131,14 @@ def _options(**values: Any) -> "FeedOptions":
 
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
     """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
-    from wdsflow.readers.open_clip.arguments import ArgumentsError, names_shards, parsed_by
+    from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
     from wdsflow.training.feed_errors import NoOpenClip
     from wdsflow.training.launch.launch import parse
 
     check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
     try:
         arguments = parse(argv) if {"-h", "--help"} & set(argv) else parsed_by(parse, argv)
+        check_numbers(arguments)
     except NoOpenClip as error:
         fail(str(error))
     except ArgumentsError as error:

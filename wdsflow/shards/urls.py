@@ -4,7 +4,7 @@ import difflib
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -208,7 +208,7 @@ def deeper(folder: str) -> str:
 
 def _take_range(part: str, names: list[str], found: Expansion) -> None:
     """Take all names of a range, whether they exist or not, and note those that do not."""
-    missing = list(_absent(names))
+    missing = list(absent(names))
     if len(missing) == len(names):
         raise NoShards(part, _hint(names[0]))
     found.urls.extend(names)
@@ -216,7 +216,8 @@ def _take_range(part: str, names: list[str], found: Expansion) -> None:
         found.gaps.append((part, missing[:SHOWN], len(missing)))
 
 
-def _absent(names: list[str]) -> Iterator[str]:
+def absent(names: Sequence[str]) -> Iterator[str]:
+    """Yield the paths that do not exist; folders of many are listed once."""
     listed: dict[str, set[str]] = {}
     for name in names:
         folder, base = os.path.split(name)

@@ -26,6 +26,10 @@ class FeedError(FeedStopped):
     """There is no feed for these arguments, or none with this data."""
 
 
+class ShardsError(FeedStopped, ValueError):
+    """The arguments name shards that are not there, or in which no sample has an image and a caption."""
+
+
 class ResumeError(FeedStopped, ValueError):
     """A checkpoint from which this run cannot go on exactly where that one was."""
 

@@ -8,7 +8,7 @@ import inspect
 import logging
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from math import inf
@@ -26,19 +26,20 @@ from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.shards.field_names import IMAGES, alternatives
-from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
-from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
+from wdsflow.training.feed.shard_list import count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.pixels.image_work import image_work
+from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_errors import SubsetError
 from .feed_options import FeedOptions
+from .own_arguments import completed
 from .rank_place import RankPlace, place, talks
 
 DataInfo = upstream.DataInfo
@@ -95,14 +96,16 @@ def get_data(
         A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args`` names.
 
     Raises:
-        TypeError: a transform or the tokenizer cannot be called, or ``args`` has no attributes.
-        ValueError: ``args`` names no data, or no sample of its shards has an image and a caption.
+        TypeError: a transform or the tokenizer cannot be called, ``args`` has no attributes, or no number where one must be.
+        ValueError: ``args`` names no data, a number in it is too small, a name in it is misspelled, or no sample of its
+            shards has an image and a caption.
+        ShardsError: a ValueError; the shards are not there.
         NoOpenClip: an ImportError when this module is imported: OpenCLIP is not installed.
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
-    args = _complete(args)
+    args = completed(args, vars(parse_args([])))
     preprocess_train, preprocess_val = _both(preprocess_fns)
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
@@ -139,7 +142,7 @@ def get_wds_dataset(
     Raises:
         TypeError, ValueError, SubsetError: as for ``get_data``.
     """
-    args = _complete(args)
+    args = completed(args, vars(parse_args([])))
     _check_callables(preprocess_img, tokenizer, is_train=is_train)
     if not (args.train_data if is_train else args.val_data):
         raise ValueError(f"args names no shards: set {'train' if is_train else 'val'}_data")
@@ -177,19 +180,6 @@ def get_wds_dataset(
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
     return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
-
-
-def _complete(args: Any) -> Namespace:
-    """Return arguments with OpenCLIP's defaults for those that are missing."""
-    try:
-        given = dict(args) if isinstance(args, Mapping) else vars(args)
-    except TypeError as error:
-        wanted = "such as open_clip_train.params.parse_args(['--train-data', ...]) returns"
-        raise TypeError(f"args is a {type(args).__name__}; it must be a Namespace, {wanted}") from error
-    defaults = vars(parse_args([]))
-    if isinstance(args, Namespace) and defaults.keys() <= given.keys():
-        return args
-    return Namespace(**{**defaults, **given})
 
 
 def _both(preprocess_fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -259,10 +249,12 @@ def _training(
     seed = int(getattr(args, "seed", 0))
     if options.schedule == "balanced":
         if resampled:
-            raise ValueError("--schedule balanced gives each sample once per epoch, --dataset-resampled does not")
+            raise ValueError(
+                f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
+            )
         counts = count_samples(catalog, urls, here, options)
         _log.info(
-            "balanced: an epoch is all %s samples; --train-num-samples and --workers are ignored",
+            "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
             f"{sum(counts):,}",
         )
         return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
@@ -275,7 +267,15 @@ def _training(
         floor=floor,
         buffers=Buffers.from_environment(),
     )
-    return ResampledSchedule(urls, weights, work) if resampled else OpenClip(urls, work)
+    if resampled:
+        return ResampledSchedule(urls, weights, work)
+    try:
+        return OpenClip(urls, work)
+    except AssertionError as error:
+        fewer, balanced = argument(options, "workers"), command(options, schedule="balanced")
+        raise AssertionError(
+            f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({fewer})\n  one share for all workers: {balanced}"
+        ) from None
 
 
 def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
@@ -289,10 +289,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     started = time.perf_counter()
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
-        raise ValueError(
-            f"none of the samples in {len(urls)} shards has an image and a caption; to see their fields: "
-            f"wdsflow inspect {quote_path(urls[0])}"
-        )
+        raise nothing_usable(catalog, urls, here, options)
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
     return counted
 

@@ -126,7 +126,7 @@ def parse_arguments(
         local_world_size=local_world_size or min(world_size, _LOCAL_MOST),
         parser="wdsflow" if own else f"open_clip_train {version}",
     )
-    _check(arguments)
+    check_numbers(arguments)
     return arguments
 
 
@@ -182,7 +182,8 @@ def _tuple(value: Any) -> tuple[Any, ...] | None:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _check(arguments: Arguments) -> None:
+def check_numbers(arguments: Any) -> None:
+    """Raise ArgumentsError for a number below its least value. ``arguments``: any object with OpenCLIP's names."""
     least = {"batch_size": 1, "accum_freq": 1, "workers": 0, "epochs": 0, "val_num_samples": 0}
     for name, bound in least.items():
         value = getattr(arguments, name)

@@ -166,8 +166,10 @@ class Planner:
     def _cut(self, stream: _Stream, size: int) -> Cut:
         taken = [stream.ready.popleft() for _ in range(size)]
         last = taken[-1][0]
-        if last.turn:
-            self._tally.noted[REPEATED] += sum(task.turn > 0 for task, _ in taken)
+        repeated = sum(task.turn > 0 for task, _ in taken) if last.turn else 0
+        self._tally.kept += size - repeated
+        if repeated:
+            self._tally.noted[REPEATED] += repeated
         stream.position = LanePosition(last.turn, last.number + 1)
         tasks, samples = [task for task, _ in taken], [made for _, made in taken]
         cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])

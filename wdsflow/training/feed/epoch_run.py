@@ -126,7 +126,6 @@ class EpochRun:
                     planner.take(*found)
                 while (cut := planner.cut()) is not None:
                     count = len(cut.samples)
-                    self._tally.kept += count
                     batch = self._assemble(cut.samples, cut.tasks)
                     cut.samples.clear()  # places in shared memory are free again
                     self._put(Ready(batch, cut.number, count, cut.positions))

@@ -120,8 +120,7 @@ class OpenClip(_Training):
         if len(self._urls) < ranks * workers:
             raise AssertionError(
                 f"number of shards must be >= total workers: there are {how_many(len(self._urls), 'shard')} for "
-                f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}; use fewer "
-                "--workers, or wdsflow's --schedule balanced, for which one is enough"
+                f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}"
             )
 
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:

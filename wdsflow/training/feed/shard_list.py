@@ -1,33 +1,60 @@
 """Which shards a training command names, and how many samples they hold."""
 
 import glob
+import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from itertools import islice
 
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
-from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.base import local_file, local_path
 from wdsflow.shards.source.pipe import end_commands
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import NoShards, absent, expand
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
+from wdsflow.training.feed_errors import ShardsError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.rank_place import RankPlace, shared_out
-from wdsflow.training.stalls.loss_tally import LossTally
+from wdsflow.training.stalls.feed_log import say
+from wdsflow.training.stalls.field_fixes import argument
+from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
 
 _LOOK = 0.2  # seconds between two looks at who counts
-_COUNTING = "the samples of an epoch cannot be counted; --train-num-samples N saves counting them"
+_COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
+_LOOKED_AT = 100  # samples without an image or a caption whose fields are named
 
 
 def shard_list(data: str | Sequence[str]) -> list[str]:
     """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
 
-    Raises ``wdsflow.shards.urls.NoShards`` if a pattern matches nothing.
+    Raises ShardsError if a pattern matches nothing; warns of single shards that are missing.
     """
-    urls = openclip_urls(data) if isinstance(data, str) else data
-    return [each for url in urls for each in _more(url)]
+    try:
+        urls = list(openclip_urls(data) if isinstance(data, str) else data)
+        found = [each for url in urls for each in _more(url)]
+        _check_there(data, found)
+    except NoShards as error:
+        raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
+    return found
+
+
+def _check_there(data: str | Sequence[str], urls: Sequence[str]) -> None:
+    """Warn of shards on this machine that are missing. Raises NoShards if all of a pattern are."""
+    gone = list(absent([path for url in urls if (path := local_file(url)) is not None]))
+    if not gone:
+        return
+    expand(part for part in (data.split("::") if isinstance(data, str) else data) if not part.startswith("pipe:"))
+    if len(gone) == len(urls):
+        raise NoShards(gone[0], f"no such file: {os.path.abspath(gone[0])}")
+    say(
+        logging.WARNING,
+        f"feed: {len(gone):,} of {how_many(len(urls), 'shard')} not there, first: {escape(gone[0], 200)}",
+    )
 
 
 def weighted_list(
@@ -72,11 +99,24 @@ def _counted(catalog: Catalog, urls: Mapping[int, str], place: RankPlace, option
         if hanging:
             end_commands(thread)
             rank, world_size = place
+            what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
             told = stall_message(
-                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
+                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=what
             )
             raise StallError(told)
     return found.result()
+
+
+def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
+    """Return the error on shards none of whose samples has an image and a caption, with where these may be instead."""
+    tally = LossTally()
+    for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
+        if isinstance(item, FeedLoss):
+            tally.lose(item)
+            tally.lacking(tuple(item.detail.split(", ")))
+    what = f"none of the samples in {how_many(len(urls), 'shard')} has an image and a caption"
+    rank, world_size = place
+    return ShardsError(stall_message(tally=tally, rank=rank, world_size=world_size, options=options, what=what))
 
 
 def _more(url: str) -> Iterable[str]:

@@ -10,7 +10,7 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.feed_reader import FeedReader
 from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
-from wdsflow.readers.open_clip.startup import told_size
+from wdsflow.readers.open_clip.startup import start, told_size
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
@@ -124,13 +124,21 @@ def _look(
     arguments: Arguments, options: FeedOptions, progress: Found | None, *, dry_run: bool, trains: bool = True
 ) -> Preflight:
     """Judge the shards that ``arguments.train_data`` names."""
-    start, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
+    started, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
     assert arguments.train_data is not None
     try:
         expansion = expand([arguments.train_data])
     except NoShards as error:
         hint = (f"  {escape(error.hint)}",) if error.hint else ()
         why = f"{title}: {escape(str(error))}"
+        return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
+    begun = start(replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None)
+    if trains and begun.crash is not None and begun.crash_kind == "weights":
+        why, hint = f"{title}: {begun.crash.partition(': ')[2]}", ()
+        if not arguments.dataset_resampled:
+            hint = (
+                f"  with it: {command(_with(options, ('--dataset-resampled',)), *(['--dry-run'] if dry_run else []))}",
+            )
         return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
@@ -157,7 +165,7 @@ def _look(
     whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
     context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    result = _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run, subset=subset)
+    result = _result(context, options, captions, head, time.perf_counter() - started, dry_run=dry_run, subset=subset)
     return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
 
 

@@ -18,24 +18,53 @@ _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
     """Return the command of this run with all options that are not at their defaults, some of them changed.
 
+    A custom loop, which has no command line, gets the options as Python has them.
+
     >>> command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
     'wdsflow train --caption json:alt --k 3 -- --workers 2'
+    >>> command(FeedOptions(k=3.0), caption="json:alt")
+    'FeedOptions(caption="json:alt", k=3.0)'
 
     Args:
         options: those of this run.
         flags: further flags.
         changed: options with other values; None leaves one out.
     """
+    values = {item.name: changed.get(item.name, getattr(options, item.name)) for item in fields(options)}
+    values = {item.name: values[item.name] for item in fields(options) if values[item.name] != item.default}
+    if not options.argv:
+        return f"FeedOptions({', '.join(f'{name}={_literal(name, value)}' for name, value in values.items())})"
     words = list(flags)
-    for item in fields(options):
-        value = changed.get(item.name, getattr(options, item.name))
-        if value != item.default and item.name not in {"allow_pipe", "argv"}:
-            words += [f"--{item.name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
-    argv = join(options.argv) or "..."
+    for name, value in values.items():
+        if name not in {"allow_pipe", "argv"}:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
+    argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
     launcher = as_first if "--dry-run" in flags else launcher_words()
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
+
+
+def _literal(name: str, value: object) -> str:
+    """Return a value as Python code, strings in double quotes."""
+    if not isinstance(value, str) or name in {"stall_after", "decoders"}:
+        return str(value)
+    text = repr(value)
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+
+
+def argument(options: FeedOptions, name: str) -> str:
+    """Return how the user names one of OpenCLIP's arguments: as a flag, or in a custom loop's ``args``.
+
+    >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
+    ('args["batch_size"]', '--batch-size')
+    """
+    return f"--{name.replace('_', '-')}" if options.argv else f'args["{name}"]'
+
+
+def resumed(options: FeedOptions) -> str:
+    """Return what resumes training at its last checkpoint."""
+    return f"{command(options)} --resume latest" if options.argv else "dataloader.load_state_dict(state)"
 
 
 def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:

@@ -38,9 +38,10 @@ class Damage(NamedTuple):
 
 @dataclass
 class LossTally:
-    """Counts of one rank. A sample that is read again in the same epoch, to fill its batches, is counted once in ``seen``.
+    """Counts of one rank: ``seen`` is what was kept, lost, and left over.
 
-    ``kept``: samples given in batches, however often. Left-over samples, which fill no batch, are noted: they are not lost.
+    ``kept``: samples given in batches. Noted, and not lost: left-over samples, which fill no batch; and repeated ones,
+    which are read again in the same epoch, to fill its batches: these are counted there alone.
 
     One thread writes. Others may read: they see whole numbers, though not all of the same moment.
     """
@@ -59,7 +60,7 @@ class LossTally:
     @property
     def seen(self) -> int:
         """Samples whose fate is known."""
-        return self.kept - self.noted[REPEATED] + self.noted[LEFT_OVER] + self.lost
+        return self.kept + self.noted[LEFT_OVER] + self.lost
 
     @property
     def reasons(self) -> list[LossReason]:

@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .feed_log import say
-from .loss_tally import LossReason, LossTally
+from .loss_tally import REPEATED, LossReason, LossTally
 from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
@@ -136,7 +136,9 @@ class Progress:
         rows += [(f"noted: {note}", count, "") for note, count in tally.noted.most_common()]
         wide = max(len(name) for name, _, _ in rows)
         for name, count, example in rows:
-            yield f"  {name:<{wide}} {count:>12,} {_share(count, tally.seen):>8}  {example}".rstrip()
+            # Repeated samples are no part of what was seen.
+            share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
+            yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
         for item in damage[:_MOST]:
             yield f"  damaged: {escape(item.shard, 200)}: {item.what}, {escape(item.detail)}"

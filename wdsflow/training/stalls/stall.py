@@ -10,7 +10,7 @@ from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Reading
 
-from .field_fixes import caption_fixes, command, image_fixes
+from .field_fixes import argument, caption_fixes, command, image_fixes
 from .json_preview import peek
 from .loss_tally import MISSING, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
@@ -157,7 +157,7 @@ def _fixes(
     if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
         yield from _lane_fixes(lane, options)
     if gone:
-        yield "bring the missing shards back, or leave them out of --train-data"
+        yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
     yield from _damage_fixes(list(tally.damage.values()))
     if waited is not None and not much and not _starves(lane):
         yield from _longer(options)
@@ -206,6 +206,6 @@ def _caption_fixes(names: Sequence[str], much: Sequence[LossReason], options: Fe
 def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
     if options.schedule != "balanced":
         yield f"one share for all workers: {command(options, schedule='balanced')}"
-    fewer = [f"fewer workers than {lane.lanes} (--workers)"] if lane.lanes > 1 else []
-    smaller = [f"--batch-size {lane.usable}"] if lane.usable else []
+    fewer = [f"fewer workers than {lane.lanes} ({argument(options, 'workers')})"] if lane.lanes > 1 else []
+    smaller = [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{lane.usable}"] if lane.usable else []
     yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"

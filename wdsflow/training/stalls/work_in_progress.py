@@ -9,7 +9,7 @@ from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask, Reading
 
-from .field_fixes import command
+from .field_fixes import resumed
 
 _MOST = 8  # samples that are named
 _SHOWN = 3  # decoders and readers, and functions of a stack
@@ -72,7 +72,7 @@ def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[st
 def hanging_fixes(busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
     """Yield what to do about that."""
     if any(each.stopped for each in busy):
-        yield f"do not stop decoders; from the last checkpoint: {command(options)} --resume latest"
+        yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
     for each in sorted(busy, key=_blame)[:1]:
         if not each.stopped and len(each.tasks) == 1:
             yield from without(each.tasks[0])

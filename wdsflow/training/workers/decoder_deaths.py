@@ -8,7 +8,7 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.text.words import signal_name
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import argument, command, resumed
 from wdsflow.training.stalls.work_in_progress import at, without
 
 from .shared_memory import MORE_SHARED, shared_memory_state
@@ -73,11 +73,15 @@ def _next(death: Death, options: FeedOptions) -> Iterator[str]:
         if death.known and death.processes > 1:
             yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
         elif not death.known:
-            fewer = f"fewer --workers than {death.processes}, or " if death.processes > 1 else ""
+            fewer = (
+                f"fewer workers than {death.processes} ({argument(options, 'workers')}), or "
+                if death.processes > 1
+                else ""
+            )
             yield f"with less memory: {fewer}a smaller --batch-size, of OpenCLIP's arguments"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
         yield MORE_SHARED
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
         yield from without(death.tasks[0])
-    yield f"from the last checkpoint: {command(options)} --resume latest"
+    yield f"from the last checkpoint: {resumed(options)}"
