@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 _TRIED = 8  # different captions on which a tokenizer is checked
+_REPEATS = 10  # of the same call, before other tokens are a fault of the tokenizer
 _SHOWN = 40
 _CONTRACT = (
     "A tokenizer takes a list of n captions and returns n rows of one length, such as a tensor (n, 77), and each caption "
@@ -59,7 +60,8 @@ class TokenizerContract:
             CaptionFailure: it raised for one of the captions.
         """
         more = tuple(dict.fromkeys((*self._tried, *texts)))[:_TRIED]
-        if len(more) > len(self._tried) and getattr(self.tokenizer, "reduction_fn", None) is None:
+        draws = self._form == "list" or getattr(self.tokenizer, "reduction_fn", None) is not None
+        if len(more) > len(self._tried) and not draws:
             self._form = self._check(more)
             self._tried = more
         if self._form != "many":
@@ -114,9 +116,11 @@ class TokenizerContract:
         other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
         if other is None:
             return "many"
-        again = self._attempt([texts[other], texts[other]], 2)  # as the row alone was made
-        if not isinstance(again, _Fault) and not _same(again[0], alone[other]):
-            return "list"  # by chance
+        for _ in range(_REPEATS):  # a tokenizer that rarely draws differs from itself in one of them
+            for asked, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
+                again = self._attempt(asked, len(asked))
+                if not isinstance(again, _Fault) and not _same(again[place], row):
+                    return "list"  # by chance
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
     def _useless(self, texts: Sequence[str], in_lists: Any, alone: Any) -> Exception:

@@ -165,3 +165,17 @@ def test_the_stage_keeps_to_the_same_contract():
     assert found == [vocab(text).tolist() for text in TEXTS]
     with pytest.raises(TokenizerError, match="different lengths"):
         list(Tokenize(partial(words, padding="longest"))([{"__key__": "a", "txt": text} for text in TEXTS]))
+
+
+@pytest.mark.parametrize("share", [0.2, 0.02])
+def test_a_tokenizer_that_rarely_draws_by_chance_is_taken(share: float):
+    chance = random.Random(3)
+
+    def tokenizer(texts):
+        kept = [text if chance.random() >= share else "" for text in ([texts] if isinstance(texts, str) else texts)]
+        return torch.tensor([[len(text), sum(text.encode())] for text in kept])
+
+    for number in range(100):
+        contract = TokenizerContract(tokenizer)
+        for batch in range(4):
+            assert len(contract([f"caption {number} {batch} {each}" for each in range(4)])) == 4
