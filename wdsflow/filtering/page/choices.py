@@ -53,7 +53,9 @@ class Choice:
 def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Choice | None:
     """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
     values = [_entries(row.values.get(call, PENDING)) for row in rows]
-    counts = Counter(value for entries in values for value in set(entries) if isinstance(value, (bool, str)))
+    counts: Counter[Scalar] = Counter(
+        value for entries in values for value in set(entries) if isinstance(value, (bool, str))
+    )
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
     if not frequent:
         return None
