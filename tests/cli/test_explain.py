@@ -23,6 +23,15 @@ def test_a_page_is_printed_for_a_code_in_any_case(capsys):
     assert "Fix:" in page
 
 
+@pytest.mark.parametrize("words", [["explain", "P326"], ["scores", "word_repetition"]])
+def test_a_page_in_the_terminal_has_no_markup(words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    page = capsys.readouterr().out
+    assert "`" not in page
+    assert ("'--pipeline'" if words[0] == "explain" else "runs of 'n' words") in page
+
+
 @pytest.mark.parametrize(("code", "meant"), [("W06", "W006"), ("f0101", "F101"), ("X999", ""), ("W999", ""), ("6", "")])
 def test_an_unknown_code_is_wrong_use_and_names_another_only_where_one_is_like_it(capsys, code, meant):
     assert run(code) == 2

@@ -133,6 +133,8 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
     assert "6 samples in 1 shard" in done.err
     if near is None:
         assert "json_text('license')" in done.err or [command.split()[1] for command in done.commands] == ["inspect"]
+        if "nothing" in where:
+            assert "samples have json_text('license'), json_number('similarity'), json_number('meta.score')" in done.err
     else:
         assert f"6 of 6 checked samples have a {'text' if 'text' in where else 'number'} {near!r}" in done.err
     assert all(pasted(command).status == 0 for command in done.commands)

@@ -12,7 +12,9 @@ from tests.filtering.shards import SIDES, picture, write_shards
 from tests.shards.archives import write_tar
 
 KEEPS = re.compile(r"^  > (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
-CUTS = re.compile(r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\):\n  (wdsflow cut .*)$", re.MULTILINE)
+CUTS = re.compile(
+    r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow cut .*)$", re.MULTILINE
+)
 
 
 def sample(number: int) -> list[tuple[str, bytes]]:
@@ -160,3 +162,19 @@ def test_a_run_that_is_not_finished_is_said_to_be(folder, monkeypatch, tmp_path)
     assert others
     shown = run("scores", "--ledger", tmp_path / "half")
     assert f"{len(others)} more shard" in shown.out
+
+
+def test_bars_with_outliers_are_open_and_equal_values_explain_a_share_that_is_far_off(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    words = [40, 40, 40, *range(40, 70), *[80] * 100, *range(90, 120), 4000, 5000, 6000]
+    parts = [(f"{at:04d}.txt", b"word " * count) for at, count in enumerate(words)]
+    write_tar(tmp_path / "in" / "0.tar", parts)
+    run("score", "in", "-o", "scored", "--scores", "caption_words", "--workers", 0)
+    lines = run("scores", "--ledger", "scored", "caption_words").out.splitlines()
+    bars = [line.partition("#")[0].split() for line in lines if re.search(" #+ ", line)]
+    (first, *_), last = bars[0], bars[-1]
+    assert first == "40"  # nothing lies below it
+    assert last[0] == ">=", last
+    share = "(no number comes nearer: 100 samples have the value 80)"
+    assert [line.partition(" of 166) ")[2] for line in lines if line.startswith("  to keep 50%")] == [f"{share}:"]

@@ -185,6 +185,34 @@ def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
         assert f"wdsflow score {tmp_path}/in/" in (opened.page.text_content("#pending") or "")
 
 
+@pytest.mark.parametrize(
+    ("where", "ticked"),
+    [
+        ("min_side > 100 and not duplicate", {"false"}),
+        ("duplicate != true and min_side > 100", {"false"}),
+        ("format in ('jpeg', 'bmp') and min_side > 100", {"jpeg", "bmp"}),  # of a value that no sample has too
+    ],
+)
+def test_a_term_about_values_is_the_boxes_that_are_ticked(
+    where: str, ticked: set[str], chromium: Any, tmp_path: Path
+) -> None:
+    report = filter_shards(shards(tmp_path / "in"), tmp_path / "out", Recipe(where=where), HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        assert opened.page.locator("#rest").count() == 0
+        boxes = opened.page.locator(".choice label")
+        shown = {boxes.nth(at).locator("span").first.text_content(): boxes.nth(at) for at in range(boxes.count())}
+        for again in range(2):
+            assert {text for text, box in shown.items() if box.locator("input").is_checked()} == ticked, again
+            count, predicate = state(opened)
+            assert count == report.total("kept") == kept(tmp_path, predicate) > 0
+            for text in ticked:
+                shown[text].locator("input").uncheck()
+            assert state(opened)[1] == "min_side > 100"
+            opened.page.click("#reset")
+
+
 def test_what_is_unknown_is_kept_where_the_run_keeps_it(chromium: Any, tmp_path: Path) -> None:
     recipe = Recipe(where="blur > 100", scores=SCORES, unknown="keep")
     filter_shards(shards(tmp_path / "in"), tmp_path / "out", recipe, HERE)

@@ -35,6 +35,22 @@ def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(pla
     assert paste(again, place).status == 0
 
 
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("shards/*.tr", "'shards/*.tar'"),
+        ("shards/{0..1}.tr", "'shards/{0..1}.tar'"),
+        ("shards/{0..1}", "'shards/{0..1}.tar'"),
+        ("shards/x*.tar", "shards"),
+    ],
+)
+def test_a_pattern_without_shards_is_answered_with_one_for_all_of_them(place: Path, wrong: str, meant: str):
+    write_tar(place / "shards" / "1.tar", entries(["c", "d"]))
+    done = run(["inspect", wrong], place)
+    assert (done.status, commands(done.errors)) == (2, [f"wdsflow inspect {meant}"])
+    assert paste(f"wdsflow inspect {meant}", place).status == 0
+
+
 @pytest.mark.parametrize("command", [*WRITING, "filter"])
 def test_an_output_folder_without_a_name_is_refused(place: Path, command: str):
     before = sorted(place.rglob("*"))

@@ -10,8 +10,10 @@ from wdsflow.text.escape import escape
 
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
+from ..verdicts.wording import fields_of
 from .estimate import Estimate
 from .fates import ProbedShape, Prober
+from .probe_samples import shape_groups
 from .reading import ReadingInOrder
 from .rewire import FORM_SAMPLES, PipelineFacts
 
@@ -65,6 +67,8 @@ def advise_pipeline(
 ) -> tuple[Advice, ...]:
     """Return up to three changes that bring samples back, and the handler that would keep the run from ending.
 
+    Where nothing can bring samples back since no sample has a field, return that.
+
     Args:
         prober: runs the pipeline, also with a change.
         facts: of the pipeline.
@@ -94,7 +98,27 @@ def advise_pipeline(
             advice = replace(advice, regains=gain, usable=usable, now=counting.now, samples=total)
         found.append((about, advice))
     found.sort(key=lambda each: -each[0])
-    return (*(advice for _, advice in found[:3]), *_handlers(prober, shapes, title))
+    if not found and (absent := _absent(shapes, evidence, title)) is not None:
+        return (absent,)
+    return (*(advice for _, advice in found[:3]), *_handlers(prober, facts, shapes, title, counting))
+
+
+def _absent(shapes: Sequence[ProbedShape], evidence: Evidence, title: str) -> Advice | None:
+    """Return what to change where ``to_tuple`` asks for a field that no sample of the set has."""
+    if any(shape.usable for shape in shapes):  # a stage before makes the field of some samples
+        return None
+    groups = shape_groups(evidence.shards)
+    here = {part.suffix.lower() for group in groups for part in group.shape}
+    for shape in shapes:
+        for fate in shape.tried.values():
+            wanted = _missing(fate.run.error) if fate.kind in ("dropped", "crash") else []
+            by_tuple = "to_tuple" in fate.run.stage and wanted
+            if not by_tuple or not here or any("*" in name or name.lower() in here for name in wanted):
+                continue
+            have = fields_of({group.shape: group.count for group in groups})
+            does = f"in {title}, {fate.run.stage}: no sample has {' or '.join(wanted)}; they have {have}"
+            return Advice(0, escape(does, 400), PIPELINE, title)
+    return None
 
 
 def _stages(shapes: Sequence[ProbedShape], evidence: Evidence) -> Iterator[str]:
@@ -130,8 +154,10 @@ def _comes_back(prober: Prober, shape: ProbedShape, after: int, code: str) -> bo
     return path is not None and prober.run([path] * prober.copies, change=(after, code)).out > 0
 
 
-def _handlers(prober: Prober, shapes: Sequence[ProbedShape], title: str) -> Iterator[Advice]:
-    """Yield the handler that a stage lacks at which the run ends."""
+def _handlers(
+    prober: Prober, facts: PipelineFacts, shapes: Sequence[ProbedShape], title: str, counting: Counting | None
+) -> Iterator[Advice]:
+    """Yield the handler that a stage lacks at which the run ends, if samples come out with it."""
     told = set()
     for shape in shapes:
         for place, fate in shape.tried.items():
@@ -140,6 +166,10 @@ def _handlers(prober: Prober, shapes: Sequence[ProbedShape], title: str) -> Iter
                 continue
             told.add(fate.run.stage)
             path = prober.tars.tar(place)
-            if path is not None and prober.run([path], change=(int(number[1]), "")).how == "ended":
+            change = int(number[1]), ""
+            if path is None or prober.run([path], change=change).how != "ended":
+                continue
+            left = counting.usable(facts, change) if counting is not None else None
+            if left if left is not None else any(each.usable for each in shapes):
                 does = f"in {title}, let {fate.run.stage} drop what it cannot take, and warn: add this argument to its call"
                 yield Advice(0, escape(does, 400), PIPELINE, title, command=_HANDLER, language="python")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.text.words import without_markup
 
 
 def explain(
@@ -21,7 +22,7 @@ def explain(
 
     try:
         if code is not None:
-            sys.stdout.write(page(code.strip().upper()).rstrip() + "\n")
+            sys.stdout.write(without_markup(page(code.strip().upper())).rstrip() + "\n")
             return
         rules = catalogue()
     except UnknownCode as error:

@@ -12,7 +12,7 @@ from wdsflow.cli.shared.terminal import console, fail
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
+from wdsflow.text.words import how_many, without_markup
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score
@@ -123,7 +123,7 @@ def _page(score: "type[Score]") -> None:
     print(f", {_range(score)}" if _range(score) else "")
     if score.needs:
         print(f"needs: {install_extras(*score.needs)}")
-    print(f"\n{inspect.cleandoc(score.__doc__ or '')}")
+    print(f"\n{without_markup(inspect.cleandoc(score.__doc__ or ''))}")
     if score.scale_tolerance is not None:
         most, of = score.scale_tolerance
         print(

@@ -123,8 +123,7 @@ def check_captions(
     if samples:
         place = next(iter(missing))
         if isinstance(place, InJson):
-            near = nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place)
-            raise NoJsonValue(place, samples, looked, near)
+            raise NoJsonValue(place, samples, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place))
         found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
         raise NoCaptions(place, samples, looked, [name for name, _ in names.most_common(6)], found)
 

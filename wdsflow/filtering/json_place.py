@@ -1,7 +1,7 @@
 """Names in the json of samples that predicates use: what is there instead of one that no sample has."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from wdsflow.text.words import how_many
 
 _NOT_THERE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 _DEEPEST, _MOST = 4, 1_000  # levels of nested objects, and names, that are looked at
+_LISTED = 8  # names that a message lists
 _OF_KIND: dict[type, type[InJson]] = {int: JsonNumber, float: JsonNumber, str: JsonTextFact}
 _KIND = {"json_number": "number", "json_text": "text"}
 
@@ -31,12 +32,17 @@ class FoundName(NamedTuple):
 
 
 class NoJsonValue(ValueError):
-    """No sample has the value of a score of json. ``found`` is the name that may be meant, None if none is similar."""
+    """No sample has the value of a score of json.
 
-    def __init__(self, score: InJson, samples: int, shards: int, found: FoundName | None) -> None:
+    ``found`` is the name that may be meant, None if none is similar; ``there`` are then some that samples have.
+    """
+
+    def __init__(
+        self, score: InJson, samples: int, shards: int, found: FoundName | None, there: Sequence[FoundName] = ()
+    ) -> None:
         of = f"{how_many(samples, 'sample')} in {how_many(shards, 'shard')}"
         super().__init__(f"no sample has a {_KIND[score.name]} {score.path!r} in its {score.field}: {of}")
-        self.score, self.found = score, found
+        self.score, self.found, self.there = score, found, tuple(there)
 
 
 def has_value(view: View, score: InJson) -> bool:
@@ -50,8 +56,11 @@ def has_value(view: View, score: InJson) -> bool:
     return True
 
 
-def nearest_name(views: Iterable[View], score: InJson) -> FoundName | None:
-    """Return the name in the json of some samples that is nearest to that of a score: one of its kind, if there is any."""
+def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None, list[FoundName]]:
+    """Return the name in the json of some samples that is nearest to that of a score, and the most frequent names.
+
+    The nearest is one of the score's kind, if there is any. The others are at most 8, those of its kind first.
+    """
     counts: Counter[tuple[str, str]] = Counter()  # name of a score, path
     samples = 0
     for view in views:
@@ -67,8 +76,9 @@ def nearest_name(views: Iterable[View], score: InJson) -> FoundName | None:
     others = [name for name in by_kind if name != score.name and score.path in by_kind[name]]
     for name in [*others, score.name]:
         if path := score.path if name in others else _alike(score.path, by_kind.get(name, [])):
-            return FoundName(name, path, counts[name, path], samples)
-    return None
+            return FoundName(name, path, counts[name, path], samples), []
+    names = sorted(counts, key=lambda name: (name[0] != score.name, -counts[name]))[:_LISTED]
+    return None, [FoundName(*name, counts[name], samples) for name in names]
 
 
 def _alike(path: str, known: list[str]) -> str:

@@ -113,8 +113,9 @@ def cut_shards(
             texts (MissingScore), or the predicate compares samples and the ledger of a shard is missing.
         ValueError: as for ``filter_shards``; so are all other errors.
     """
-    options, recipe = options or RunOptions(), canonical_recipe(recipe)
+    options = options or RunOptions()
     _check_ranges(recipe, options)
+    recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_lines(found, recipe)
@@ -143,8 +144,8 @@ def _scored_first(
     tars: bool,
 ) -> RunReport:
     """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
-    recipe = canonical_recipe(recipe)
     _check_ranges(recipe, options)
+    recipe = canonical_recipe(recipe)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
     check_lines(found, recipe)

@@ -21,6 +21,15 @@ def how_many(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def without_markup(docstring: str) -> str:
+    """Return a docstring for a terminal: code in single quotes, or as it is if it has some itself.
+
+    >>> without_markup("runs of ``n`` words; ``json_number('x')``")
+    "runs of 'n' words; json_number('x')"
+    """
+    return re.sub(r"``(.+?)``", lambda code: code[1] if "'" in code[1] else f"'{code[1]}'", docstring, flags=re.DOTALL)
+
+
 def size(number: float) -> str:
     """Return a number of bytes in decimal units, as for disks and networks.
 

@@ -41,7 +41,7 @@ EITHER = [
 
 def told(where: str) -> list[str]:
     names = all_scores()
-    return check_ranges(parse(where, names).terms, names)
+    return check_ranges(parse(where, names), names)
 
 
 @pytest.mark.parametrize("where", NEVER)
@@ -75,6 +75,18 @@ def test_a_percentage_is_answered_with_the_share_before_anything_is_written(tmp_
     )
     done = run("filter", "in", "-o", "out", "--where", "width >= 1")
     assert (done.status, done.err) == (0, "wdsflow: width >= 1 always holds: width is at least 1\n")
+
+
+def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_shards(tmp_path / "in", 1, 4)
+    assert run("score", "in", "-o", "scored", "--scores", "caption_words,brightness").status == 0
+    where = "json_text('caption')  !=  'x' and brightness > 30 and width > 1"
+    for words in (("filter", "in"), ("cut", "in", "--ledger", "scored")):
+        lines = run(*words, "-o", "out", "--where", where).err.splitlines()
+        at = next(number for number, line in enumerate(lines) if "where, column 35: " in line)
+        assert [line.strip() for line in lines[at + 1 : at + 3]] == [where, "^" * len("brightness > 30")]
+        assert lines[at + 1].index("brightness") == lines[at + 2].index("^")
 
 
 @pytest.mark.parametrize("kind", ["filter", "cut"])

@@ -25,6 +25,12 @@ def make(urls):
 def strict(urls):
     return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg", "txt")
 
+def of_json(urls):
+    return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg", "json")
+
+def broken(urls):
+    return wds.WebDataset(urls, shardshuffle=False).map(lambda sample: sample["json"])
+
 def whole_batches(urls):
     return make(urls).batched(5, partial=False)
 """
@@ -81,6 +87,15 @@ def test_a_stage_that_ends_the_run_gets_a_handler(tmp_path: Path) -> None:
 
     assert [each.command for each in advice] == ["handler=wds.warn_and_continue"]
     assert "to_tuple('jpg', 'txt')" in advice[0].does
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "told"), [("of_json", ["no sample has json; they have jpg, txt"]), ("broken", [])])
+def test_no_handler_is_advised_that_leaves_no_sample(name: str, told: list[str], tmp_path: Path) -> None:
+    advice, _ = advised(tmp_path, name, {"jpg": jpeg(), "txt": b"a cat"})
+
+    assert [each.does.rpartition(": ")[2] for each in advice] == told
+    assert [each.command for each in advice] == [""] * len(told)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,12 +2,16 @@
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wdsflow.filtering.folder.layout import INSIDE
+from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
+
+_STANDS_FOR_MANY = re.compile(r"[*?\[{]")
 
 
 def nearest_shards(pattern: str) -> str:
@@ -36,6 +40,8 @@ def nearest_shards(pattern: str) -> str:
     shards = [each for each in found if os.path.isfile(each) and each.lower().endswith((".tar", ".jsonl"))]
     folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
     wanted = os.path.join(top, missing) if known else missing
+    if not rest and _STANDS_FOR_MANY.search(missing):
+        return next((each for each in (*_other_endings(wanted), top) if _holds_shards(each)), "")
     if not rest and (near := _closest(wanted, shards)):
         return near[0]
     close = _closest(wanted, folders)
@@ -46,6 +52,11 @@ def nearest_shards(pattern: str) -> str:
     for folder in close or folders[: len(folders) == 1]:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
     return ""
+
+
+def _other_endings(pattern: str) -> list[str]:
+    """Return a pattern with the endings of shards, in place of its own or after it."""
+    return [f"{start}{ending}" for ending in SUFFIXES for start in (os.path.splitext(pattern)[0], pattern)]
 
 
 def nearest_ledger(path: Path) -> Path | None:

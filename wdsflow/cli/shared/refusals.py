@@ -119,6 +119,9 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
 def _about_json(error: Any, typed: Typed) -> Iterator[str]:
     """Yield the name that may be meant, and the command with it if its name was typed."""
     if error.found is None:
+        if error.there:
+            names = ", ".join(f"{each.score}({each.path!r})" for each in error.there)
+            yield f"samples have {names}"
         yield f"to see the json of some samples: {typed.look('inspect', *typed.given.get('urls', ()), sample=3)}"
         return
     yield str(error.found)

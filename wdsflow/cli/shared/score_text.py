@@ -79,6 +79,10 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
         ends = [f"{edge:.4g}" for edge in edges]
         wide = max(map(len, ends))
         labels = [f"{start:>{wide}} .. {end:<{wide}}" for start, end in pairwise(ends)]
+        if values[0] < low:
+            labels[0] = f"{'<':>{wide + 3}} {ends[1]:<{wide}}"
+        if values[-1] > high:
+            labels[-1] = f"{'>=':>{wide + 3}} {ends[-2]:<{wide}}"
     else:
         return
     wide, most = max(map(len, labels)), int(max(counts))
@@ -112,7 +116,9 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         out = next(path for path in _names(name) if path.name not in taken)
         taken.add(out.name)
         cut = Typed.spell("cut", *urls, ledger=ledger, where=column.predicate(least), out=out)
-        yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}:"
+        equals = next((some for other, share in found if other == least and (some := column.equals(share))), None)
+        why = f" (no number comes nearer: {equals[1]:,} samples have the value {equals[0]:.6g})" if equals else ""
+        yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}{why}:"
         yield f"  {cut}{_pipe(urls)}"
     away = next((url for url in urls if (path := local_file(url)) is not None and not os.path.exists(path)), None)
     if away is not None:

@@ -102,17 +102,35 @@ class ScoreColumn:
 
     def threshold_for(self, share: float) -> float | None:
         """Return the number of fewest digits that keeps about this share of all samples; None if none divides them."""
-        import numpy as np
-
         values = self.eligible
         if values is None or not len(values) or values[0] == values[-1]:
             return None
-        wanted = len(values) - share * self.samples
-        place = values[min(max(round(wanted), 0), len(values) - 1)]
-        ends = (int(np.searchsorted(values, place, side)) for side in ("left", "right"))
+        wanted, *ends = self._equals(share)
         first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
         found = roundest(float(values[first - 1]), float(values[first]))
         return found if math.isfinite(found) else None  # a predicate cannot say infinity
+
+    def equals(self, share: float) -> tuple[float, int] | None:
+        """Return a value and how many samples have it, where these keep every threshold away from a share of all samples.
+
+        None if some threshold keeps the share within 1 % of all samples.
+        """
+        if self.eligible is None or not len(self.eligible):
+            return None
+        wanted, left, right = self._equals(share)
+        apart = min(wanted - left, right - wanted) > 0.01 * self.samples
+        return (float(self.eligible[left]), right - left) if apart else None
+
+    def _equals(self, share: float) -> tuple[float, int, int]:
+        """Return the place that keeps a share of all samples, and where the values equal to the one there begin and end."""
+        import numpy as np
+
+        values = self.eligible
+        assert values is not None
+        wanted = len(values) - share * self.samples
+        place = values[min(max(round(wanted), 0), len(values) - 1)]
+        left, right = (int(np.searchsorted(values, place, side)) for side in ("left", "right"))
+        return wanted, left, right
 
     def quantile(self, share: float) -> float:
         """Return the value below which this share of the values is: always one of them."""

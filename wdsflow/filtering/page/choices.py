@@ -1,14 +1,14 @@
 """Truth values and texts of a run's page: boxes to tick, and what each sample has."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown, spelled
+from wdsflow.filtering.where.language.values import PENDING, Call, Scalar, Unknown, spelled
 
 from .score_codes import packed
 
@@ -21,13 +21,15 @@ _OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2
 class Choice:
     """One score of all rows that is no number: its most frequent values, and which of them each row has.
 
-    ``masks`` are sets of values as bits; ``codes`` gives the mask of each row.
+    ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the values that the
+    run's own predicate allows, none if it allows all.
     """
 
     call: Call
     values: list[tuple[Any, int]]  # with the number of samples
     masks: list[int]
     codes: Any
+    ticked: tuple[Scalar, ...] = ()
 
     @property
     def shown(self) -> list[tuple[str, int]]:
@@ -39,6 +41,7 @@ class Choice:
         return {
             "name": str(self.call),
             "literals": [spelled(value) for value, _ in self.values],
+            "start": [value in self.ticked for value, _ in self.values],
             "masks": self.masks,
             "codes": packed(self.codes, np.uint16 if len(self.masks) > 256 else np.uint8),
             "bits": 16 if len(self.masks) > 256 else 8,
@@ -47,19 +50,25 @@ class Choice:
         }
 
 
-def choice(rows: Sequence[Row], call: Call) -> Choice | None:
-    """Return the choice of a score; None if no row has a value."""
+def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Choice | None:
+    """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
     values = [_entries(row.values.get(call, PENDING)) for row in rows]
-    counts = Counter(value for entries in values for value in set(entries) if isinstance(value, (bool, str)))
-    listed = [(value, count) for value, count in counts.most_common() if _can_be_written(value)][:_LISTED]
-    if not listed:
+    counts: Counter[Scalar] = Counter(
+        value for entries in values for value in set(entries) if isinstance(value, (bool, str))
+    )
+    frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
+    if not frequent:
         return None
+    wanted = tuple(dict.fromkeys(ticked)) if all(map(_can_be_written, ticked)) else ()
+    wanted = wanted if len(wanted) <= _LISTED else ()
+    others = [value for value in frequent if value not in wanted][: _LISTED - len(wanted)]
+    listed = sorted(((value, counts[value]) for value in (*wanted, *others)), key=lambda each: -each[1])
     bits = {value: 1 << number for number, (value, _) in enumerate(listed)}
     masks: dict[int, int] = {}
     codes = [masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks)) for entries in values]
     if len(masks) > 1 << 16:
         return None
-    return Choice(call, listed, list(masks), np.array(codes, np.int64))
+    return Choice(call, listed, list(masks), np.array(codes, np.int64), wanted)
 
 
 def _can_be_written(value: Any) -> bool:
@@ -80,10 +89,10 @@ def _entries(value: Any) -> list[Any]:
     return [None if isinstance(value, Unknown) else value]
 
 
-def choices(rows: Sequence[Row], calls: Sequence[Call]) -> Iterator[Choice]:
-    """Yield the choices of some scores."""
+def choices(rows: Sequence[Row], calls: Sequence[Call], ticked: Mapping[Call, Sequence[Scalar]]) -> Iterator[Choice]:
+    """Yield the choices of some scores. ``ticked``: the values that the run's own predicate allows."""
     for call in calls:
-        if (found := choice(rows, call)) is not None:
+        if (found := choice(rows, call, ticked.get(call, ()))) is not None:
             yield found
 
 

@@ -19,7 +19,7 @@ from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
-from .choices import choices
+from .choices import Choice, choices
 from .near_samples import near_samples
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
 from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
@@ -50,9 +50,10 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     keeps = facts.recipe.get("unknown") == "keep"
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
     sliders = [each for each in found if each is not None]
-    start = _only(start, sliders)
+    named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
+    chosen = [*choices(rows, named, dict(start.ticked.values()))]
+    start = _only(start, sliders, chosen)
     shown, views = _pictures(rows, places, sliders, start) if pictures else ({}, [])
-    chosen = [*choices(rows, [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)])]
     studio = {
         **_judged(facts, shards, rows, start),
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
@@ -100,11 +101,13 @@ def _judged(
     }
 
 
-def _only(start: PredicateParts, sliders: Sequence[Slider]) -> PredicateParts:
-    """Return the thresholds of the sliders that there are."""
+def _only(start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Choice]) -> PredicateParts:
+    """Return the thresholds of the sliders that there are; a term that has no boxes to tick is one of the rest."""
     calls = {each.call for each in sliders}
     low, high = ({call: end for call, end in side.items() if call in calls} for side in (start.low, start.high))
-    return replace(start, low=low, high=high)
+    boxed = {each.call for each in chosen if each.ticked}
+    rest = tuple(term for term, (call, _) in start.ticked.items() if call not in boxed)
+    return replace(start, low=low, high=high, rest=(*start.rest, *rest))
 
 
 def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:

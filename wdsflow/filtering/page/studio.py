@@ -4,14 +4,14 @@ import base64
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.language.tree import Compare, Literal, NameRef
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.where.language.tree import Compare, Literal, Membership, NameRef, Node, Not
+from wdsflow.filtering.where.language.values import PENDING, Call, Scalar, Unknown
 from wdsflow.filtering.where.predicate import Term, parse
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
@@ -40,6 +40,9 @@ class PredicateParts:
     low: dict[Call, Limit]
     high: dict[Call, Limit]
     rest: tuple[Term, ...]
+    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(
+        default_factory=dict
+    )  # values that single scores may have
     compared: tuple[Term, ...] = ()  # they compare what all others keep, so that other thresholds change their values
 
 
@@ -61,8 +64,34 @@ def take_apart(where: str) -> PredicateParts:
     start = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
     compared = tuple(term for term in terms if any(map(compares_kept, term.calls)))
-    rest = tuple(term for term in terms if term not in compared and not _threshold(term, start))
-    return replace(start, rest=rest, compared=compared)
+    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = {}
+    for term in terms:
+        allowed = None if term in compared else _allowed(term.node)
+        if allowed is not None and all(allowed[0] != call for call, _ in ticked.values()):
+            ticked[term] = allowed
+    rest = tuple(term for term in terms if term not in compared and term not in ticked and not _threshold(term, start))
+    return replace(start, rest=rest, ticked=ticked, compared=compared)
+
+
+def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
+    """Return a score and the values that a condition allows it: those of ``not duplicate`` are ``(False,)``.
+
+    None if the condition is another one than boxes to tick can say.
+    """
+    match node:
+        case NameRef(call, "boolean"):
+            return call, (True,)
+        case Not(NameRef(call, "boolean")):
+            return call, (False,)
+        case Compare(("==",), (NameRef(call, "boolean" | "text"), Literal(value))):
+            return call, (value,)
+        case Compare(("==",), (Literal(value), NameRef(call, "boolean" | "text"))):
+            return call, (value,)
+        case Compare(("!=",), (NameRef(call, "boolean"), Literal(bool(value)))):
+            return call, (not value,)
+        case Membership(NameRef(call, "boolean" | "text"), options):
+            return call, options
+    return None
 
 
 def compares_kept(call: Call) -> bool:

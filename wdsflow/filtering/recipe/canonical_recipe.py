@@ -27,7 +27,11 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 def conditions_told(recipe: Recipe) -> list[str]:
     """Return a line for each comparison of the predicate that has the same result for all samples.
 
-    Raises WhereError if a term can never hold.
+    ``recipe``: as the user wrote it, since errors show the place in its predicate.
+
+    Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
     """
     names = all_scores()
-    return check_ranges(parse(recipe.where, names).terms, names) if recipe.where else []
+    parts = [recipe.where] if recipe.where.strip() else []
+    parts += [share_predicate(text, names) for text in recipe.keep]
+    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]

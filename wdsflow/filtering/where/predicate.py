@@ -18,10 +18,14 @@ from .seek import Seek, seeker
 
 @dataclass(frozen=True)
 class Term:
-    """A top-level conjunct. ``text`` is what the user wrote, ``str()`` the canonical form; equal trees are equal."""
+    """A top-level conjunct. ``text`` is what the user wrote, ``str()`` the canonical form; equal trees are equal.
+
+    ``place`` is where it begins and ends in the whole predicate.
+    """
 
     text: str = field(compare=False)
     node: Node
+    place: tuple[int, int] = field(default=(0, 0), compare=False)
 
     def __str__(self) -> str:
         return self.spelled
@@ -56,7 +60,7 @@ class Term:
         return over(self.run(values), decisive=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"text": self.text, "node": self.node}
+        return {"text": self.text, "node": self.node, "place": self.place}
 
 
 class Judgement(NamedTuple):
@@ -133,7 +137,9 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
         raise WhereError(
             text, place.start, place.end, f"more than {MOST_TERMS} terms", "a list is shorter: x in (1, 2)"
         )
-    terms = dict.fromkeys(Term(" ".join(text[part.start : part.end].splitlines()), part.node) for part in parts)
+    terms = dict.fromkeys(
+        Term(" ".join(text[part.start : part.end].splitlines()), part.node, (part.start, part.end)) for part in parts
+    )
     tiers = {call: parser.names.tier(call.name) for term in terms for call in term.calls}
     return Where(text, tuple(terms), tuple(tiers.items()))
 

@@ -26,7 +26,7 @@ from wdsflow.filtering.where.language.tree import (
 
 from .evaluate_predicate import SIGNS
 from .known_facts import FACTS
-from .predicate import Term
+from .predicate import Where
 
 
 class _Range(NamedTuple):
@@ -37,19 +37,19 @@ class _Range(NamedTuple):
 _ANY = _Range()
 
 
-def check_ranges(terms: tuple[Term, ...], names: Mapping[str, Any]) -> list[str]:
+def check_ranges(where: Where, names: Mapping[str, Any]) -> list[str]:
     """Return a line for each comparison whose result is the same for all values that a score can have.
 
-    Raises WhereError if a term can never hold: nothing would be kept.
+    Raises WhereError, with the place in the whole predicate, if a term can never hold: nothing would be kept.
     """
     known = {**FACTS, **names}
     told: list[str] = []
-    for term in terms:
+    for term in where.terms:
         fixed = dict(_fixed(term.node, known))
         if _holds(term.node, known) is False and fixed:
             worst = next((node for node, holds in fixed.items() if not holds), next(iter(fixed)))
             detail = f"{printed(worst)} {'always' if fixed[worst] else 'never'} holds: {_about(worst, known)}"
-            raise WhereError(term.text, 0, len(term.text), detail, _hint(worst, known))
+            raise WhereError(where.text, *term.place, detail, _hint(worst, known))
         told += [
             f"{printed(node)} {'always' if holds else 'never'} holds: {_about(node, known)}"
             for node, holds in fixed.items()

@@ -33,7 +33,7 @@
   }));
 
   function begin() {
-    for (const choice of choices) for (const box of choice.boxes) box.checked = false;
+    for (const choice of choices) choice.boxes.forEach((box, at) => { box.checked = choice.start[at]; });
     for (const score of scores) {
       score.lowInput.value = score.start.low ? score.start.low[0] + 1 : 0;
       score.highInput.value = score.start.high ? score.start.high[0] : score.last;
@@ -69,7 +69,7 @@
 
   function isAsRun() {
     const same = (score, which) => { const now = end(score, which), then = score.start[which]; return now ? then && now.index === then[0] : !then; };
-    return choices.every((choice) => choice.boxes.every((box) => !box.checked)) && scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
+    return choices.every((choice) => choice.boxes.every((box, at) => box.checked === choice.start[at])) && scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
   }
 
   // The conditions as functions of a row: 0 fails, 1 holds, 2 unknown, 3 not computed; `of` is the score of a slider.
