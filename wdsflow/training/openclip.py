@@ -27,6 +27,7 @@ from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.shards.field_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
@@ -290,10 +291,15 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
         raise ValueError(
-            f"none of the samples in {len(urls)} shards has an image and a caption; to see their fields: "
+            f"none of the samples in {how_many(len(urls), 'shard')} has an image and a caption; to see their fields: "
             f"wdsflow inspect {quote_path(urls[0])}"
         )
-    _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
+    _log.info(
+        "counted %s samples in %s in %.1f s",
+        f"{counted:,}",
+        how_many(len(urls), "shard"),
+        time.perf_counter() - started,
+    )
     return counted
 
 

@@ -157,6 +157,8 @@ class Catalog:
         stop, distrusted = walk.stop, walk.seen.get("tar.damaged-stream")
         if distrusted is not None:
             self._report(Damage(url, WRONG_CHECKSUM, distrusted.detail))
+        elif stop is not None and stop.kind == "unreadable":
+            self._report(Damage(url, UNREADABLE, stop.detail))
         elif stop is not None and stop.kind != "end":
             what = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
             self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))
