@@ -117,6 +117,9 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
         most = f"{verdict.least:,} to "
     text = f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'reach a batch' if verdict.reaches_batches else 'are usable'}"
     reasons = [plain(reason.message) for reason in verdict.reasons]
+    counted = [each for each in verdict.reasons if each.count]
+    if verdict.usable == verdict.samples and verdict.outcome in ("trains", "loses") and not counted:
+        return text, []  # only junk is left out, of which no sample is counted
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" says the count again.
         only = verdict.reasons[0]

@@ -246,3 +246,9 @@ def test_samples_that_a_fault_of_the_run_keeps_from_batches_are_usable_in_the_fu
     assert "-> 30 decode -> 30 usable" in text
     assert "in batches" not in text
     assert "reach a batch" not in html.render(report)
+
+
+def test_files_that_are_no_samples_are_no_reason_with_the_number_0():
+    reasons = (Reason("no-image-or-caption", 0, "0 of 30 samples: neither an image nor a caption field"),)
+    report = replace(factories.healthy(), verdicts=[factories.verdict(reasons=reasons)])
+    assert lines(report)[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"

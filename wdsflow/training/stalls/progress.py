@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .feed_log import say
-from .loss_tally import UNREADABLE, LossReason, LossTally
+from .loss_tally import NO_TAR, UNREADABLE, LossReason, LossTally
 from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
@@ -139,7 +139,7 @@ class Progress:
             yield f"  {name:<{wide}} {count:>12,} {_share(count, tally.seen):>8}  {example}".rstrip()
         damage = list(tally.damage.values())
         for item in damage[:_MOST]:
-            what = "" if item.what == UNREADABLE else f"{item.what}, "  # the detail says that
+            what = "" if item.what in {NO_TAR, UNREADABLE} else f"{item.what}, "  # the detail says that
             yield f"  damaged: {escape(item.shard, 200)}: {what}{escape(item.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"
