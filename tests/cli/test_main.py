@@ -99,3 +99,9 @@ def test_an_option_with_two_values_is_refused(capsys, words):
 def test_an_option_that_is_a_list_and_a_flag_may_be_given_twice(capsys):
     assert run("validate", "none.tar", "--ignore", "W001", "--ignore", "W002", "--allow-pipe", "--allow-pipe") == 2
     assert "none.tar: no such file" in capsys.readouterr().err
+
+
+def test_a_wrong_choice_is_named_without_the_words_of_a_library(capsys):
+    with pytest.raises(SystemExit):
+        main(["validate", "a.tar", "--level", "ful"])
+    assert "Invalid value for '--level': 'ful' is not one of 'names', 'headers', 'full'." in capsys.readouterr().err

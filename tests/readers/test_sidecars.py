@@ -50,6 +50,12 @@ def test_wrong_counts_are_named(tmp_path, evidence):
     assert found(tmp_path, evidence).folders[str(tmp_path)].without_stats == ["0000.tar", "0001.tar"]
 
 
+def test_a_shard_that_is_missing_is_not_missed_in_a_list_of_counts(tmp_path, evidence):
+    (tmp_path / "sizes.json").write_text(json.dumps({"0000.tar": 3, "0001.tar": 4}))
+    evidence.shards[2].fail("missing", "no such file")
+    assert found(tmp_path, evidence).facts == []
+
+
 def test_a_wrong_total_is_named(tmp_path, evidence):
     (tmp_path / "__len__").write_text("11")
     (fact,) = found(tmp_path, evidence).facts

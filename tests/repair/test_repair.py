@@ -413,3 +413,13 @@ def test_the_report_shows_names_from_data_escaped(tmp_path: Path):
     _, report = fixed(tmp_path, data[:2000])
     assert report.lost
     assert "\x1b" not in str(report)
+
+
+def test_a_header_that_is_cut_is_said_once(tmp_path: Path):
+    path = tmp_path / "a.tar"
+    write_tar(path, samples("a", "b"))
+    with tarfile.open(path) as tar:
+        last = tar.getmembers()[-1].offset
+    os.truncate(path, last + 100)
+    (shard,) = repair_shards([str(path)], tmp_path / "out").shards
+    assert shard.lost == [f"at byte {last:,} the file ends inside a header"]

@@ -154,3 +154,21 @@ def test_wild_field_names_do_not_make_evidence_grow(tmp_path: Path) -> None:
     assert len(shard.fields) <= 300
     assert shard.tally("name.dotted").count == 1000
     assert shard.tally("key.long-run").count == 1
+
+
+def test_twins_and_macosx_files_are_no_images_or_captions_of_the_set(tmp_path: Path) -> None:
+    twin = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        "
+    names = ["d/0.jpg", "d/0.txt", "d/1.jpg", "d/1.txt"]
+    junk = [(name.replace("d/", folder), twin) for name in names for folder in ("d/._", "__MACOSX/", "__MACOSX/._")]
+    members = [(name, b"a cat" if name.endswith("txt") else b"\xff\xd8no") for name in names]
+    clean = scanned(write(tmp_path / "clean.tar", members), "full")
+    shard = scanned(write(tmp_path / "twins.tar", [*junk, *members]), "full")
+
+    assert shard.members == clean.members + len(junk)
+    assert (shard.images, shard.captions) == (clean.images, clean.captions)
+    assert (shard.frequent_images, shard.image_sketch) == (clean.frequent_images, clean.image_sketch)
+    contents = {name: tally for name, tally in shard.tallies.items() if not name.startswith("name.")}
+    assert contents.keys() - {"key.again-junk", "key.again-twin"} == clean.tallies.keys()
+    assert all(contents[name].count == tally.count for name, tally in clean.tallies.items())
+    assert shard.runs.head is not None
+    assert [part.status for part in shard.runs.head.shape] != [UNKNOWN]  # readers do meet them

@@ -316,3 +316,9 @@ def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_ke
     assert hint == "Define it at the top level of a module, not inside of a function."
     assert len(pids) == 4
     await_end(*map(int, pids))
+
+
+def test_a_page_in_place_of_a_shard_is_damaged_and_not_called_cut(tmp_path):
+    (tmp_path / "0.tar").write_text("<html><body>404</body></html>")
+    with pytest.raises(StallError, match=r"Damaged: \S+0\.tar, not a tar: looks like HTML page"):
+        run(loader(str(tmp_path / "0.tar"), workers=1))

@@ -8,7 +8,7 @@ from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from ..finding import Finding, Repair, promises
 from ..rules.kit.base import Context
-from ..rules.kit.rule_commands import leave_out
+from ..rules.kit.rule_commands import leave_out, repair
 from .changes import CAPTION, ShapeEdits, caption_edits, together, without_one
 from .promises import Trial
 
@@ -73,5 +73,8 @@ def _tried(context: Context, trial: Trial) -> Repair | None:
     labels = [(verdict, number) for verdict, number in usable if verdict.pairs_with == "label"]
     if not left(best) or any((number or 0) < verdict.usable for verdict, number in labels):
         return None  # samples without a caption are left out, which readers of labels can use
-    found = [trial.repair(verdict, "", number, best) for verdict, number in usable if number is not None]
+    found = [trial.repair(verdict, "", number, best) for verdict, number in usable if number]
+    safe = replace(best, drop_bad=False)
+    if all(number == verdict.samples == trial.after_repair(verdict, safe) for verdict, number in usable):
+        return repair(context.targets(), *safe.options(), note=promises(found))  # there is nothing to leave out
     return leave_out(context.targets(), *replace(best, drop_bad=False).options(), number=promises(found))

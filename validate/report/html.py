@@ -93,7 +93,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _funnel(verdict: Verdict) -> Iterator[dict[str, Any]]:
     """Yield the steps of a reader's pipeline, each as a share of all samples."""
     funnel = verdict.funnel
-    last = "usable" if verdict.outcome == "refused" else "reach a batch"
+    last = "reach a batch" if verdict.reaches_batches else "usable"
     whole = max(verdict.samples, funnel.samples, 1)
     for label, count, kind in (
         (f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, "all"),

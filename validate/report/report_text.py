@@ -113,13 +113,13 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
         why, *others = (plain(reason.message) for reason in verdict.reasons)
         return why, others
     most = "" if verdict.exact or not verdict.usable else "up to "
-    ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the fault is not in the samples
     if verdict.least is not None:
         most = f"{verdict.least:,} to "
-    text = (
-        f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
-    )
+    text = f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'reach a batch' if verdict.reaches_batches else 'are usable'}"
     reasons = [plain(reason.message) for reason in verdict.reasons]
+    counted = [each for each in verdict.reasons if each.count]
+    if verdict.usable == verdict.samples and verdict.outcome in ("trains", "loses") and not counted:
+        return text, []  # only junk is left out, of which no sample is counted
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" says the count again.
         only = verdict.reasons[0]
@@ -145,7 +145,7 @@ def _funnel(verdict: Verdict) -> str:
             if verdict.reader != PIPELINE  # what it asks of a sample is its own affair
             else ()
         ),
-        (funnel.usable, "usable" if verdict.outcome == "refused" else "in batches"),
+        (funnel.usable, "in batches" if verdict.reaches_batches else "usable"),
     )
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
     texts = [f"{number:,} {name}" for number, name in steps[: last + 1]]

@@ -65,6 +65,11 @@ class Verdict:
     pairs_with: str = "caption"  # what the reader wants besides an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
+    @property
+    def reaches_batches(self) -> bool:
+        """Whether usable samples reach a batch: not if a fault that is not in the samples ends the run or hangs it."""
+        return self.outcome != "refused" and not (self.usable and self.outcome in ("stalls", "crashes"))
+
     def refused(self, reason: str) -> "Verdict":
         """Return the verdict on a run that does not start, for a reason that concerns the whole run."""
         others = self.reasons if self.usable else ()  # if nothing is usable, the reason explains why

@@ -238,7 +238,8 @@ class _FolderIndex:
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
             report.samples += facts.samples
-            report.left_out["in damaged shards"] += facts.samples
+            if facts.samples:
+                report.left_out["in damaged shards"] += facts.samples
             self._add_to_database(job, None)
             return
         names = shard_files(job.name, job.kinds)

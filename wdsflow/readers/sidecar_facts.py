@@ -92,8 +92,13 @@ def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
 
 
 def unlisted(name: str, listed: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
-    """Return a fact if a file does not list all shards by base name."""
-    absent = [base for base in (os.path.basename(shard.url) for shard in shards) if base not in listed]
+    """Return a fact if a file does not list all shards by base name; shards that could not be read are left out.
+
+    No index can list those: what is wrong with them is reported, and fixed, before.
+    """
+    absent = [
+        base for base in (os.path.basename(shard.url) for shard in shards if not shard.error) if base not in listed
+    ]
     return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))] if absent else []
 
 

@@ -162,7 +162,8 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
         seen = walk.seen.get(name)
         if seen is not None and not (name == "tar.truncated-data" and seen.offset in whole and seen.count == 1):
             more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-            report.lost.append(f"at byte {seen.offset:,} {text}: {seen.name or seen.detail}{more}")
+            what = seen.name or seen.detail
+            report.lost.append(f"at byte {seen.offset:,} {text}{f': {what}' if what not in ('', text) else ''}{more}")
     if walk.zeros.count:
         report.lost.append(f"at byte {walk.zeros.offset:,} {walk.zeros.detail}")
     stop = walk.stop

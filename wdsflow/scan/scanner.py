@@ -76,6 +76,8 @@ class Scanner:
         self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
         self.prefixed = 0  # members whose names start with ./
         self.looker = None if options.level == "names" else Looker(shard, options)
+        self.options = options
+        self.aside: Looker | None = None  # for the contents of junk, which readers open; made at the first of it
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""
@@ -228,8 +230,16 @@ class Scanner:
                 self.parts[suffix] = part
         if self.looker is None or read is None:
             return part
-        status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
+        looker = self._aside() if is_junk(key) else self.looker
+        status = looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
+
+    def _aside(self) -> Looker:
+        """Return what judges junk: readers meet its contents, but they are no images or captions of the set."""
+        if self.aside is None:
+            self.aside = Looker(ShardEvidence(self.shard.url), self.options)
+        self.aside.end_run(())
+        return self.aside
 
     def _beyond(self, batch: MemberBatch) -> None:
         self.shard.beyond += len(batch.members)

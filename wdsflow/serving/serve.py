@@ -15,7 +15,7 @@ class CannotListen(Exception):
 
     def __init__(self, host: str, port: int, error: OSError | UnicodeError) -> None:
         if isinstance(error, UnicodeError):  # a name with an empty or too long part
-            error = socket.gaierror(socket.EAI_NONAME, "it is no name of a host")
+            error = socket.gaierror(socket.EAI_NONAME, "it is not a host name")
         self.elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
         taken = error.errno == errno.EADDRINUSE
         reason = "is taken" if taken else f"cannot be listened at: {error.strerror or error}"

@@ -29,9 +29,10 @@ def uncounted_text(samples: int) -> str:
     """Return what is said of copied samples that ``write_counts`` is not told, as readers do not count them.
 
     >>> uncounted_text(2)
-    'not counted in sizes.json: 2 samples of macOS or with the key of another one'
+    'not counted in sizes.json: 2 samples that are macOS files or have the key of another sample'
     """
-    return f"not counted in sizes.json: {how_many(samples, 'sample')} of macOS or with the key of another one"
+    what = how_many(samples, "sample that is a macOS file or has", "samples that are macOS files or have")
+    return f"not counted in sizes.json: {what} the key of another sample"
 
 
 def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:

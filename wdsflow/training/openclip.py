@@ -26,6 +26,7 @@ from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.shards.field_names import IMAGES, alternatives
+from wdsflow.text.words import how_many
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
@@ -290,7 +291,12 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
         raise nothing_usable(catalog, urls, here, options)
-    _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
+    _log.info(
+        "counted %s samples in %s in %.1f s",
+        f"{counted:,}",
+        how_many(len(urls), "shard"),
+        time.perf_counter() - started,
+    )
     return counted
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from tests import factories
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.finding import Repair
-from wdsflow.validate.report import report_text
+from wdsflow.validate.report import html, report_text
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.verdicts.verdict import Reason
 
@@ -236,3 +236,19 @@ def test_an_error_beside_a_good_verdict_is_told_at_once():
     assert "    but check 1 error below (exit status 1)" in lines(report)
     report = replace(report, findings=report.findings[1:])
     assert not any("exit status" in line for line in lines(report))
+
+
+@pytest.mark.parametrize("outcome", ["stalls", "crashes", "refused"])
+def test_samples_that_a_fault_of_the_run_keeps_from_batches_are_usable_in_the_funnel(outcome):
+    reasons = (Reason("run", 0, "rank 0 worker 0 gets 0 batches"),)
+    report = replace(factories.healthy(), verdicts=[factories.verdict(outcome, reasons=reasons)])
+    text = "\n".join(lines(report))
+    assert "-> 30 decode -> 30 usable" in text
+    assert "in batches" not in text
+    assert "reach a batch" not in html.render(report)
+
+
+def test_files_that_are_no_samples_are_no_reason_with_the_number_0():
+    reasons = (Reason("no-image-or-caption", 0, "0 of 30 samples: neither an image nor a caption field"),)
+    report = replace(factories.healthy(), verdicts=[factories.verdict(reasons=reasons)])
+    assert lines(report)[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 from wdsflow.text.shell import command
@@ -39,7 +40,11 @@ class PanelHelp(TyperCommand):
                 ctx.fail(
                     f"{max(parameter.opts, key=len)} is given twice, and can have one value: leave one of them out"
                 )
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's, before a sentence of its caller
+            raise
 
     def _check_dashes(self, ctx: Any, args: list[str]) -> None:
         """Refuse options of open_clip_train before ``--``, with the command in which they follow it."""

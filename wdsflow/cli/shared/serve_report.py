@@ -1,12 +1,14 @@
 """What serve prints: what is served, what becomes of the samples, and how to train on it."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
@@ -70,7 +72,7 @@ class ServeReport:
                 repaired = Typed.spell("repair", *self.typed.given["urls"], out=free(Path("repaired")))
                 print(f"to bring back what can be read: {repaired}")
         if not self.counts:
-            _advise(pattern(url, range(tars)), None if resharded is None else sum(resharded.sizes))
+            _advise(pattern(url, range(tars)), None if resharded is None else resharded.sizes)
 
     def counted(self, url: str, found: "Counts") -> None:
         """Tell what becomes of the samples of each shard."""
@@ -81,7 +83,8 @@ class ServeReport:
             failed = how_many(len(report.failures), "shard")
             print(f"{failed} of {len(self.views.urls)} cannot be served: see above", flush=True)
         else:
-            _advise(pattern(url, (each.shard for each in report.records if each.kept)), report.total("counted"))
+            kept = [each for each in report.records if each.kept]
+            _advise(pattern(url, (each.shard for each in kept)), [each.counted for each in kept])
 
     def _account(self, counts: "Counts") -> "RunReport":
         """Print what becomes of the samples of shards. Exits if there are none."""
@@ -124,11 +127,27 @@ def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
     raise typer.Exit(1)
 
 
-def _advise(data: str, samples: int | None) -> None:
-    """Print the commands that train on what is served."""
+def _advise(data: str, samples: Sequence[int] | None) -> None:
+    """Print the commands that train on what is served; ``samples`` of each shard, None if they are not counted."""
+    if samples is not None and not any(samples):
+        return
+    words = f"--train-data {quote(data)}{'' if samples is None else batches_for_all(samples)}"
     print("\nWhat to do")
-    print(f"  1. train with wdsflow's feed\n       wdsflow train -- --train-data {quote(data)}")
+    print(f"  1. train with wdsflow's feed\n       wdsflow train -- {words}")
     if samples is not None:
-        words = f"--train-data {quote(data)} --train-num-samples {samples} --dataset-type webdataset"
+        words += f" --train-num-samples {sum(samples)} --dataset-type webdataset"
         print(f"  2. or with OpenCLIP's own loader\n       python -m open_clip_train.main {words}")
     sys.stdout.flush()
+
+
+def batches_for_all(samples: Sequence[int]) -> str:
+    """Return the options with which each worker fills a batch in any order of these shards; "" if the defaults do.
+
+    >>> batches_for_all([100] * 4), batches_for_all([40] * 4), batches_for_all([7, 21])
+    ('', ' --workers 2', ' --workers 1 --batch-size 28')
+    """
+    fewest, usual = sorted(samples), Arguments()
+    for workers in range(usual.workers, 0, -1):
+        if sum(fewest[: len(fewest) // workers]) >= usual.batch_size:
+            return "" if workers == usual.workers else f" --workers {workers}"
+    return f" --workers 1 --batch-size {sum(fewest)}"

@@ -89,8 +89,12 @@ class ReshardReport:
         outputs = sum(len(part.outputs) for part in self.parts)
         before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
         yield f"{how_many(len(self.inputs), 'input')} -> {how_many(outputs, 'shard')}{before}"
-        yield (f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out")
-        yield from _counted("left out", self.left_out)
+        junk = self.left_out[JUNK]
+        left_out = Counter({reason: count for reason, count in self.left_out.items() if reason != JUNK})
+        yield f"samples: {self.samples - junk:,} in = {self.samples_written:,} out + {left_out.total():,} left out"
+        yield from _counted("left out", left_out)
+        if junk:
+            yield f"files that are no samples, left out: {junk:,} x {JUNK}"
         if self.renamed:
             examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
             shown = ", ".join(escape(each, 200) for each in examples)

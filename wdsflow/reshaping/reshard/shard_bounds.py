@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.shards.tar.tar_header import BLOCK
+from wdsflow.text.words import how_many
 
 from .reshard_options import ReshardOptions
 from .sample_rows import END, KEY, PIECE, PLACE, START, RowFile, Rows
@@ -45,7 +46,7 @@ def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str =
     if count > rows.count:
         wanted = f"--shards {options.shards}" if options.shards else f"--divisible-by {options.divisible_by}"
         of = f" of {part}" if part else ""
-        raise ValueError(f"{wanted}: {count:,} shards cannot be made of {rows.count:,} samples{of}")
+        raise ValueError(f"{wanted}: {how_many(count, 'shard')} cannot be made of {how_many(rows.count, 'sample')}{of}")
     if count > _MOST_SHARDS:
         raise ValueError(f"these would be {count:,} shards: at most {_MOST_SHARDS:,}")
     edges = [number * rows.count // count for number in range(count + 1)]

@@ -12,7 +12,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.sample_tasks import Blob, Reading, SampleRef
-from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss
+from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
@@ -157,6 +157,8 @@ class Catalog:
         stop, distrusted = walk.stop, walk.seen.get("tar.damaged-stream")
         if distrusted is not None:
             self._report(Damage(url, WRONG_CHECKSUM, distrusted.detail))
+        elif stop is not None and stop.kind == "unreadable":
+            self._report(Damage(url, NO_TAR, stop.detail))
         elif stop is not None and stop.kind != "end":
             what = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
             self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))

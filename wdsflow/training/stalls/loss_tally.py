@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
+NO_TAR = "no-tar"  # nothing in a shard that was opened can be read; the detail says why
 WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream that is damaged: noticed when its samples have been read
 REPEATED = "repeated"  # given in a later pass over the shards of an epoch
 LEFT_OVER = "left-over"  # fewer than a batch at the end of the first pass

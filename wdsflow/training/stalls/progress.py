@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .feed_log import say
-from .loss_tally import REPEATED, LossReason, LossTally
+from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossReason, LossTally
 from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
@@ -141,7 +141,8 @@ class Progress:
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
         for item in damage[:_MOST]:
-            yield f"  damaged: {escape(item.shard, 200)}: {item.what}, {escape(item.detail)}"
+            what = "" if item.what in {NO_TAR, UNREADABLE} else f"{item.what}, "  # the detail says that
+            yield f"  damaged: {escape(item.shard, 200)}: {what}{escape(item.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"
 

@@ -12,7 +12,7 @@ from wdsflow.training.sample_tasks import Reading
 
 from .field_fixes import argument, caption_fixes, command, image_fixes
 from .json_preview import peek
-from .loss_tally import MISSING, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
+from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
@@ -131,7 +131,7 @@ def _where(tally: LossTally) -> Iterator[str]:
         yield f"Fields of samples that lack something: {'; '.join(found)}"
     damage = list(tally.damage.values())
     for item in damage[: _MOST - 1]:
-        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what)
+        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read", NO_TAR: "Damaged"}.get(item.what)
         what = (
             f"Damaged: {escape(item.shard, 100)}: {item.what}" if kind is None else f"{kind}: {escape(item.shard, 100)}"
         )
