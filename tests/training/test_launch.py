@@ -154,4 +154,4 @@ def test_a_feed_that_cannot_be_says_why_without_a_traceback(said):
     status, text, _ = said["many workers"]
     assert status == "1"
     assert "Traceback" not in text
-    assert "there are 4 shards for 1 rank x 9 workers" in text
+    assert "total workers: 4 shards for 1 rank x 9 workers" in text

@@ -180,7 +180,7 @@ def json_members(count):
 def test_captions_in_json_end_the_run_with_the_option_that_cures_it(tmp_path, more):
     write_tar(tmp_path / "0000.tar", json_members(30))
     data = str(tmp_path / "0000.tar")
-    with pytest.raises(StallError, match=r"(?s)no-caption.*--caption json:") as caught:
+    with pytest.raises(StallError, match=r'(?s)no-caption.*FeedOptions\(caption="json:') as caught:
         list(loader(data, workers=1, arguments_more=more, stall_samples=100))
     assert "json, jpg" in str(caught.value) or "jpg, json" in str(caught.value)
     cured = loader(data, workers=1, arguments_more=more, caption="txt|json:description")

@@ -119,7 +119,7 @@ class OpenClip(_Training):
         ranks, workers = work.place.world_size, work.workers
         if len(self._urls) < ranks * workers:
             raise AssertionError(
-                f"number of shards must be >= total workers: there are {how_many(len(self._urls), 'shard')} for "
+                f"number of shards must be >= total workers: {how_many(len(self._urls), 'shard')} for "
                 f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}"
             )
 
