@@ -196,9 +196,11 @@ def test_an_error_of_the_collective_is_explained(ends):
 
 
 def test_ranks_that_cannot_end_by_themselves_are_ended(ends):
-    for name in ("caught-0", "caught-1", "hanging-0"):
-        assert "its process is killed now" in ends[name][1]
-    assert "its process is killed now" not in ends["explained-0"][1]
+    killed, gone = "its process is killed now", "a remote worker crashing"  # gloo's words, if the other rank ends first
+    said = [ends[name][1] for name in ("caught-0", "caught-1", "hanging-0")]
+    assert all(killed in text or gone in text for text in said)
+    assert any(killed in text for text in said)
+    assert killed not in ends["explained-0"][1]
 
 
 def test_other_errors_of_a_rank_reach_the_others_with_its_name(ends):
