@@ -147,6 +147,22 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     assert not re.search(r"^  in .*/wdsflow/", str(caught.value), re.MULTILINE), "functions of the user alone"
 
 
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (lambda image: None, r"returned None\nIt does .*A function without return returns None\."),
+        (lambda image: plain(image) * torch.nan, r"returned numbers that are NaN\nIt does "),
+        (lambda image: image.sise, r"raised AttributeError: .*\n  in <lambda> \(.*test_faults\.py.*\nIt does "),
+    ],
+    ids=["none", "nan", "raises"],
+)
+def test_a_transform_that_fails_for_any_image_is_to_blame_and_no_sample(tmp_path, transform, said):
+    with ended(SampleError, f"(?s)^rank 0: the image transform failed at sample .*: it {said}") as caught:
+        run(loader(shards(tmp_path), preprocess=transform))
+    assert "It does the same for a picture of noise: correct the code" in str(caught.value)
+    assert "without this sample" not in str(caught.value)
+
+
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
     monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written

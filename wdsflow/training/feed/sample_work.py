@@ -174,5 +174,9 @@ def _failed(what: str, tasks: Sequence[LaneTask], error: BaseException) -> Sampl
     inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
     lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
     lines += shared_memory_notes(error if cause is None else cause)
+    if isinstance(error, TransformError) and error.always:
+        lines.append("It does the same for a picture of noise: correct the code, no sample is to blame.")
+        lines += ["A function without return returns None."] * (told == "it returned None")
+        return SampleError("\n".join(lines))
     fixes = [f"  {fix}" for fix in without(tasks[0])] if len(tasks) == 1 else []
     return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))

@@ -14,11 +14,19 @@ from .transforms import RandomCrop, Whole, recognise
 if TYPE_CHECKING:
     import torch
 
+_NOISE = (256, 256, 3)  # a picture that any preprocessing takes
 Hold = Callable[[int], AbstractContextManager[Any]]
 
 
 class TransformError(RuntimeError):
-    """The user's own preprocessing raised, as the cause tells, or returned what is no image."""
+    """The user's own preprocessing raised, as the cause tells, or returned what is no image.
+
+    ``always``: it does so for any image, so that no sample is to blame.
+    """
+
+    def __init__(self, message: str, *, always: bool = False) -> None:
+        super().__init__(message)
+        self.always = always
 
 
 def image_work(
@@ -99,23 +107,33 @@ class ImageWork:
 
         import numpy as np
         import torch
+        from PIL import Image
 
-        assert self._preprocess is not None
         random.seed(seed)
         np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's transforms draw from
         torch.default_generator.manual_seed(seed)
+        made, wrong, error = self._try(image)
+        if wrong:
+            # A picture of noise tells whether it is the code or the image that is at fault.
+            again = self._try(Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8)))
+            always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(error, OSError)
+            raise TransformError(f"it {wrong}", always=always) from error
+        return made
+
+    def _try(self, image: Any) -> tuple[Any, str, BaseException | None]:
+        """Return what the preprocessing makes of an image, what is wrong with that, and what it raised. Raises MemoryError."""
+        import numpy as np
+
+        assert self._preprocess is not None
         try:
             made = self._preprocess(image)
         except MemoryError:
             raise
-        except BaseException as error:  # SystemExit, too
-            raise TransformError(f"it raised {type(error).__name__}: {error}") from error
-        if made is None:
-            raise TransformError("it returned None")
+        except BaseException as error:  # noqa: BLE001 - SystemExit, too; the caller raises from it
+            return None, f"raised {type(error).__name__}: {error}", error
         array = as_array(made)
-        if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
-            raise TransformError("it returned numbers that are NaN")
-        return made
+        nan = array is not None and array.dtype.kind == "f" and np.isnan(array).any()
+        return made, "returned None" if made is None else "returned numbers that are NaN" if nan else "", None
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
         """Join results of ``run`` to a batch: floats (n, 3, height, width), normalised, in ``out`` if that is given.
