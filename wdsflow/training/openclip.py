@@ -218,22 +218,15 @@ def _schedule(
     if not is_train:
         samples = getattr(args, "val_num_samples", None) or 0
         return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
-    urls, weights = _shards(args)
+    factors = getattr(args, "train_data_upsampling_factors", None)
+    urls, weights = weighted_list(
+        args.train_data, factors, options, resampled=bool(getattr(args, "dataset_resampled", False))
+    )
     subset: Subset | None = None
     if options.ledger is not None:
         subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
         urls, weights, catalog.view = subset.urls, subset.weights, subset.view
     return _training(args, options, here, catalog, (urls, weights), floor=floor), subset
-
-
-def _shards(args: Namespace) -> tuple[list[str], list[float] | None]:
-    """Return the shards to train on, and their weights."""
-    factors = getattr(args, "train_data_upsampling_factors", None)
-    if factors is not None and not getattr(args, "dataset_resampled", False):
-        raise AssertionError(
-            "--train-data-upsampling-factors is only supported when sampling with replacement (--dataset-resampled)."
-        )
-    return weighted_list(args.train_data, factors)
 
 
 def _training(

@@ -14,13 +14,13 @@ from multiprocessing.connection import Connection
 import psutil
 
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.feed_errors import DecoderError, SampleError
+from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results
 from .decoder import END, Answer, DecodeOrder, Seat, forget, opened, serve
-from .decoder_deaths import Death
+from .decoder_deaths import Death, ProcessNotStarted
 from .decoder_position import AtTask
 from .slots import Slots
 
@@ -60,7 +60,7 @@ class Sent:
 class DecoderProcess:
     """One process, and what it has been sent.
 
-    Raises SampleError if the transform cannot be sent to it, DecoderError if the system starts no more processes.
+    Raises SampleError if the transform cannot be sent to it, ProcessNotStarted if the system starts no more processes.
     """
 
     def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
@@ -69,7 +69,7 @@ class DecoderProcess:
             theirs, self.orders = context.Pipe(duplex=False)
             self.answers, answering = context.Pipe(duplex=False)
         except OSError as error:
-            raise _too_many(seat.number, error) from error
+            raise ProcessNotStarted(seat.number, error) from error
         _widen(answering)
         ours = (*others, self.orders, self.answers) if method == "fork" else ()
         self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
@@ -83,7 +83,7 @@ class DecoderProcess:
         try:
             self.process.start()
         except OSError as error:
-            raise _too_many(seat.number, error) from error
+            raise ProcessNotStarted(seat.number, error) from error
         except Exception as error:
             raise SampleError(
                 f"the image transform or the tokenizer cannot be sent to another process: {error}\n"
@@ -173,14 +173,6 @@ def kill_decoders() -> None:
     """Kill the processes that are left: multiprocessing would ask them to end and wait, forever if one is stopped."""
     for each in list(_living):
         each.kill()
-
-
-def _too_many(number: int, error: OSError) -> DecoderError:
-    return DecoderError(
-        f"decoder {number} cannot be started: {error.strerror or error}\n"
-        f"To fix it, start fewer (--decoders {number or 1}; for a custom transform, --workers), "
-        "or raise the limits of open files and processes (ulimit -n, ulimit -u)"
-    )
 
 
 def _widen(end: Connection) -> None:

@@ -40,8 +40,8 @@ class Decoders(ChunkEngine):
     def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield results, among them empty ones; an error of the work is raised where its chunk would have come.
 
-        Raises SampleError if the transform cannot be sent to a process that is not forked, DecoderError if the system
-        starts no more processes.
+        Raises SampleError if the transform cannot be sent to a process that is not forked, ProcessNotStarted if the
+        system starts no more processes.
         """
         if self._slots is None:
             self._slots = Slots(self._room, self._size)
