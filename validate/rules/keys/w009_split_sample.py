@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from wdsflow.scan.naming import is_junk
+from wdsflow.shards.tar.member_names import is_junk
 from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity

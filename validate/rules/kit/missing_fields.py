@@ -6,7 +6,8 @@ from typing import Literal
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.shards.tar.member_names import is_junk
 
 from .base import Context
 from .shape_rule import fields_in, folded, has_role, wanted

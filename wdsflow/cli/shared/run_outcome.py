@@ -133,14 +133,26 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.jsonl.jsonl_names import is_lines
 
+    reasons = report.merged("quarantined")
+    if typed.name in ("filter", "score") and reasons and reasons.most_common(1)[0][0] == "scattered":
+        yield from _after_scattered(typed)
+        return
     aside = next((record.name for record in report.records if record.quarantine and not is_lines(record.name)), None)
-    mostly = report.merged("quarantined").total() > report.merged("dropped").total()
+    mostly = reasons.total() > report.merged("dropped").total()
     if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / aside))}"
     elif typed.name == "filter" and typed.given.keys() & {"where", "keep", "recipe"} and report.total("samples"):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
     elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):
         yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
+
+
+def _after_scattered(typed: Typed) -> Iterator[str]:
+    """Yield the commands that bring the members of samples together, and then run again."""
+    repaired = free(Path("repaired"))
+    yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
+    new = free(Path(typed.given["out"]))
+    yield f"then: {typed.again(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
 
 
 def _example(report: "RunReport", ledger: Path) -> str:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from wdsflow.shards.samples.tar_sample import HARMLESS
 
-JUNK = "of macOS, or a name that begins with a dot in a folder"  # no sample to a reader
-
 
 class Apart(NamedTuple):
     """Samples whose members are not next to each other: how many, and the place of one among the samples of its tar."""
@@ -49,7 +47,7 @@ class InputReport:
     @property
     def unusable(self) -> int:
         """Samples that cannot be copied."""
-        return self.dropped.total() - self.dropped[JUNK]
+        return self.dropped.total()
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
