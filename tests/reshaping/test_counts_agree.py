@@ -56,7 +56,9 @@ def test_reshard_leaves_files_of_macos_out_and_says_so(here: Path):
     done = run("reshard", "a.tar", "-o", "out")
     assert done.status == 0
     assert "samples: 4 in = 4 out + 0 left out" in done.out
-    assert "members that belong to no sample: 5 left out\n  left out: 4 x appledouble\n  left out: 1 x macosx" in done.out
+    assert (
+        "members that belong to no sample: 5 left out\n  left out: 4 x appledouble\n  left out: 1 x macosx" in done.out
+    )
     assert json.loads(Path("out/sizes.json").read_bytes()) == {"00000.tar": 4}
 
 
@@ -120,10 +122,38 @@ def test_samples_that_files_of_macos_split_are_brought_together_by_the_printed_c
     assert "    12  samples in 1 shard" in pasted(again).out
 
 
+@pytest.mark.parametrize(("cut", "status"), [(0, 0), (1, 0), (-1, 1)], ids=["padding", "half_padding", "contents"])
+def test_a_loss_is_reported_only_if_contents_are_missing_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int, status: int
+):
+    monkeypatch.chdir(tmp_path)
+    write_tar(tmp_path / "whole.tar", MEMBERS)
+    end = len(MEMBERS) * 1024 - 511  # the byte after the contents of the last member
+    Path("a.tar").write_bytes(Path("whole.tar").read_bytes()[: end + cut])
+    Path("t.csv").write_text("key,caption\nd/1,new\n")
+    whole = 12 - status
+    done = run("reshard", "a.tar", "-o", "even", "--shards", 1)
+    assert (done.status, "lost:" in done.out) == (status, bool(status))
+    assert f"samples: 12 in = {whole} out + {status} left out" in done.out
+    done = run("graft", "a.tar", "-o", "grafted", "--from", "t.csv", "--on", "key", "--set", "txt=caption")
+    assert (done.status, "lost:" in done.out) == (status, bool(status))
+    assert f"{whole} of 12 samples written" in done.out
+    done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--workers", 0)
+    assert (done.status, f"{whole}  kept" in done.out) == (status, True)
+    done = run("diff", "whole.tar", "a.tar")
+    assert (done.status, "could not be read" in done.out) == (2 * status, bool(status))
+    done = run("repair", "a.tar", "-o", "repaired")
+    assert (done.status, "lost:" in done.out) == (status, bool(status))
+    (finding,) = check("a.tar", level="names", select=["W001"]).findings
+    assert ("no contents are missing" in finding.message) == (not status)
+
+
 def members_left_out(text: str) -> int:
     """Return how many members a command left out, by the reasons that it prints."""
     lines = [line for line in text.splitlines() if re.search("left out: .*(appledouble|macosx|hidden)", line)]
-    return sum(int(count) for line in lines for count in re.findall(r"(\d+) (?:x )?(?:appledouble|macosx|hidden)", line))
+    return sum(
+        int(count) for line in lines for count in re.findall(r"(\d+) (?:x )?(?:appledouble|macosx|hidden)", line)
+    )
 
 
 def test_shards_of_files_of_macos_alone_part_no_samples(here: Path):

@@ -106,7 +106,7 @@ _PLAIN = {
         "tar.bad-header",
         "tar.second-archive",
     ): "recover the members after damage",
-    ("tar.no-end-blocks",): "write the end mark",
+    ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
     ("tar.sparse",): "write sparse members in full",
     ("name.no-field",): "leave out files without an extension",
 }

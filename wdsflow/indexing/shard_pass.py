@@ -13,7 +13,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.scan.through_wids import count_samples, counts_alike
 from wdsflow.shards.identity import Identity
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
 from wdsflow.shards.samples.tar_samples import damage_of
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -106,7 +106,7 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
             if identifying is not None:
                 facts.identity = identifying.done()
                 facts.size = facts.identity.size
-        facts.damage = [text for text in damage_of(walk) if not _is_harmless(text)]
+        facts.damage = [text for text in damage_of(walk) if CUT_AFTER_END not in text]
         if walk.ended and not facts.damage and "tar.second-archive" in walk.seen:
             facts.damage = [
                 f"at byte {walk.seen['tar.second-archive'].offset:,} a second archive follows, which no reader reads"
@@ -115,10 +115,6 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
         facts.damage = [error.detail if isinstance(error, SourceError) else str(error)]
     facts.samples = shard.samples + shard.unreached
     return facts, contents
-
-
-def _is_harmless(text: str) -> bool:
-    return any(text.endswith(harmless) for harmless in HARMLESS[1:])
 
 
 def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.samples.tar_sample import HARMLESS, Range, TarSample
+from wdsflow.shards.samples.tar_sample import Range, TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
@@ -171,7 +171,7 @@ class _Look:
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
         self._look.headers, self._look.renaming = samples.headers, samples.global_records
-        self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
+        self._look.lost += [each for each in samples.damage if not is_harmless(each)]
         rows = np.concatenate([np.empty(0, np.int64), *self._parts])
         rows[self._damaged] = DAMAGED
         return rows

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import is_harmless
 
 
 class Apart(NamedTuple):
@@ -42,7 +42,7 @@ class InputReport:
     @property
     def lost(self) -> list[str]:
         """The damage that loses something."""
-        return [damage for damage in self.damage if not any(text in damage for text in HARMLESS)]
+        return [damage for damage in self.damage if not is_harmless(damage)]
 
     @property
     def unusable(self) -> int:
