@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.compression import UNPACK
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
@@ -87,9 +88,9 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
         yield f"chmod u+r {quote_path(path)}"
     elif first.kind == "refused" and first.url.startswith("pipe:") and "allow_pipe" not in typed.given:
         yield typed.again(allow_pipe=True)
-    elif first.kind == "io" and path is not None:
+    elif first.kind == "io" and path is not None and UNPACK not in first.reason:
         yield "it is not a shard: download or write it again"
-    elif first.kind == "io":
+    elif first.kind == "io" and path is None:
         yield "the server failed several times: check that it is up, and the address"
 
 

@@ -9,7 +9,7 @@ Range = tuple[int, int]  # first byte, byte after the last
 NO_END_MARK = "the end mark is missing"
 NO_PADDING = "the file ends inside the padding of its last member"
 CUT_AFTER_END = "the compressed stream is cut after the end mark"
-_HARMLESS = re.compile(f"at byte [0-9,]+ (?:{'|'.join((NO_END_MARK, NO_PADDING, CUT_AFTER_END))})")
+_HARMLESS = re.compile(f"at byte [0-9,]+ (?:{NO_END_MARK}|{NO_PADDING}|{CUT_AFTER_END})")
 _TROUBLE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
