@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.shards.tar.entry_arrays import EntryArrays, Flags, Numbers, longest
+from wdsflow.shards.tar.member_names import may_be_junk
 
 from .tar_sample import TarSample
 
@@ -78,10 +79,12 @@ def parts_of(found: EntryArrays) -> Iterator[tuple[int, int, SampleRun | None]]:
         lower = tuple(text[1:].lower() for text in texts)
         if len(set(lower)) < fields:
             continue
+        key = keys[begin:end:fields].view(f"S{keys.shape[1]}").ravel().tolist()
+        if may_be_junk(key):
+            continue
         if begin > at:
             yield at, begin, None
         at = end
-        key = keys[begin:end:fields].view(f"S{keys.shape[1]}").ravel().tolist()
         size, data, header = (each[begin:end].reshape(-1, fields) for each in (found.size, found.data, found.header))
         ends = found.end[begin:end][fields - 1 :: fields]
         yield begin, end, SampleRun(0, key, lower, texts, header[:, 0], ends, size, data, header)

@@ -5,6 +5,7 @@ component, the field is all that follows. Hugging Face datasets, Ray Data and En
 """
 
 import re
+from collections.abc import Iterable
 
 # Taken literally, with its corner cases ("d/._a.jpg" is key "d/", field "_a.jpg"): readers have them too.
 _SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
@@ -32,3 +33,29 @@ def is_meta(name: str) -> bool:
     (True, False, True)
     """
     return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
+
+
+def is_junk(key: str) -> bool:
+    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders.
+
+    >>> is_junk("photos/"), is_junk("__MACOSX/photos/"), is_junk("photos/001")
+    (True, True, False)
+    """
+    return key.endswith("/") or ("__MACOSX/" in key and "/__MACOSX/" in f"/{key}")
+
+
+def may_be_junk(keys: Iterable[bytes]) -> bool:
+    """Return whether ``is_junk`` has to be asked for some of the keys of samples that were found many at a time."""
+    return any(b"__MACOSX/" in key for key in keys)
+
+
+def why_junk(name: str) -> str:
+    """Return which file of no sample a name is: of macOS, or hidden; empty if it is neither.
+
+    >>> why_junk("__MACOSX/._a.jpg"), why_junk("d/._a.jpg"), why_junk(".DS_Store"), why_junk("d/a.jpg")
+    ('macosx', 'appledouble', 'hidden', '')
+    """
+    folders, _, base = name.rpartition("/")
+    if "__MACOSX" in folders.split("/"):
+        return "macosx"
+    return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
