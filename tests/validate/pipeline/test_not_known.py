@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.validate.pipeline.really import jpeg, least, scanned
+from tests.validate.pipeline.really import jpeg, least, probing, scanned
 from tests.validate.pipeline.test_probe_pipeline import judged, run, write
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
@@ -20,7 +20,7 @@ from wdsflow.validate.pipeline.estimate import Estimate
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probability import bounds
 from wdsflow.validate.pipeline.probe_child import ProbeRun
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
+from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
 
@@ -34,13 +34,12 @@ def strip(width: int, height: int) -> bytes:
     return buffer.getvalue()
 
 
-def captions(path: Path, samples: int, odd: dict[int, dict[str, bytes]]) -> str:
-    """Write samples of a picture and a caption in json; ``odd`` has other fields for some of them."""
+def captions(path: Path, samples: int, odd: dict[int, dict[str, bytes]], **more: bytes) -> str:
+    """Write samples of a picture and a caption in json, and ``more`` fields; ``odd`` has other ones for some of them."""
     with tarfile.open(path, "w") as tar:
         for number in range(samples):
-            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()} | odd.get(
-                number, {}
-            )
+            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()}
+            fields |= more | odd.get(number, {})
             for field, data in fields.items():
                 info = tarfile.TarInfo(f"{number:06d}.{field}")
                 info.size = len(data)
@@ -133,11 +132,11 @@ def test_a_sample_after_those_that_a_slice_takes_ends_no_run(tmp_path: Path) -> 
     odd = {"json": b'{"title": "cat"}'}
     options = ScanOptions("headers", varieties=True)
     outcomes = {}
-    for number in (49, 50):
-        url = captions(tmp_path / f"{number}.tar", 150, {number: odd})
-        evidence = Evidence("headers", [scan_shard(url, options)])
-        verdict = probe_pipeline(f"{SMALL}:strict_beginning", evidence, options, limits=FEW)
-        outcomes[number] = verdict.outcome
+    with probing("strict_beginning", "small_pipelines") as process:
+        for number in (49, 50):
+            url = captions(tmp_path / f"{number}.tar", 150, {number: odd})
+            evidence = Evidence("headers", [scan_shard(url, options)])
+            outcomes[number] = judge_pipeline(process, evidence, options, limits=FEW).outcome
 
     assert outcomes == {49: "crashes", 50: "not known"}
 
