@@ -110,7 +110,7 @@ def test_what_a_collate_function_leaves_out_of_a_batch_is_no_crash(made: str, mo
     came, facts = one_by_one(pipeline([1, None, 3, None, 5]))
     assert came == [3, ""]
     assert facts.collation_drops
-    assert [size for size, _, _ in facts.batches] == [4]
+    assert [each.size for each in facts.batches] == [4]
 
     came, facts = one_by_one(pipeline([1, 2, 3]))
     assert (came, facts.collation_drops) == ([3, ""], False)
