@@ -1,7 +1,7 @@
 """What is unusual about member names: found once a field name or key, not once a member, where that is enough."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from wdsflow.shards.tar.member_names import is_meta, split_name
 
@@ -52,11 +52,6 @@ def is_hidden(name: str) -> bool:
 def is_junk(key: str) -> bool:
     """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
     return key.endswith("/") or "__MACOSX/" in key
-
-
-def may_be_junk(keys: Iterable[bytes]) -> bool:
-    """Return whether ``is_junk`` has to be asked for some of the keys of samples that were found many at a time."""
-    return any(b"__MACOSX/" in key for key in keys)
 
 
 def is_dotted(suffix: str) -> bool:
