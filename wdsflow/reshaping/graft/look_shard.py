@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wdsflow.shards.samples.sample_run import SampleRun
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
 CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
@@ -153,17 +152,13 @@ class _Look:
         import numpy as np
 
         wanted = self._wanted
-        only_keys = wanted.on.kind == "key" and not wanted.checked
         samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
         value_of = self._way(samples)
         troubles: Counter[str] = Counter()
-        for number, part in enumerate(samples.runs() if only_keys else samples):
-            if not isinstance(part, TarSample):
-                self._add_run(part)
-            else:
-                self._add(part, samples, value_of)
-                if part.trouble:
-                    troubles[part.trouble] += 1
+        for number, sample in enumerate(samples):
+            self._add(sample, samples, value_of)
+            if sample.trouble:
+                troubles[sample.trouble] += 1
             if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
             if len(self._values) >= AT_ONCE:
@@ -186,13 +181,6 @@ class _Look:
         if self._wanted.checked:
             told = self._checked(samples, sample) if not sample.trouble else []
             self._told.append((sample.key, told))
-
-    def _add_run(self, run: "SampleRun") -> None:
-        texts = [key.decode() for key in run.keys]
-        self.keys.extend(map(self._digest, run.keys))
-        if self._look.noted:
-            self._notes.add_run(run, texts)
-        self._values += [self._job.scope + text for text in texts] if self._job.scope else texts
 
     def _find(self) -> None:
         import numpy as np

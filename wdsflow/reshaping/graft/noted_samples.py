@@ -2,14 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.tar.plain_entries import Row
-
-if TYPE_CHECKING:
-    from wdsflow.shards.samples.sample_run import SampleRun
-
 
 AT_ONCE = 4096  # samples of a line, about
 
@@ -36,21 +32,6 @@ class NotedSamples:
         self.trouble.append(sample.trouble)
         for name, rows in self.fields.items():
             rows.append(sample.fields.get(name))
-
-    def add_run(self, run: "SampleRun", keys: list[str]) -> None:
-        """Note many samples; ``keys`` are its own, as text."""
-        self.keys += keys
-        self.start += run.start.tolist()
-        self.end += run.end.tolist()
-        self.trouble += [""] * len(keys)
-        for name, rows in self.fields.items():
-            if name not in run.names:
-                rows.extend([None] * len(keys))
-                continue
-            place = run.names.index(name)
-            numbers = (each[:, place].tolist() for each in (run.size, run.data, run.header))
-            ending = run.endings[place]
-            rows.extend((key + ending, *each, "file") for key, *each in zip(keys, *numbers, strict=True))
 
     def sample(self, place: int) -> TarSample:
         """Return one of them, with the fields that were noted, and without its number."""

@@ -4,11 +4,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, cast
 
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name, why_junk
-from wdsflow.shards.tar.members import MemberBatch, Piece, Seen
+from wdsflow.shards.tar.members import Piece, Seen
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
@@ -16,9 +15,6 @@ from wdsflow.shards.tar.walk import Walk
 
 from .near_damage import NearDamage, losers
 from .tar_sample import Range, TarSample, troubles
-
-if TYPE_CHECKING:
-    from .sample_run import SampleRun
 
 _NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields
@@ -119,15 +115,8 @@ class Samples:
         self._base, self._window = pieces[0]
 
     def __iter__(self) -> Iterator[TarSample]:
-        found = cast("Iterator[TarSample]", self._found())  # without arrays there are no runs
+        found = self._found()
         return found if self.source.fault is None else self._distrusted(found, self.source.fault.trusted)
-
-    def runs(self) -> Iterator["TarSample | SampleRun"]:
-        """Iterate likewise, with neighbouring samples as one run where that is quicker: of a local tar, without ``keep``."""
-        if self.source.fault is not None:
-            return iter(self)
-        self._walk.use_arrays()
-        return self._found()
 
     @staticmethod
     def _distrusted(found: Iterator[TarSample], trusted: int) -> Iterator[TarSample]:
@@ -138,21 +127,11 @@ class Samples:
             yield sample
 
     # One loop without calls of our own, on purpose: a call a member would cost a tenth of the run.
-    def _found(self) -> Iterator["TarSample | SampleRun"]:  # noqa: C901, PLR0912, PLR0915
+    def _found(self) -> Iterator[TarSample]:  # noqa: C901, PLR0912, PLR0915
         end, hurt = 0, False
         prefix, length = _NO_NAME, 1  # of the current sample's members
         current, waiting = self._current, self._waiting
-        for batch, run in self._batches():
-            if run is not None:  # the first and the last sample of arrays are in no run: it is whole
-                if current is not None:
-                    self._learn(current)
-                    yield self._finish()
-                    current = None
-                self.left_out += waiting
-                waiting.clear()
-                self._before, end = run.names, int(run.end[-1])
-                yield run
-                continue
+        for batch in self._walk:
             pieces = batch.pieces or ((batch.base, batch.window),)
             rows, at = batch.rows, 0
             self.members += len(rows)
@@ -227,22 +206,6 @@ class Samples:
                 if self._pieces is not pieces:
                     self._take_up(pieces)
         yield from self._last()
-
-    def _batches(self) -> Iterator[tuple[MemberBatch, "SampleRun | None"]]:
-        """Yield the members that the walk finds, or runs of them."""
-        for batch in self._walk:
-            if batch.arrays is None:
-                yield batch, None
-                continue
-            from .sample_run import parts_of
-
-            for start, stop, run in parts_of(batch.arrays):
-                if run is None:
-                    yield batch._replace(rows=batch.arrays.rows(start, stop)), None
-                    continue
-                self.members += stop - start
-                yield batch, run._replace(number=self._number)
-                self._number += len(run.keys)
 
     def _learn(self, sample: TarSample) -> None:
         """Remember the endings of a sample's member names: nearly all samples are like the one before."""

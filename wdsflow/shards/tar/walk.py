@@ -5,7 +5,6 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import Source, StreamFault
 
@@ -20,17 +19,11 @@ from .tar_entry import Ending, Entry, read_entry
 from .tar_header import BLOCK, is_header, looks_like
 from .windows import Windows
 
-if TYPE_CHECKING:
-    from .entry_arrays import ArrayReader
-
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
-_SMALL = 16 << 10  # mean bytes a member up to which reading all is quicker than reading headers
-_WORTH = 16  # members for which arrays are worth their start
-_FAILURES, _MOST_FAILURES = 4, 6  # how often they may not be; then 2 ** failures batches are read without them
 
 
 class Walk:
@@ -61,8 +54,6 @@ class Walk:
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
         self._behind: Behind = ""
-        self._arrays: ArrayReader | None = None
-        self._failed = self._to_skip = 0  # how often arrays were not worth it; batches before they are tried again
         self._archive = 0  # where the latest archive begins
         self._hole = 0  # where the latest end or damage begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
@@ -110,8 +101,6 @@ class Walk:
             while True:
                 if not self._quick():
                     yield from self._batch()
-                    if self._arrays is not None:
-                        yield from self._read_arrays(self._arrays)
                     windows.load(skim.base + skim.at, windows.least)
                     continue
                 try:
@@ -173,37 +162,6 @@ class Walk:
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
             self._holed.clear()
-
-    def use_arrays(self) -> None:
-        """Deliver plain members as arrays where that is quicker: of local shards, read for names and sizes alone."""
-        from .entry_arrays import CAN_READ, ArrayReader
-
-        names_alone = not (self._contents or self._windows.keep or self._skim.other_parsers)
-        if CAN_READ and self._source.fd >= 0 and names_alone:
-            self._arrays = ArrayReader(self._source, self._skim)
-            self._windows.brief = True
-
-    def _read_arrays(self, reader: "ArrayReader") -> Iterator[MemberBatch]:
-        """Yield the next members as arrays, until one needs a look of its own."""
-        skim, windows = self._skim, self._windows
-        self._to_skip = max(0, self._to_skip - 1)
-        windows.brief = windows.mean < _SMALL and not self._to_skip
-        while windows.brief and skim.trusting and not self._beyond:
-            found = reader.read(skim.base + skim.at)
-            self._failed = min(self._failed + 1, _MOST_FAILURES) if found is None or len(found.size) < _WORTH else 0
-            self._to_skip = 1 << self._failed if self._failed > _FAILURES else 0
-            windows.brief = windows.mean < _SMALL and not self._to_skip
-            if found is None:
-                return
-            timed = found.data - found.header == SPAN
-            if timed.any():
-                first = int(timed.argmax())
-                name = found.rows(first, first + 1)[0][0]
-                self._see("tar.pax-overhead", int(found.header[first]), name, "", int(timed.sum()))
-            end = int(found.end[-1])
-            skim.window, skim.base, skim.at = b"", end, 0
-            windows.settle(len(found.size), end)
-            yield MemberBatch([], b"", end, beyond=False, arrays=found)
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""

@@ -1,4 +1,4 @@
-"""Samples that are found many at a time are those that are found one by one, whatever the tar holds."""
+"""The quick way through headers finds the samples that reading each header in full finds, whatever the tar holds."""
 
 import io
 import random
@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from wdsflow.shards.samples import sample_run
-from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar import entry_arrays, walk, windows
-from wdsflow.shards.write_shard import member, members
+from wdsflow.shards.tar import plain_entries, windows
+from wdsflow.shards.tar.plain_entries import Skimmer
+from wdsflow.shards.write_shard import member
 
 _FIELDS = [
     ("jpg", "txt"),
@@ -38,28 +37,22 @@ _ODD_NAMES = [
 ]
 
 
-def _all(path: Path, *, runs: bool) -> tuple[list[Any], list[Any], int]:
+def _all(path: Path) -> list[Any]:
     with open_source(str(path)) as source:
-        samples, found, many = Samples(source, contents=False, keep=False), list[TarSample](), 0
-        for part in samples.runs() if runs else samples:
-            if isinstance(part, TarSample):
-                found.append(part)
-            else:
-                many += len(part.keys)
-                found += part.samples()
-    each = [
-        (s.number, s.key, s.start, s.end, s.trouble, {name: tuple(row) for name, row in s.fields.items()})
-        for s in found
-    ]
-    about = [samples.members, samples.left_out, samples.headers, samples.damage, samples.global_records]
-    return each, about, many
+        samples = Samples(source, contents=False, keep=False)
+        each = [
+            (s.number, s.key, s.start, s.end, s.trouble, {name: tuple(row) for name, row in s.fields.items()})
+            for s in samples
+        ]
+        return [each, samples.members, samples.left_out, samples.headers, samples.damage, samples.global_records]
 
 
-def _assert_same(path: Path) -> int:
-    one_by_one, many = _all(path, runs=False), _all(path, runs=True)
-    assert many[0] == one_by_one[0]
-    assert many[1] == one_by_one[1]
-    return many[2]
+def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the same, with each header read in full."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Skimmer, "learn", lambda *_: None)
+        patch.setattr(plain_entries, "read_named", lambda *_: None)
+        return _all(path)
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes, **changes: Any) -> None:
@@ -153,103 +146,11 @@ def _flip_headers(path: Path, draw: random.Random) -> None:
 )
 def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw, path = random.Random(seed), tmp_path / "a.tar"
-    if seed % 2:  # many windows, and runs as short as can be
-        step = draw.choice((512, 2048, 8192))
+    if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_WINDOW", 4096)
-        monkeypatch.setattr(entry_arrays, "_FIRST", step)
-        monkeypatch.setattr(entry_arrays, "_MOST", 4 * step)
-        monkeypatch.setattr(sample_run, "_LEAST", 1)
-        monkeypatch.setattr(walk, "_WORTH", 1)
     _write(path, draw, odd=draw.choice((0, 0.002, 0.02, 0.2)))
     if seed % 3 == 1:
         _damage(path, draw)
     elif seed % 3 == 2:
         _flip_headers(path, draw)
-    _assert_same(path)
-
-
-@pytest.mark.parametrize("layout", _FORMATS)
-@pytest.mark.parametrize("time", [0, 1795408865.5176535])
-def test_nearly_all_samples_of_a_plain_tar_are_found_many_at_a_time(tmp_path: Path, layout: int, time: float) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w", format=layout) as tar:
-        for number in range(400):
-            for field in ("jpg", "txt"):
-                _add(tar, f"{number:06}.{field}", bytes(number * 7), mtime=time)
-    assert _assert_same(path) > 360
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "{}.jpg README {}.txt",
-        "{}.jpg README",
-        "{}.jpg {}.txt {}.jpg {}.txt",
-        "{}.JPG {}.jpg",
-        "{}.Jpg {}.TXT",
-        "d/._{}.jpg d/._{}.txt",
-        "._{}.jpg {}.jpg",
-        "__{}__/a.jpg {}.jpg",
-        "__{}.jpg __{}.txt",
-        "__{}__.jpg",
-        "{}.jpg {}",
-        "a/{}.jpg b/{}.txt",
-        "a/b.c/{}.jpg a/b.c/{}.d.e",
-        "{}.jpg {}a.jpg",
-        "same.jpg same.txt",
-        "{}. {}.txt",
-        "a/__MACOSX/{}.jpg",
-        "{}.jpg .jpg",
-        "{}/._a.jpg {}/.txt",
-    ],
-)
-def test_are_the_same_for_names_of_every_kind(tmp_path: Path, pattern: str) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as tar:
-        for number in range(600):  # those of the first 256 KiB are read one by one
-            first = "{}.jpg" if number % 100 < 40 else pattern
-            for name in (first if number % 30 < 25 else "{}.png").format(*[f"{number:03}"] * 4).split():
-                _add(tar, name, b"1")
-    _assert_same(path)
-
-
-def test_what_follows_a_time_in_an_extended_header_is_not_overlooked(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as tar:
-        for number in range(600):
-            _add(tar, f"{number:06}.jpg", b"1", mtime=1795408865.5176535)
-    data = bytearray(path.read_bytes())
-    with tarfile.open(path) as tar:
-        start = tar.getmembers()[500].offset + 512
-    end = data.index(0, start)
-    data[end : end + 17] = b"17 path=else.jpg\n"
-    path.write_bytes(data)
-    assert _assert_same(path) > 100
-
-
-def test_large_members_are_found_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as tar:
-        for number in range(40):
-            _add(tar, f"{number:06}.jpg", bytes(60_000))
-    assert _assert_same(path) == 0
-
-
-def test_global_headers_that_rename_end_the_runs(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT, pax_headers={"path": "other.jpg"}) as tar:
-        for number in range(100):
-            _add(tar, f"{number:06}.jpg", b"1")
-    assert _assert_same(path) == 0
-
-
-@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 5000])
-def test_members_are_those_made_one_by_one(size: int) -> None:
-    names = [f"{'a' * length}.jpg".encode() for length in range(1, 97)] + ["é.txt".encode()]
-    contents = [bytes([number]) * (size + number) for number in range(len(names))]
-    expected = [member(name.decode(), data) for name, data in zip(names, contents, strict=True)]
-    assert members(names, contents) == expected
-    long = [f"{'b' * 101}.jpg".encode(), b"c/\xff.jpg"]
-    expected = [member(name.decode("utf-8", "surrogateescape"), b"1") for name in long]
-    assert members(long, [b"1", b"1"]) == expected
-    assert members([], []) == []
+    assert _all(path) == _with_care(path, monkeypatch)
