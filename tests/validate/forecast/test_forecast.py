@@ -306,6 +306,7 @@ def test_the_image_size_of_a_model_in_a_local_folder_is_that_of_its_config(tmp_p
 )
 def test_the_time_to_the_first_batch_is_never_after_0_seconds(fast, slow, said):
     found = forecast(shards(100, 100), OpenClip33(), command())
+    assert found.resources is not None
     needs = replace(found.resources, first_batch=(fast, slow))
     [line] = [line for line in sentences(replace(found, resources=needs)) if line.startswith("First batch")]
     assert line.startswith(said)

@@ -5,7 +5,6 @@ component, the field is all that follows. Hugging Face datasets, Ray Data and En
 """
 
 import re
-from collections.abc import Iterable
 
 # Taken literally, with its corner cases ("d/._a.jpg" is key "d/", field "_a.jpg"): readers have them too.
 _SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
@@ -42,11 +41,6 @@ def is_junk(key: str) -> bool:
     (True, True, False)
     """
     return key.endswith("/") or ("__MACOSX/" in key and "/__MACOSX/" in f"/{key}")
-
-
-def may_be_junk(keys: Iterable[bytes]) -> bool:
-    """Return whether ``is_junk`` has to be asked for some of the keys of samples that were found many at a time."""
-    return any(b"__MACOSX/" in key for key in keys)
 
 
 def why_junk(name: str) -> str:
