@@ -66,13 +66,22 @@ def test_a_shards_name_has_at_most_63_characters_and_keeps_its_number():
 
 
 def test_text_is_cut_only_beyond_its_limit():
-    assert [escape(text, 5) for text in ("", "abcde", "abcdef", "été", "étéété")] == ["", "abcde", "ab...", "été", "ét..."]
+    assert [escape(text, 5) for text in ("", "abcde", "abcdef", "été", "étéété")] == [
+        "",
+        "abcde",
+        "ab...",
+        "été",
+        "ét...",
+    ]
     assert [escape("abcdef", limit) for limit in (6, 4, 3, 2)] == ["abcdef", "a...", "...", "..."]
-    assert escape("x" * 120) == "x" * 120 and escape("x" * 121) == "x" * 117 + "..."
-    assert plain("x" * 2000) == "x" * 2000 and plain("x" * 2001) == "x" * 1997 + "..."
+    assert escape("x" * 120) == "x" * 120
+    assert escape("x" * 121) == "x" * 117 + "..."
+    assert plain("x" * 2000) == "x" * 2000
+    assert plain("x" * 2001) == "x" * 1997 + "..."
     assert [both_ends(text, 9) for text in ("abcdefghi", "abcdefghij")] == ["abcdefghi", "abc...hij"]
     assert both_ends("abcdefghijkl", 10) == "abcd...jkl"
-    assert both_ends("x" * 120) == "x" * 120 and len(both_ends("x" * 121)) == 120
+    assert both_ends("x" * 120) == "x" * 120
+    assert len(both_ends("x" * 121)) == 120
 
 
 @pytest.mark.parametrize(
@@ -80,8 +89,20 @@ def test_text_is_cut_only_beyond_its_limit():
     [
         *[("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\0", "\\x00"), ("\x7f", "\\x7f"), ("\x9b", "\\x9b")],
         *[("\u200b", "\\u200b"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"), ("\U000e0001", "\\U000e0001")],
-        *[("\udc80", "\\x80"), ("\udcff", "\\xff"), ("\udc7f", "\\udc7f"), ("\udd00", "\\udd00"), ("\ud800", "\\ud800")],
-        *[("\u00ad", "\\xad"), ("\u0600", "\\u0600"), ("\ufeff", "\\ufeff"), ("\ue000", "\ue000"), ("\u3000", "\u3000")],
+        *[
+            ("\udc80", "\\x80"),
+            ("\udcff", "\\xff"),
+            ("\udc7f", "\\udc7f"),
+            ("\udd00", "\\udd00"),
+            ("\ud800", "\\ud800"),
+        ],
+        *[
+            ("\u00ad", "\\xad"),
+            ("\u0600", "\\u0600"),
+            ("\ufeff", "\\ufeff"),
+            ("\ue000", "\ue000"),
+            ("\u3000", "\u3000"),
+        ],
     ],
 )
 def test_hidden_characters_are_spelled_out(text, shown):
