@@ -72,5 +72,5 @@ def test_a_run_says_how_it_ended_and_leaves_no_folder():
     assert run("time.sleep(600)", hang_after=0.3) == RunEnd("hangs")
     sleeping = TriedCommand([*PYTHON, "import time; time.sleep(600)"])
     assert sleeping.run(Path("0.tar"), 1, limit=0.3) == RunEnd("is unfinished")
-    with pytest.raises(CannotStart, match="there is no program ./none, or it may not be run"):
+    with pytest.raises(CannotStart, match=r"there is no program \./none, or it may not be run"):
         TriedCommand(["./none"]).run(Path("0.tar"), 1)

@@ -24,12 +24,19 @@ def shard(tmp_path: Path) -> str:
 
 
 def test_samples_are_neighbours_of_one_key_and_no_two_of_one_field(shard: str) -> None:
-    found = list(samples_of(shard))
-    assert [(sample.key, [*sample.rows]) for sample in found] == [
-        *[("a", ["jpg", "txt", "json"]), ("b", ["txt", "jpg"]), ("b", ["jpg"]), ("c", ["cls"]), ("a", ["txt"])]
+    found = []
+    for sample in samples_of(shard):
+        found.append((sample.key, [*sample.rows]))
+        if len(found) == 1:
+            read = [sample.read(*asked) for asked in (("txt", 3), ("txt", 900), ("none", 3))]
+            assert read == [b"xxx", b"x" * 500, b""]
+    assert found == [
+        ("a", ["jpg", "txt", "json"]),
+        ("b", ["txt", "jpg"]),
+        ("b", ["jpg"]),
+        ("c", ["cls"]),
+        ("a", ["txt"]),
     ]
-    first = next(samples_of(shard))
-    assert [first.read(*asked) for asked in (("txt", 3), ("txt", 900), ("none", 3))] == [b"xxx", b"x" * 500, b""]
 
 
 def test_a_view_has_picture_or_trouble_and_texts_of_500_characters(shard: str) -> None:
