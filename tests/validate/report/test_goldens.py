@@ -3,6 +3,7 @@
 ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again.
 """
 
+import gzip
 import json
 import os
 import re
@@ -23,6 +24,14 @@ from wdsflow.validate.report.report import Report
 GOLDEN = Path(__file__).parent / "golden"
 ALL = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data")
 
+
+def packed(count: int, cut: int = 0, flip: int = 0) -> bytes:
+    """Return a gzipped tar, stored without compression: its bytes depend on no version of zlib."""
+    data = bytearray(gzip.compress(tar(pairs(count)), 0, mtime=0))
+    data[flip or -1] ^= 1 if flip else 0
+    return bytes(data[: len(data) - cut])
+
+
 # What lies in the folder -> shards by name.
 SETS: dict[str, dict[str, bytes]] = {
     "sound": {"0.tar": SOUND, "1.tar": tar(pairs(30, 100))},
@@ -32,6 +41,14 @@ SETS: dict[str, dict[str, bytes]] = {
         "0.tar": tar([*pairs(30), ("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello")]),
         "1.tar": tar([*pairs(20, 100), *samples(4, 200, jpg=jpeg(), json=words(JSON)), ("a\x1b[31m.jpg", b"")]),
         "2.tar": tar([*samples(9, 300, jpeg=jpeg(), txt=b"a cow"), ("400.jpg", b"no image"), ("400.txt", b"\xff")]),
+    },
+    "compressed": {
+        "0.tar.gz": packed(4),
+        "1.tar.gz": packed(4, cut=4),
+        "2.tar.gz": packed(4, cut=1024 + 8),
+        "3.tar.gz": packed(4, cut=3000),
+        "4.tar.gz": packed(4, flip=2000),
+        "5.tar.gz": packed(4, flip=-6),
     },
     "refused": {"0.tar": b"<html>404</html>" * 40, "1.tar": b""},
 }

@@ -3,16 +3,21 @@
 ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again.
 """
 
+import gzip
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from tests.validate.rules.cases import CASES
-from wdsflow.readers import READERS
+from tests.validate.rules.build import Case, jpeg, pairs, png, samples, tar, words
+from tests.validate.rules.cases import CASES, SOUND
+from wdsflow.readers import READERS, Options
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
 from wdsflow.scan.scan import scan_shard
@@ -20,6 +25,59 @@ from wdsflow.validate.verdicts.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"
 UNSTABLE = {"I207", "I208", "I218"}  # the sizes of their images depend on the version of the encoder
+
+
+def bmp(data: Any) -> bytes:
+    """Return bytes as they are, and a picture as a bitmap."""
+    stream = io.BytesIO()
+    if isinstance(data, bytes):
+        return data
+    data.save(stream, "BMP")
+    return stream.getvalue()
+
+
+def array(*shape: int, kind: str = "f4") -> bytes:
+    """Return an npy."""
+    stream = io.BytesIO()
+    np.save(stream, np.zeros(shape, kind))
+    return stream.getvalue()
+
+
+def with_chunk(name: bytes, place: int = -5) -> bytes:
+    """Return a PNG in which a byte of a chunk is wrong, counted from its name."""
+    data = bytearray(png())
+    data[data.index(name) + place] ^= 1
+    return bytes(data)
+
+
+PARSERS = [
+    *[("README", b"hello"), *pairs(2), ("b.txt", b""), ("b.jpg", jpeg()), ("c.jpg", b""), ("c.txt", b"c")],
+    *[("d.png", with_chunk(b"tEXt", 9)), ("d.txt", b"d"), ("e.png", with_chunk(b"IDAT", 12)), ("e.txt", b"e")],
+    *[("f.jpg", Image.new("RGB", (40, 40))), ("f.txt", b"f"), ("g.txt", b"g"), ("g.seg.png", png()), ("h", b"h")],
+    *[("i.jpg", jpeg()), ("i.JPG", jpeg()), ("i.jpg", jpeg()), ("i.txt", b"i"), ("__info__.json", b"{}")],
+    *[("j.cls", b"x"), ("j.cls2", "٣".encode()), ("j.npy", b"PK\3\4"), ("j.jpg", jpeg()[:-300]), ("j.txt", b"j")],
+    *[("k.pyd", b"\x80\4N."), ("k.jpg", jpeg()), ("k.txt", b"k"), ("README", b"again"), ("l.txt", b"")],
+]
+COLUMNS = [
+    *samples(3, jpg=jpeg(), txt=b"a", json=words({"n": 1, "list": [1.5], "o": {"s": "x"}}), npy=array(2, 3), cls=b"1"),
+    *samples(1, 3, jpg=jpeg(), txt=b"a", json=words({"n": "7", "list": [1], "o": None}), npy=array(2), cls=b"1"),
+    *samples(
+        2, 4, jpg=jpeg(), txt=b"a", json=words({"n": "x", "list": 3, "o": 1}), npy=array(2, 3, kind="i8"), cls=b"9"
+    ),
+    *samples(1, 6, jpg=jpeg(), txt=b"a", json=words({"n": 2.5, "more": 1}), npy=array(2, 3, 1), cls=b"x"),
+    *samples(1, 7, jpg=jpeg(), txt=b"a", json=words([1]), npy=b"no array", cls=b"1" * 30),
+]
+FIRST = tar([*samples(6, jpg=jpeg(), txt=b"a", json=words({"n": 1, "list": [1.5]}), npy=array(2, 3)), *pairs(1, 6)])
+EXTRA = {
+    "parsers": Case({"0.tar": tar([(name, bmp(data)) for name, data in PARSERS])}),
+    "columns": Case({"0.tar": tar(COLUMNS)}),
+    "later-columns": Case({"0.tar": FIRST, "1.tar": tar(COLUMNS)}),
+    "arrow": Case(
+        {"0.tar.gz": gzip.compress(tar(pairs(9)), 0, mtime=0)[:-9], "1.tar.bz2": tar(pairs(2)), "2.tar": SOUND}
+    ),
+    "keys": Case({"0.tar": SOUND}, options=Options(image_key="webp;jpg", text_key="caption;txt", max_image_pixels=99)),
+    "ranks": Case({"0.tar": tar(pairs(2)), "1.tar": tar(pairs(1, 5))}, options=Options(world_size=4, workers=3)),
+}
 LEFT_OUT = {"url", "seconds", "columns", "varieties", "key_sketch", "junk_sketch", "image_sketch", "frequent_images"}
 SKETCHES = ("key_sketch", "junk_sketch", "image_sketch")
 
@@ -85,7 +143,7 @@ def shown(case: Any, folder: Path) -> str:
     urls = [str(folder / name) for name in case.write(folder)]
     readers = [reader(case.options) for reader in READERS.values()]
     lines = []
-    for level in ("full", "names"):
+    for level in ("full", "names", "headers") if case in EXTRA.values() else ("full", "names"):
         shards = [scan_shard(url, scan_options(level, readers, urls)) for url in urls]
         if level == "full":
             for shard in shards:
@@ -94,9 +152,9 @@ def shown(case: Any, folder: Path) -> str:
     return "".join(line.replace(f"{folder}/", "") + "\n" for line in lines)
 
 
-@pytest.mark.parametrize("code", [code for code in CASES if code not in UNSTABLE])
+@pytest.mark.parametrize("code", [*(code for code in CASES if code not in UNSTABLE), *EXTRA])
 def test_a_pass_finds_what_the_golden_file_says_and_so_do_the_readers(code: str, tmp_path: Path) -> None:
-    text = shown(CASES[code], tmp_path)
+    text = shown({**CASES, **EXTRA}[code], tmp_path)
     golden = GOLDEN / f"{code}.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.parent.mkdir(exist_ok=True)
