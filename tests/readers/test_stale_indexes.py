@@ -203,7 +203,7 @@ def test_a_fact_names_the_shards(indexed: Path) -> None:
     (indexed / "0002.tar.idx").write_bytes(bytes(16))
     (finding,) = check(str(indexed), level="names", select=["P305"]).findings
     assert (
-        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 samples instead of 8" in finding.message
+        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8" in finding.message
     )
 
 

@@ -15,6 +15,7 @@ from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path, open_file
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from .sidecar_facts import (
     SidecarFact,
@@ -183,7 +184,7 @@ def _dali(path: str, shard: ShardEvidence) -> str:
         return ""  # of another program
     samples = int(head.split(maxsplit=2)[1])
     if samples < shard.samples:
-        return f"{samples:,} samples instead of {shard.samples:,}"
+        return f"{how_many(samples, 'sample')} instead of {shard.samples:,}"
     words = tail.rstrip(b"\n").rpartition(b"\n")[2].split(b" ")
     at = int(words[-3 if head.startswith(b"v1.2") else -2])
     return _no_header(shard, at - BLOCK, os.fsdecode(words[-1]) if head.startswith(b"v1.2") else "")
@@ -195,7 +196,7 @@ def _energon(path: str, shard: ShardEvidence) -> str:
     if size % 8 or size < 8:
         return "cannot be read"
     if size // 8 - 1 < shard.samples:
-        return f"{size // 8 - 1:,} samples instead of {shard.samples:,}"
+        return f"{how_many(size // 8 - 1, 'sample')} instead of {shard.samples:,}"
     _, tail = _ends(path)
     last, end = struct.unpack("<2Q", tail[-16:]) if size >= 16 else (0, 0)
     if shard.size is not None and end > shard.size:
