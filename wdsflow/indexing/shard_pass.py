@@ -1,6 +1,7 @@
 """One pass over one shard: what all sidecars need of it."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.scan.through_wids import count_samples, counts_alike
 from wdsflow.shards.identity import Identity
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.shards.samples.tar_samples import damage_of
@@ -22,6 +22,7 @@ from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
+_BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
 
 
 class IndexedMember(NamedTuple):
@@ -47,7 +48,7 @@ class ShardFacts:
 
     url: str
     samples: int = 0
-    by_wids: int = 0  # samples as wids counts them, or as others do if it cannot open the shard
+    by_wids: int = 0  # samples as wids counts them
     by_energon: int = 0  # as Energon counts them: base names with dots in them may have merged some
     fields: dict[str, int] = field(default_factory=dict)  # name -> members
     size: int = 0  # bytes as stored
@@ -93,11 +94,8 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
         identifying = Identifying(url) if hashed else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, digest=digest) as source:
-            walk = Walk(source, other_parsers=True)
+            walk = Walk(source)
             _walk_over(walk, shard, facts, contents, places=places)
-            if not (walk.is_plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
-                counted = count_samples(url)
-                facts.by_wids = facts.by_wids if counted is None else counted
             facts.size = source.size or 0
             if source.fd >= 0:
                 facts.changed = os.fstat(source.fd).st_mtime
@@ -128,7 +126,7 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
         scan.batch(batch, walk)
         grouped.add(batch.rows)
     scan.finish(walk)
-    facts.by_wids = facts.by_energon = grouped.runs
+    facts.by_wids, facts.by_energon = grouped.by_wids, grouped.runs
     facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
     if grouped.sparse:
         facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
@@ -138,11 +136,13 @@ class _Grouping:
     """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
 
     def __init__(self, contents: ShardContents, *, keep: bool) -> None:
-        self.runs = 0
+        self.runs = self.by_wids = 0
         self.fields: Counter[str] = Counter()
         self.sparse = ""
         self._contents, self._keep = contents, keep
         self._key: str | None = None
+        self._wids_key: str | None = None
+        self._names: set[str] = set()
 
     def add(self, rows: Sequence[Row]) -> None:
         for name, size, data, header, kind in rows:
@@ -153,6 +153,7 @@ class _Grouping:
             else:
                 self._contents.end = max(self._contents.end, data)
                 continue
+            self._count_by_wids(name)
             key, suffix = split_name(name)
             if key is None or suffix is None or is_meta(name):
                 continue
@@ -165,3 +166,12 @@ class _Grouping:
             if is_next:
                 self._contents.samples.append(IndexedSample(key, header, []))
             self._contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
+
+    def _count_by_wids(self, name: str) -> None:
+        """Count neighbours of one key as wids does: among distinct names, dot-files and metadata included."""
+        if name in self._names:
+            return
+        self._names.add(name)
+        if (found := _BY_WIDS.match(name)) and found[1] != self._wids_key:
+            self._wids_key = found[1]
+            self.by_wids += 1
