@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,16 +13,17 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.identity import Identity
+from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.shards.samples.tar_samples import damage_of
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.tar.walk import MemberBatch, Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
 _BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
+
+_ALL = Grouping(beyond=True)
 
 
 class IndexedMember(NamedTuple):
@@ -121,57 +122,45 @@ def _is_harmless(text: str) -> bool:
 
 def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
-    grouped = _Grouping(contents, keep=places)
-    for batch in walk:
-        scan.batch(batch, walk)
-        grouped.add(batch.rows)
+    fields: Counter[str] = Counter()
+    by_wids = _CountByWids()
+
+    def batches() -> Iterator[MemberBatch]:
+        for batch in walk:
+            scan.batch(batch, walk)
+            for name, _, _, _, kind in batch.rows:
+                if kind == "sparse" and not facts.obstacle:
+                    facts.obstacle = f"the member {name} is sparse: its contents are in several places"
+                if kind in ("file", "sparse"):
+                    by_wids.add(name)
+            contents.end = max(contents.end, batch.members[-1].end)
+            yield batch
+
+    for begins, key, suffix, (name, size, data, header, _) in grouped(batches(), _ALL):
+        fields[suffix] += 1
+        facts.by_energon += begins
+        if places and begins:
+            contents.samples.append(IndexedSample(key, header, []))
+        if places:
+            contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
     scan.finish(walk)
-    facts.by_wids, facts.by_energon = grouped.by_wids, grouped.runs
-    facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
-    if grouped.sparse:
-        facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
+    facts.by_wids = by_wids.count
+    facts.fields = dict(sorted(fields.most_common(_FIELDS)))
 
 
-class _Grouping:
-    """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
+class _CountByWids:
+    """Counts neighbours of one key as wids does: among distinct names, dot-files and metadata included."""
 
-    def __init__(self, contents: ShardContents, *, keep: bool) -> None:
-        self.runs = self.by_wids = 0
-        self.fields: Counter[str] = Counter()
-        self.sparse = ""
-        self._contents, self._keep = contents, keep
+    def __init__(self) -> None:
+        self.count = 0
         self._key: str | None = None
-        self._wids_key: str | None = None
         self._names: set[str] = set()
 
-    def add(self, rows: Sequence[Row]) -> None:
-        for name, size, data, header, kind in rows:
-            if kind == "file":
-                self._contents.end = data + (size + 511 & -512)
-            elif kind == "sparse":
-                self.sparse = self.sparse or name
-            else:
-                self._contents.end = max(self._contents.end, data)
-                continue
-            self._count_by_wids(name)
-            key, suffix = split_name(name)
-            if key is None or suffix is None or is_meta(name):
-                continue
-            self.fields[suffix] += 1
-            is_next = key != self._key
-            self._key = key
-            self.runs += is_next
-            if not self._keep:
-                continue
-            if is_next:
-                self._contents.samples.append(IndexedSample(key, header, []))
-            self._contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
-
-    def _count_by_wids(self, name: str) -> None:
-        """Count neighbours of one key as wids does: among distinct names, dot-files and metadata included."""
+    def add(self, name: str) -> None:
+        """Take the next file."""
         if name in self._names:
             return
         self._names.add(name)
-        if (found := _BY_WIDS.match(name)) and found[1] != self._wids_key:
-            self._wids_key = found[1]
-            self.by_wids += 1
+        if (found := _BY_WIDS.match(name)) and found[1] != self._key:
+            self._key = found[1]
+            self.count += 1

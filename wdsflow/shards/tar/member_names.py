@@ -32,3 +32,15 @@ def is_meta(name: str) -> bool:
     (True, False, True)
     """
     return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
+
+
+def key_of(name: str) -> tuple[str, str] | None:
+    """Split a name as webdataset does; None if it skips the member.
+
+    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__.json")
+    (('photos/001', 'seg.png'), None, None)
+    """
+    if is_meta(name):
+        return None
+    key, suffix = split_name(name)
+    return None if key is None or suffix is None else (key, suffix)
