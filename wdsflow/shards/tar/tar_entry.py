@@ -5,8 +5,7 @@ This is the careful way; ``plain_entries`` walks the plain entries and leaves th
 
 from typing import Literal, NamedTuple
 
-from .long_pax import condensed, first_name
-from .pax_records import LIMIT, TIMES, WANTED, WHOLE, RefusedRecord, read_records, refuses_negative
+from .pax_records import LIMIT, LONGEST, TIMES, WANTED, RefusedRecord, read_records, refuses_negative
 from .sparse import Pieces, is_sparse, more_pieces, sparse_map
 from .tar_header import (
     BLOCK,
@@ -75,7 +74,6 @@ class _State:
         self.data = self.next = at
         self.pieces: Pieces | None = None
         self.foreign = False
-        self.short = False  # the file ends inside an extended header that claims to be long
 
     @property
     def skips(self) -> bool:
@@ -99,26 +97,18 @@ class _State:
         return found
 
     def body(self, header: Header) -> bytes:
-        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``RefusedRecord``."""
+        """Read the contents of an extended header. Raises ``BadHeader`` and ``RefusedRecord``."""
         length = blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
-        if length <= WHOLE:
-            contents = self.read(self.at, length) if length else b""
-            self.at += len(contents)
-        else:
-            contents = self._long(header.type, length)
-            self.short = not self.read(self.at + length - 1, 1)
-            self.at += length
+        if length > LONGEST:
+            raise RefusedRecord(f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}")
+        contents = self.read(self.at, length) if length else b""
+        self.at += len(contents)
         self.budget -= len(contents)
         if self.budget < 0:
             raise RefusedRecord(f"extended headers of one member have more than {LIMIT:,} bytes")
         return contents
-
-    def _long(self, kind: bytes, length: int) -> bytes:
-        if kind == b"K":
-            return b""
-        return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
 
     def apply(self, values: dict[str, str]) -> None:
         """Let PAX records replace what the header says. Raises ``RefusedRecord``."""
@@ -173,7 +163,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
-        raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
+        raise Ending("error", start, detail, end.resume) from None
     except BadHeader as error:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
     except RefusedRecord as error:
