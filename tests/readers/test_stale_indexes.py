@@ -202,9 +202,7 @@ def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
 def test_a_fact_names_the_shards(indexed: Path) -> None:
     (indexed / "0002.tar.idx").write_bytes(bytes(16))
     (finding,) = check(str(indexed), level="names", select=["P305"]).findings
-    assert (
-        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8" in finding.message
-    )
+    assert f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8" in finding.message
 
 
 @pytest.mark.parametrize(
