@@ -68,7 +68,7 @@ def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_o
 def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(tmp_path, monkeypatch):
     """A finalizer, or an import, would wait for a lock that a thread of the parent held when they were forked."""
     imported, collects, begin = [], multiprocessing.get_context("fork").SimpleQueue(), decoder._be_a_worker
-    bootstrap = multiprocessing.process.BaseProcess._bootstrap
+    bootstrap = multiprocessing.process.BaseProcess._bootstrap  # type: ignore[attr-defined]
 
     def forked(process, *words, **named):
         collects.put(gc.isenabled())
