@@ -83,7 +83,7 @@ def test_an_index_of_one_shard_is_compared_with_it(folder: Path, name: str, data
         (
             "sizes.json",
             b'{"0000.tar": "x", "0001.tar": 1}',
-            "does not agree with the shards: 0000.tar: None instead of 1, 0001.tar: 1 instead of 2",
+            "does not agree with the shards: 0000.tar: no number instead of 1, 0001.tar: 1 instead of 2",
         ),
         (
             "sizes.json",
@@ -95,10 +95,10 @@ def test_an_index_of_one_shard_is_compared_with_it(folder: Path, name: str, data
             b'{"0000.tar": 1, "0001.tar": 2, "7.tar": 1, "8.tar": 1, "9.tar": 1, "a.tar": 3}',
             "lists 7.tar, 8.tar, 9.tar and 1 more, which are not there",
         ),
-        ("sizes.json", b"[]", "cannot be read: TypeError: it is a list, not an object"),
+        ("sizes.json", b"[]", "cannot be read: it is a list, not an object"),
         ("__len__", b"4", ""),  # sizes.json is there, and wins
-        ("__len__", b'"x"', "cannot be read: TypeError: it holds a str, not a number"),
-        ("__len__", b"1" * 1001, "cannot be read: ValueError: larger than 1,000 bytes"),
+        ("__len__", b'"x"', "cannot be read: it holds a str, not a number"),
+        ("__len__", b"1" * 1001, "cannot be read: it holds no number"),
         ("__len__", b"3" + b" " * 999, ""),
         ("shardindex.json", wids(*BOTH), ""),
         ("shardindex.json", wids(BOTH[0]), "does not list 0001.tar"),
@@ -112,14 +112,14 @@ def test_an_index_of_one_shard_is_compared_with_it(folder: Path, name: str, data
         (
             "shardindex.json",
             wids(("0000.tar", "x", 10_240), BOTH[1]),
-            "does not agree with the shards: 0000.tar: None instead of 1",
+            "does not agree with the shards: 0000.tar: no number instead of 1",
         ),
         (
             "shardindex.json",
             wids(("0000.tar", 1, 10_241), BOTH[1]),
             "does not agree with the shards: 0000.tar: 10,241 bytes instead of 10,240",
         ),
-        ("shardindex.json", b'{"wids-shard-index": 3}', "cannot be read: KeyError: 'shardlist'"),
+        ("shardindex.json", b'{"wids-shard-index": 3}', "cannot be read: it lacks 'shardlist'"),
         ("other.json", wids(BOTH[0]), "does not list 0001.tar"),
     ],
 )

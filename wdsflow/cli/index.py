@@ -108,11 +108,16 @@ def index(
 
 def _helps(report: Any, typed: Typed) -> Iterator[str]:
     """Yield what to do with damaged shards; repair brings nothing back from a stream that no checksum proves right."""
+    from wdsflow.shards.tar.walk import NOT_TAR
+
     refused = report.refused[:_SHOWN]
     yield from (
         f"fetch {url} again, or unpack it unchecked: {report.unpack[url]}" for url, _ in refused if url in report.unpack
     )
-    damaged = [url for url, why in refused if url not in report.unpack and UNPACK not in why]
+    beyond_repair = UNPACK, NOT_TAR
+    damaged = [
+        url for url, why in refused if url not in report.unpack and not any(map(why.__contains__, beyond_repair))
+    ]
     if damaged:
         yield f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}"
 

@@ -58,7 +58,7 @@ def why_junk(name: str) -> str:
 def key_of(name: str) -> tuple[str, str] | None:
     """Split a name as webdataset does; None if it skips the member.
 
-    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__.json")
+    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__")
     (('photos/001', 'seg.png'), None, None)
     """
     if is_meta(name):

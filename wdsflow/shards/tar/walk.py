@@ -22,6 +22,7 @@ __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
+NOT_TAR = "not a tar: looks like "
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
@@ -223,7 +224,7 @@ class Walk:
         missing = ending.detail if self._first else "empty file"
         if len(self._first) == BLOCK and is_header(self._first, old=True):
             missing = f"its first member cannot be read: {missing}"
-        detail = f"not a tar: looks like {looks}" if looks else self._source.damage or missing
+        detail = f"{NOT_TAR}{looks}" if looks else self._source.damage or missing
         self._halt("unreadable", 0, detail)
         return None if looks or not self._first else ending.resume
 
