@@ -2,6 +2,7 @@ import os
 import subprocess
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import pytest
 
@@ -190,7 +191,7 @@ def test_this_machine_can_be_examined():
 
 
 # Facts of a machine -> what is said of them, name by name; both sides of each boundary.
-MACHINES: dict[str, dict] = {
+MACHINES: dict[str, dict[str, Any]] = {
     "nothing known": {},
     "other versions": {"versions": SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "pillow": "12.0"}},
     "no webdataset": {"versions": {"python": "3.12.1", "open_clip_torch": "3.3.0"}},
