@@ -126,7 +126,8 @@ def test_hidden_characters_are_spelled_out(text, shown):
     ],
 )
 def test_a_place_leaves_out_what_is_already_said(asked, said, shown):
-    assert place(*asked, said=said) == shown
+    shard, key, offset = asked
+    assert place(shard, key, offset, said) == shown
 
 
 def test_a_path_is_relative_only_inside_the_working_folder(tmp_path, monkeypatch):
