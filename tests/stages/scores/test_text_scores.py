@@ -251,6 +251,23 @@ def test_other_numbers_are_no_telephone_numbers(text):
     assert of_text("has_pii", text) is False
 
 
+@pytest.mark.parametrize(
+    ("text", "phone"),
+    [
+        *[
+            ("+1 234 567", False),
+            ("+12 345 678", True),
+            ("+12 345 678 901 2345", True),
+            ("+12 345 678 901 23456", False),
+        ],
+        *[("030 12345", False), ("030 123456", True), ("030 123456789", True), ("030 1234567890", False)],
+        *[("0033 123456789012", False), ("0033 12345678901", True), ("30 1234567", False), ("030123456", False)],
+    ],
+)
+def test_telephone_numbers_have_so_many_digits_and_no_other_number(text, phone):
+    assert of_text("has_pii", text) is phone
+
+
 @pytest.mark.sample(15)
 @pytest.mark.parametrize("name", ["has_url", "has_pii", "is_filename_like", "word_repetition", "special_char_ratio"])
 @pytest.mark.parametrize("piece", ["a-", "a.", "1-", "(0 ", "a@", "www.", "12/", "a.com@", "12 34 "])

@@ -241,3 +241,14 @@ def test_what_is_said_of_a_machine_is_what_the_golden_file_says():
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+
+
+def test_what_a_machine_does_not_tell_is_unknown(monkeypatch):
+    def fails(_):
+        raise OSError
+
+    monkeypatch.setattr("shutil.disk_usage", fails)
+    monkeypatch.setattr("os.sysconf", fails)
+    found = this_machine()
+    assert (found.shm_total, found.shm_free, found.temp_free, found.memory) == (None, None, None, None)
+    assert {each.name for each in examine(found)}.isdisjoint({"shared memory", "temporary files", "memory"})

@@ -4,6 +4,7 @@
 """
 
 import gzip
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.validate.rules.build import jpeg, pairs, samples, tar, words
 from tests.validate.rules.cases import JSON, SOUND
@@ -50,6 +52,24 @@ SETS: dict[str, dict[str, bytes]] = {
         "4.tar.gz": packed(4, flip=2000),
         "5.tar.gz": packed(4, flip=-6),
     },
+    "odd": {
+        "0.tar": SOUND + tar(pairs(4, 700)),
+        "1.tar": tar(
+            [
+                *[*pairs(3, 50), ("800.jpg", jpeg()), ("801.txt", b"a"), ("802.json", b"{}"), ("803.jpg", b"no")],
+                *[("803.txt", b"a"), ("804.jpg", jpeg()), ("804.txt", b"\xff"), ("805.jpg", jpeg()), ("805.txt", b"")],
+                *[("806.jpg", jpeg()), ("806.txt", b"a"), ("806.cls", b"x"), ("__info__", b"i"), ("807.jpg", jpeg())],
+                *[("__info__", b"i"), ("807.txt", b"a"), ("808.jpg", jpeg()), ("808.pyd", b"N."), ("808.txt", b"a")],
+                *[
+                    ("809.jpg", jpeg()),
+                    ("809.JPG", jpeg()),
+                    ("809.txt", b"a"),
+                    ("810.gif", b"GIF89a"),
+                    ("810.txt", b"a"),
+                ],
+            ]
+        ),
+    },
     "refused": {"0.tar": b"<html>404</html>" * 40, "1.tar": b""},
 }
 
@@ -70,14 +90,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def report() -> Callable[[str], Report]:
     @cache
     def checked(name: str) -> Report:
-        readers = ALL if name == "mixed" else ALL[:2]
+        readers = ALL if name in ("mixed", "odd") else ALL[:2]
         return replace(check(sorted(SETS[name]), readers, level="full", jobs=1), seconds=1.25)
 
     return checked
 
 
 def as_text(report: Report) -> str:
-    return "\n".join(report_text.render(report, width) for width in (100, 44))
+    buffer = io.StringIO()
+    report_text.show_summary(report, Console(file=buffer, width=100, color_system=None))
+    return "\n".join([buffer.getvalue(), *(report_text.render(report, width) for width in (100, 44))])
 
 
 def as_json(report: Report) -> str:
