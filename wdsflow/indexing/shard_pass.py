@@ -129,8 +129,6 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
         for batch in walk:
             scan.batch(batch, walk)
             for name, _, _, _, kind in batch.rows:
-                if kind == "sparse" and not facts.obstacle:
-                    facts.obstacle = f"the member {name} is sparse: its contents are in several places"
                 if kind in ("file", "sparse"):
                     by_wids.add(name)
             contents.end = max(contents.end, batch.members[-1].end)
