@@ -75,7 +75,7 @@ def test_a_cut_member_is_not_delivered_and_its_place_is_told():
     [
         (3072, "eof", "tar.no-end-blocks"),
         (3100, "silent", "tar.truncated-header"),
-        (3000, "error", "tar.truncated-data"),
+        (3000, "error", "tar.no-padding"),
         (3072 + 512, "error", "tar.truncated-data"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.shards.counts import uncounted_text
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -44,7 +44,7 @@ class RunReport:
     def lost(self) -> bool:
         """Whether any part of a shard could not be read."""
         damages = [damage for record in self.records for damage in record.damage]
-        return any(not any(text in damage for text in HARMLESS) for damage in damages)
+        return any(not is_harmless(damage) for damage in damages)
 
     @property
     def unread(self) -> bool:

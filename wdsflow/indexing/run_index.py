@@ -237,6 +237,7 @@ class _FolderIndex:
         report, facts = self._report, passed.facts
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
+            report.unpack |= {job.url: facts.unpack} if facts.unpack else {}
             report.samples += facts.samples
             if facts.samples:
                 report.left_out["in damaged shards"] += facts.samples

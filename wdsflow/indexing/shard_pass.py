@@ -14,11 +14,12 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.identity import Identity
 from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
 from wdsflow.shards.samples.tar_samples import damage_of
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, local_file
+from wdsflow.shards.source.compression import unpack_command
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.walk import MemberBatch, Walk
+from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
 _BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
@@ -55,6 +56,7 @@ class ShardFacts:
     size: int = 0  # bytes as stored
     changed: float = 0.0  # seconds since 1970
     damage: list[str] = field(default_factory=list)  # why it is not indexed
+    unpack: str = ""  # the command that unpacks a damaged stream of which no byte can be trusted
     obstacle: str = ""  # why its places cannot be named
     identity: Identity | None = None
 
@@ -105,7 +107,10 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
             if identifying is not None:
                 facts.identity = identifying.done()
                 facts.size = facts.identity.size
-        facts.damage = [text for text in damage_of(walk) if not _is_harmless(text)]
+            path = local_file(url)
+            if source.fault is not None and not source.fault.trusted and path is not None and source.compression:
+                facts.unpack = unpack_command(path, source.compression)
+        facts.damage = [text for text in damage_of(walk) if CUT_AFTER_END not in text]
         if walk.ended and not facts.damage and "tar.second-archive" in walk.seen:
             facts.damage = [
                 f"at byte {walk.seen['tar.second-archive'].offset:,} a second archive follows, which no reader reads"
@@ -114,10 +119,6 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
         facts.damage = [error.detail if isinstance(error, SourceError) else str(error)]
     facts.samples = shard.samples + shard.unreached
     return facts, contents
-
-
-def _is_harmless(text: str) -> bool:
-    return any(text.endswith(harmless) for harmless in HARMLESS[1:])
 
 
 def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
@@ -131,7 +132,7 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
             for name, _, _, _, kind in batch.rows:
                 if kind in ("file", "sparse"):
                     by_wids.add(name)
-            contents.end = max(contents.end, batch.members[-1].end)
+            contents.end = max(contents.end, Member(*batch.rows[-1]).end)
             yield batch
 
     for begins, key, suffix, (name, size, data, header, _) in grouped(batches(), _ALL):

@@ -49,11 +49,6 @@ def is_hidden(name: str) -> bool:
     return name.rpartition("/")[2].startswith((".", "__"))
 
 
-def is_junk(key: str) -> bool:
-    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
-    return key.endswith("/") or "__MACOSX/" in key
-
-
 def is_dotted(suffix: str) -> bool:
     """Return whether a field name looks like the rest of a base name with a dot in it.
 

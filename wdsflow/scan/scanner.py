@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.tar.member_names import is_meta, key_of, split_name
+from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
-from .naming import is_hidden, is_junk, note_name
+from .naming import is_hidden, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes
@@ -36,7 +36,8 @@ class MemberWalk(Protocol):
 
 
 def _is_unusual(key: str) -> bool:
-    return not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+    odd = not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+    return odd or "__MACOSX/" in key
 
 
 class _Contents:

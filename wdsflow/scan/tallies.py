@@ -6,6 +6,7 @@ A rule looks at ``shard.tally(name)``. The scan refuses a name that is not liste
 TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",
+    "tar.no-padding": "the file ends after a member's contents, inside the bytes that fill its last block",
     "tar.truncated-header": "the file ends inside a header",
     "tar.cut-stream": "the compressed stream ends too early",
     "tar.damaged-stream": "the compressed stream is damaged: a checksum does not match, or it cannot be unpacked",

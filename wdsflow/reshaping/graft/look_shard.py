@@ -11,10 +11,9 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
-from wdsflow.scan.naming import is_junk
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.samples.tar_sample import HARMLESS, Range, TarSample
+from wdsflow.shards.samples.tar_sample import Range, TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
@@ -123,16 +122,16 @@ def numbers_in(path: Path, kind: str = "i8") -> "NDArray[Any]":
 
 
 def keys_file(place: Path) -> Path:
-    """Return the file with a hash of each sample's key, 0 for files of macOS and the like."""
+    """Return the file with a hash of each sample's key."""
     return place.with_suffix(".keys")
 
 
 def uncounted_of(place: Path, written: "NDArray[np.bool_]") -> int:
-    """Return how many of the written samples of a shard are none for ``validate``: junk, or of a key that came before."""
+    """Return how many of the written samples of a shard are none for ``validate``: those whose key came before."""
     import numpy as np
 
     keys = numbers_in(keys_file(place), "u8")[written]
-    return int(len(keys) - len(np.unique(keys[keys != 0])))
+    return int(len(keys) - len(np.unique(keys)))
 
 
 class _Look:
@@ -167,7 +166,7 @@ class _Look:
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
         self._look.headers, self._look.renaming = samples.headers, samples.global_records
-        self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
+        self._look.lost += [each for each in samples.damage if not is_harmless(each)]
         rows = np.concatenate([np.empty(0, np.int64), *self._parts])
         rows[self._damaged] = DAMAGED
         return rows
@@ -175,8 +174,7 @@ class _Look:
     def _add(self, sample: TarSample, samples: Samples, value_of: Callable[[TarSample], str | None]) -> None:
         if self._look.noted:
             self._notes.add(sample)
-        junk = "/" in sample.key and is_junk(sample.key)
-        self.keys.append(0 if junk else self._digest(sample.key.encode("utf-8", "surrogateescape")))
+        self.keys.append(self._digest(sample.key.encode("utf-8", "surrogateescape")))
         if sample.trouble:
             self._damaged.append(sample.number)
         self._values.append(None if sample.trouble else value_of(sample))

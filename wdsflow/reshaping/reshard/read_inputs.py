@@ -10,7 +10,6 @@ from threading import Event
 from typing import BinaryIO
 
 from wdsflow.repair.contents import Contents
-from wdsflow.scan.naming import is_junk
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -21,7 +20,7 @@ from wdsflow.shards.source.unpack import Packing, seekable, unpack
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
-from .input_report import JUNK, InputReport
+from .input_report import InputReport
 from .sample_rows import COLUMNS, PIECE, RowFile, rows_of
 from .sample_shapes import SampleShapes
 
@@ -146,9 +145,6 @@ class _Notes:
     def add(self, sample: TarSample) -> None:
         """Note a sample."""
         self._found.samples += 1
-        if "/" in sample.key and is_junk(sample.key):
-            self._found.dropped[JUNK] += 1
-            return
         key = key_bytes(sample.key)
         digest = self._digest(key)
         fields_of_it = None if sample.trouble == "beside-damage" else sample.names or tuple(sample.fields)
@@ -206,7 +202,7 @@ def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, sto
         for sample in samples:
             if stop.is_set():
                 raise InterruptedError("given up")
-            if is_junk(sample.key) or _unusable(sample):
+            if _unusable(sample):
                 continue
             for row in sample.fields.values():
                 contents.copy(Member(*row), row[0], writer)

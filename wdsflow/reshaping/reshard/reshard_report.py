@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
-from .input_report import JUNK, InputReport
+from .input_report import InputReport
 from .output_pieces import OutputReport
 from .reshard_options import Grid
 
@@ -80,7 +80,7 @@ class ReshardReport:
 
     def _lines(self) -> Iterable[str]:
         yield from _damage(self.inputs)
-        yield f"before: {evenness([found.samples - found.dropped[JUNK] for found in self.inputs if not found.unread], self.grid)}"
+        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
         yield from (f"written again: {escape(line, 600)}" for line in self.changed[:_LISTED])
@@ -89,12 +89,8 @@ class ReshardReport:
         outputs = sum(len(part.outputs) for part in self.parts)
         before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
         yield f"{how_many(len(self.inputs), 'input')} -> {how_many(outputs, 'shard')}{before}"
-        junk = self.left_out[JUNK]
-        left_out = Counter({reason: count for reason, count in self.left_out.items() if reason != JUNK})
-        yield f"samples: {self.samples - junk:,} in = {self.samples_written:,} out + {left_out.total():,} left out"
-        yield from _counted("left out", left_out)
-        if junk:
-            yield f"files that are no samples, left out: {junk:,} x {JUNK}"
+        yield f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out"
+        yield from _counted("left out", self.left_out)
         if self.renamed:
             examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
             shown = ", ".join(escape(each, 200) for each in examples)

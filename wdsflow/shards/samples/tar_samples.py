@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name, why_junk
 from wdsflow.shards.tar.members import Piece, Seen
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
@@ -47,17 +47,19 @@ class Samples:
 
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
-    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. The iteration
-    raises SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read: for ranges
-    alone.
+    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. Files of macOS and
+    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are none; with ``junk``, they are
+    samples as well. The iteration raises SourceError if the file is not a tar, OSError if the disk fails. Without
+    ``keep``, less is read: for ranges alone.
     """
 
-    def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
+    def __init__(self, source: Source, *, contents: bool, keep: bool = True, junk: bool = False) -> None:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
+        self._junk = junk
         self._walk = Walk(source, contents=contents, keep=keep)
         self._pieces: Sequence[Piece] = ((0, b""),)  # piece of the tar around the latest members
         self._base, self._window = self._pieces[0]  # the latest piece that was used
@@ -177,6 +179,15 @@ class Samples:
                         self.headers += self._global_headers(last, header)
                     continue
                 key, field = split[0], split[1].lower()
+                if is_junk(key) and not self._junk:
+                    if current is not None:
+                        self._learn(current)
+                        yield self._finish()
+                        current = None
+                    self._waiting[why_junk(name)] += 1
+                    if gap:
+                        self.headers += self._global_headers(last, header)
+                    continue
                 if current is None or key != current.key or field in current.fields:
                     if current is not None:
                         self._learn(current)
@@ -215,7 +226,7 @@ class Samples:
                 return "", 0
             current.names = names
         key = rows[at][0][: -len(endings[0])]
-        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__"):
+        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__") or "__MACOSX/" in key:
             return "", 0
         for ending in endings:
             name, size, data, header, kind = rows[at]
@@ -244,7 +255,7 @@ class Samples:
             key, suffix = split_name(name)
             if key is not None and suffix is not None:
                 return key, suffix
-            reason = "no-extension"
+            reason = why_junk(name) or "no-extension"
         self._waiting[reason] += 1
         return None
 
@@ -282,7 +293,7 @@ class Samples:
         if not self.source.random:
             return tuple(sample.fields) != self._before
         if self._losers is None:
-            others = Samples(self.source, contents=False, keep=False)
+            others = Samples(self.source, contents=False, keep=False, junk=self._junk)
             others._surveys = True
             known, least = set(), sys.maxsize
             for other in others:

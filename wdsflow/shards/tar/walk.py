@@ -152,7 +152,7 @@ class Walk:
         if problem == CUT:
             what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
             detail = self._source.damage or f"the file ends inside {what}"
-            self._see("tar.truncated-data", entry.header, entry.name, detail)
+            self._see("tar.no-padding" if delivered else "tar.truncated-data", entry.header, entry.name, detail)
             self._halt("error", entry.header, detail)
             return entry.tell if self._source.random else max(entry.tell, self._windows.end())
         self._see("tar.bad-header", entry.header, entry.name, problem)
