@@ -163,7 +163,6 @@ UNENDED = -(-len(write(SOUND, 1).data.rstrip(b"\0")) // 512) * 512  # bytes with
 FAULTS: dict[str, bytes] = {  # of the second shard
     "compressed": gzip.compress(write(SOUND, 1).data),
     "no sample": bytes(10240),
-    "sparse": write([Entry(entry.name, entry.data, "sparse") for entry in SOUND], 1).data,
     "not UTF-8": write([Entry(entry.name.replace("0001", "caf\udce9"), entry.data) for entry in SOUND], 1).data,
     "the key 0000 twice": write([SOUND[0], *SOUND[2:], SOUND[1]], 1).data,
     "the key d/ twice": write([Entry("d/._a.jpg", b"x"), *SOUND[:2], Entry("d/._b.jpg", b"x"), *SOUND[2:]], 1).data,

@@ -108,7 +108,6 @@ _PLAIN = {
         "tar.second-archive",
     ): "recover the members after damage",
     ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
-    ("tar.sparse",): "write sparse members in full",
     ("name.no-field",): "leave out files without an extension",
 }
 

@@ -44,10 +44,6 @@ class _Previewed:
         self.seen: dict[str, Seen] = {}
         self.fields: list[Field] = []
 
-    def has_holes(self, member: Row) -> bool:
-        """Return False: repairs fill the holes of sparse members."""
-        return False
-
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""
         return self.preview.read(self.fields[member[2]], start, size)

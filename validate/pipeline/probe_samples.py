@@ -17,7 +17,7 @@ from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.source_part import SourcePart
-from wdsflow.shards.tar.tar_header import padded
+from wdsflow.shards.tar.tar_header import BadHeader, number, padded
 from wdsflow.shards.tar.walk import Member, Walk
 from wdsflow.shards.write_shard import BLOCK
 
@@ -210,8 +210,8 @@ def _global_headers(source: Source) -> bytes:
     end = 0
     while (block := source.read_at(end, BLOCK))[156:157] == b"g":
         try:
-            end += BLOCK + padded(int(block[124:136].strip(b" \0") or b"0", 8))
-        except ValueError:
+            end += BLOCK + padded(number(block[124:136]))
+        except BadHeader:
             break
     return source.read_at(0, end) if 0 < end <= MOST_BYTES else b""
 

@@ -19,7 +19,7 @@ from wdsflow.shards.samples.tar_samples import damage_of
 from wdsflow.shards.source.base import SourceError, local_file
 from wdsflow.shards.source.compression import unpack_command
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.walk import MemberBatch, Walk
+from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
 _BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
@@ -130,11 +130,9 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
         for batch in walk:
             scan.batch(batch, walk)
             for name, _, _, _, kind in batch.rows:
-                if kind == "sparse" and not facts.obstacle:
-                    facts.obstacle = f"the member {name} is sparse: its contents are in several places"
                 if kind in ("file", "sparse"):
                     by_wids.add(name)
-            contents.end = max(contents.end, batch.members[-1].end)
+            contents.end = max(contents.end, Member(*batch.rows[-1]).end)
             yield batch
 
     for begins, key, suffix, (name, size, data, header, _) in grouped(batches(), _ALL):

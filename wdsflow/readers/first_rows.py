@@ -41,8 +41,8 @@ def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, Any]]:
                 rows.append({})
             if not holds_value(suffix):
                 continue
-            if row[1] > MOST_VALUE or walk.has_holes(row):
-                raise UnknownColumns(f"{suffix} is too large or has holes")
+            if row[1] > MOST_VALUE or row[4] == "sparse":
+                raise UnknownColumns(f"{suffix} is too large or sparse")
             try:
                 rows[-1][suffix] = value_of(suffix, walk.read(row))
             except UnknownColumns:

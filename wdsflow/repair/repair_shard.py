@@ -27,6 +27,7 @@ _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
+    "tar.sparse": "a sparse member is not read",
 }
 _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 

@@ -228,7 +228,8 @@ class ShardEvidence:
     @property
     def is_whole(self) -> bool:
         """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
-        found = self.tally("tar.second-archive").count or self.tally("tar.damaged-stream").count
+        refused = ("tar.second-archive", "tar.damaged-stream", "tar.sparse")
+        found = any(self.tally(name).count for name in refused)
         return self.error is None and self.stop.kind == "end" and not found
 
     @property

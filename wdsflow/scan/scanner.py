@@ -31,9 +31,6 @@ class MemberWalk(Protocol):
     def seen(self) -> Mapping[str, Seen]:
         """What is wrong with the archive."""
 
-    def has_holes(self, member: Row) -> bool:
-        """Return whether a member is stored without some of its bytes."""
-
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""
 
@@ -143,7 +140,7 @@ class Scanner:
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
-                self._member(name, header, kind, size, None if walk.has_holes(member) else read)
+                self._member(name, header, kind, size, read if kind == "file" else None)
                 run_key = None
                 continue
             if key != run_key:

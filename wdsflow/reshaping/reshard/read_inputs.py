@@ -10,7 +10,6 @@ from threading import Event
 from typing import BinaryIO
 
 from wdsflow.repair.contents import Contents
-from wdsflow.repair.regroup import SPARSE_LIMIT
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -28,7 +27,7 @@ from .sample_shapes import SampleShapes
 CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _MOST_FIELDS = (1 << 16) - 1
 NEXT_TO_DAMAGE = "next to damage: it may have lost members"
-TOO_SPARSE = "it has a sparse member of more than 64 MiB"
+SPARSE = "it has a sparse member"
 
 
 @dataclass(frozen=True)
@@ -167,10 +166,8 @@ class _Notes:
 def _unusable(sample: TarSample) -> str:
     if sample.trouble == "beside-damage":
         return NEXT_TO_DAMAGE
-    if sample.trouble == "sparse-member" and any(
-        row[4] == "sparse" and row[1] > SPARSE_LIMIT for row in sample.fields.values()
-    ):
-        return TOO_SPARSE
+    if sample.trouble == "sparse-member":
+        return SPARSE
     return ""
 
 

@@ -14,6 +14,7 @@ _TROUBLE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
+    "tar.sparse": "a sparse member is not read",
     "tar.cut-stream": "the compressed stream is cut",
     "tar.damaged-stream": "the compressed stream is damaged",
     "tar.no-end-blocks": NO_END_MARK,

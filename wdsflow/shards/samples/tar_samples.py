@@ -201,7 +201,7 @@ class Samples:
                 waiting.clear()
                 current.fields[field] = row
                 current.end = end
-                if kind == "sparse" and self._walk.has_holes(row):
+                if kind == "sparse":
                     current.trouble = "sparse-member"
                 if self._pieces is not pieces:
                     self._take_up(pieces)

@@ -6,7 +6,6 @@ This is the careful way; ``plain_entries`` walks the plain entries and leaves th
 from typing import Literal, NamedTuple
 
 from .pax_records import LIMIT, LONGEST, TIMES, WANTED, RefusedRecord, read_records, refuses_negative
-from .sparse import Pieces, is_sparse, more_pieces, sparse_map
 from .tar_header import (
     BLOCK,
     REGULAR,
@@ -22,6 +21,7 @@ from .tar_header import (
 )
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
+_MOST_MAPS, _MORE = 10_000, 504  # blocks of an old map of a sparse member; the byte that says that one follows
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
 
 _KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
@@ -50,7 +50,6 @@ class Entry(NamedTuple):
     data: int
     next: int  # where tarfile looks for the next header
     tell: int  # where a stream reader stands before it reads the data
-    pieces: Pieces | None
     only_times: bool  # the extended header tells nothing but times
     depth: int  # number of extended headers
     foreign: bool  # parsers that know no extended headers find another name or size
@@ -72,7 +71,7 @@ class _State:
         self.budget = LIMIT
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
-        self.pieces: Pieces | None = None
+        self.sparse = False
         self.foreign = False
 
     @property
@@ -185,11 +184,16 @@ def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extens
 def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
     state.name, state.size, state.type = header.name, header.size, header.type
     if header.sparse:
-        state.pieces, more, real = header.sparse
+        state.sparse = True
+        more, real = header.sparse
+        blocks_left = _MOST_MAPS
         while more:
             block = state.read(state.at, BLOCK)
             state.at += len(block)
-            more = more_pieces(block, state.pieces)
+            blocks_left -= 1
+            if len(block) < BLOCK or not blocks_left:
+                raise RefusedRecord("the map of a sparse member is cut or too long")
+            more = bool(block[_MORE])
         state.data = state.at
         state.next = state.data + blocks(header.size)
         state.size = real
@@ -211,20 +215,23 @@ def _unwind(state: _State, extension: _Extension) -> None:
         if state.type == b"5":
             state.name = state.name.removesuffix("/")
         return
-    if is_sparse(extension.values):
-        state.pieces, end = sparse_map(extension.values, extension.body, state.read, state.at)
-        if end is not None:
-            state.at = state.data = end
+    state.sparse = state.sparse or _is_sparse(extension.values)
     if extension.type != b"g":
         state.apply(extension.values)
         if "size" in extension.values:
             state.next = state.data + (blocks(state.size) if state.skips else 0)
 
 
+def _is_sparse(values: dict[str, str]) -> bool:
+    """Return whether tarfile takes a map of the member from these records, or from its contents."""
+    new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
+    return new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+
+
 def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
-        kind = "file" if state.pieces is None else "sparse"
+        kind = "sparse" if state.sparse else "file"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     where = header, state.data, state.next, state.at
-    return Entry(state.name, state.size, kind, *where, state.pieces, only_times, len(chain), state.foreign)
+    return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)

@@ -35,7 +35,7 @@ class Header(NamedTuple):
     name: str
     size: int
     type: bytes
-    sparse: tuple[list[tuple[int, int]], bool, int] | None = None  # pieces, more follow, real size
+    sparse: tuple[bool, int] | None = None  # its map goes on after the header, real size
 
 
 def padded(size: int) -> int:
@@ -92,8 +92,9 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     if kind == b"\0" and name.endswith("/") and (first or not _keeps_type()):  # the oldest format knows no directories
         kind = b"5"
     if kind == b"S":
-        pieces = [(number(block[at : at + 12]), number(block[at + 12 : at + 24])) for at in range(386, 482, 24)]
-        sparse = (pieces, bool(block[482]), number(block[483:495]))
+        for at in range(386, 482, 12):
+            number(block[at : at + 12])
+        sparse = (bool(block[482]), number(block[483:495]))
     if kind == b"5":
         name = name.rstrip("/")
     if prefix and kind not in GNU:

@@ -51,11 +51,6 @@ class Walk:
         self._behind: Behind = ""
         self._archive = 0  # where the latest archive begins
         self._hole = 0  # where the latest end or damage begins
-        self._holed: set[int] = set()  # headers of members of the latest batch that have holes
-
-    def has_holes(self, member: Row) -> bool:
-        """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
-        return member[3] in self._holed
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
@@ -142,7 +137,6 @@ class Walk:
             yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
-            self._holed.clear()
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
@@ -184,8 +178,6 @@ class Walk:
         """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
-        if size and entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
-            self._holed.add(entry.header)
         if self._beyond:
             return
         if entry.kind != "file":

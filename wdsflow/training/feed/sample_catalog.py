@@ -137,7 +137,7 @@ class Catalog:
                     yield self._sample(url, latest, fields)
                 latest, fields = key, {}
             _, size, data, _, kind = row
-            if kind == "sparse" and walk.has_holes(row):
+            if kind == "sparse":
                 continue
             name = suffix.lower()
             if later or name not in wanted:
