@@ -19,7 +19,7 @@ REGULAR = frozenset((b"0", b"\0", b"7", b"S"))
 SUPPORTED = frozenset((b"0", b"\0", b"1", b"2", b"5", b"6", b"7", b"3", b"4", b"L", b"K", b"S"))
 GNU = frozenset((b"L", b"K", b"S"))
 
-_REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # numbers that are mostly the same: mode, owner, group, device
+_REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # mode, owner, group, device: mostly the same
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 _PLAIN_SIZE = re.compile(rb" *[0-7]+ *[\0 ]")
 _FORMAT = 0o170000  # the part of a mode that tells the kind of a file
