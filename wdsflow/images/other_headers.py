@@ -105,10 +105,11 @@ def _header_of(image: Any) -> ImageHeader:
         coder, _box, start, (_mode, stride, *_) = image.tile[0]
         if coder == "raw":  # the last row may lack its padding
             head = image.fp.getvalue()
-            width = image.width * head[24 if head[14] == _SHORT_BMP else 28]
-            length = start + stride * (image.height - 1) + (width + 7 >> 3)
+            bits_a_row = image.width * head[24 if head[14] == _SHORT_BMP else 28]
+            length = start + stride * (image.height - 1) + (bits_a_row + 7 >> 3)
+    width, height = image.size
     alpha = mode.endswith(("A", "a"))
-    return ImageHeader(name, *image.size, mode, bits, orientation, alpha=alpha, length=length)
+    return ImageHeader(name, width, height, mode, bits, orientation, alpha=alpha, length=length)
 
 
 def _ask_pillow(data: bytes) -> ImageHeader | None:
