@@ -107,8 +107,8 @@ def _header_of(image: Any) -> ImageHeader:
             head = image.fp.getvalue()
             bits_a_row = image.width * head[24 if head[14] == _SHORT_BMP else 28]
             length = start + stride * (image.height - 1) + (bits_a_row + 7 >> 3)
-    alpha = mode.endswith(("A", "a"))
     width, height = image.size
+    alpha = mode.endswith(("A", "a"))
     return ImageHeader(name, width, height, mode, bits, orientation, alpha=alpha, length=length)
 
 
