@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 MEMORY = 512 << 20  # bytes
 _THREADS = 4
+_LEAST = 64 << 20  # bytes for a thread, without which DuckDB cannot sort rows of some hundred bytes on disk
 _AT_ONCE = 4096  # rows of a result
 _WAIT = 0.05  # seconds until a statement that is to end is asked again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -27,8 +28,8 @@ class Tables:
 
     Args:
         folder: exists; for files of what memory does not hold.
-        memory: bytes that may be used before that.
-        threads: of a statement, at most; never more than there are cores.
+        memory: bytes that may be used before that; at least 64 MiB are used.
+        threads: of a statement, at most; never more than there are cores, or than memory is for.
     """
 
     def __init__(self, folder: Path, *, memory: int = MEMORY, threads: int = _THREADS) -> None:
@@ -36,8 +37,8 @@ class Tables:
 
         self._folder = folder
         settings: dict[str, Any] = {
-            "memory_limit": f"{memory >> 10}KiB",
-            "threads": max(1, min(threads, os.cpu_count() or 1)),
+            "memory_limit": f"{max(memory, _LEAST) >> 10}KiB",
+            "threads": max(1, min(threads, os.cpu_count() or 1, memory // _LEAST)),
             "temp_directory": str(folder / "tables"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -69,6 +70,16 @@ class Tables:
         for row in self.rows(query, *values):
             return row
         raise LookupError(query)
+
+    def arrays(self, query: str, *values: Any) -> dict[str, Any]:
+        """Return a small result as arrays, by the names of its columns; none of 128 bits. Raises as ``run``."""
+        cursor = self._connection.cursor()
+        try:
+            self._do(cursor, cursor.execute, query, values)
+            found: dict[str, Any] = self._do(cursor, cursor.fetchnumpy)
+        finally:
+            cursor.close()
+        return found
 
     def add(self, table: str, **columns: Any) -> None:
         """Append rows, given as columns of one length: arrays of numbers, or sequences of text, bytes and None.
