@@ -369,7 +369,9 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tm
     assert read_tar(tmp_path / "out" / "0.tar") == [(f"{key}.jpg", b"1"), (f"{key}.txt", b"a new caption")]
 
 
-def test_large_values_arrive_whole(shards: str, tmp_path: Path):
+@pytest.mark.parametrize("sorted_at_once", [1, 30_000, 64 << 20])
+def test_large_values_arrive_whole(shards: str, tmp_path: Path, sorted_at_once: int, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._SORTED", sorted_at_once)
     texts = [
         letter * size for letter, size in zip("abcdefgh", (1, 20_000, 5, 300_000, 16_000, 17_000, 0, 9), strict=True)
     ]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 MEMORY = 512 << 20  # bytes
-_THREADS = 4
-_LEAST = 64 << 20  # bytes for a thread, without which DuckDB cannot sort rows of some hundred bytes on disk
+_THREADS = 2
+_LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
+_PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
 _AT_ONCE = 4096  # rows of a result
 _WAIT = 0.05  # seconds until a statement that is to end is asked again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,7 +39,7 @@ class Tables:
         self._folder = folder
         settings: dict[str, Any] = {
             "memory_limit": f"{max(memory, _LEAST) >> 10}KiB",
-            "threads": max(1, min(threads, os.cpu_count() or 1, memory // _LEAST)),
+            "threads": max(1, min(threads, os.cpu_count() or 1, memory // _PER_THREAD)),
             "temp_directory": str(folder / "tables"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,

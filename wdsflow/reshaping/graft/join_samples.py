@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -30,7 +30,9 @@ WITHOUT, DAMAGED, AMBIGUOUS = (
 _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
 _FIRST = 100  # rows of which examples are shown
-_LARGE = 16 << 10  # bytes of a row's values that are not kept in the database: each of its batches has thousands
+_LARGE = 2 << 10  # bytes of a row's values that the database holds: it sorts them
+_SORTED = 64 << 20  # bytes of values: a sort of more than memory holds may fail where rows are wide
+_END = (1 << 63) - 1  # beyond all places
 _ELSEWHERE = b"@"
 
 # The sample `number` of shard `shard` has the place shard << 32 | number. `pairs` has the values on both sides, with the
@@ -47,11 +49,11 @@ _IS_AMBIGUOUS = {
     "first": "samples.place <> pairs.place",
 }
 _GIVEN = f"""
-SELECT place, given, cells FROM (
+CREATE TABLE given AS SELECT place, given, cells FROM (
     SELECT samples.place, CASE WHEN damaged THEN {DAMAGED} WHEN samples.value IS NULL THEN {WITHOUT}
         WHEN pairs.row IS NULL THEN {ABSENT} WHEN %s THEN {AMBIGUOUS} ELSE pairs.row END AS given
     FROM samples LEFT JOIN pairs ON samples.value = pairs.value
-) LEFT JOIN rows ON rows.row = given ORDER BY place
+) LEFT JOIN rows ON rows.row = given
 """
 _UNMATCHED = "rows ANTI JOIN pairs USING (value) WHERE value IS NOT NULL"
 _COMPARED = (
@@ -262,7 +264,8 @@ class SampleJoin:
             f"coalesce(sum({counted}) FILTER ({gets}), 0)::BIGINT FROM pairs"
         )
         matches.unmatched_rows, matches.ambiguous_rows = self.valued - asked, asked - matches.used
-        given = groupby(self._tables.rows(_GIVEN % _IS_AMBIGUOUS[ambiguous]), lambda each: each[0] >> 32)
+        self._tables.run(_GIVEN % _IS_AMBIGUOUS[ambiguous])
+        given = groupby(self._given(), lambda each: each[0] >> 32)
         shard, samples = next(given, (-1, iter(())))
         for number, place in enumerate(places):
             if place is None:
@@ -278,6 +281,20 @@ class SampleJoin:
                 shard, samples = next(given, (-1, iter(())))
             rows_file(place).write_bytes(rows.tobytes())
             matches.digests.append(xxh3_64_hexdigest(rows.tobytes()))
+
+    def _given(self) -> Iterator[tuple[Any, ...]]:
+        """Yield place, row and values of all samples by their places; not all values are sorted at once."""
+        count, size = self._tables.one("SELECT count(*), coalesce(sum(octet_length(cells)), 0)::BIGINT FROM given")
+        step = max(1, count * _SORTED // max(size, 1))
+        starts = self._tables.rows(
+            "SELECT place FROM (SELECT place, row_number() OVER (ORDER BY place) AS number FROM given) "
+            "WHERE (number - 1) % ? = 0 ORDER BY place",
+            step,
+        )
+        for start, end in pairwise([*(place for (place,) in starts), _END]):
+            yield from self._tables.rows(
+                "SELECT * FROM given WHERE place >= ? AND place < ? ORDER BY place", start, end
+            )
 
     def unmatched(self, most: int) -> list[str]:
         """Return the values of the first rows that no sample has."""
