@@ -9,8 +9,8 @@ from wdsflow.shards.counts import uncounted_text
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from .decide_matches import Matches
 from .grafted_sample import NULL
+from .join_samples import Matches
 
 
 @dataclass
