@@ -21,7 +21,9 @@ def batch_of(*rows: Any, start: int = 0) -> RowBatch:
 
 
 def worked(work: RowWork, batch: RowBatch, path: Path) -> list[Any]:
-    assert work.map(batch, str(path)) == len(found := list(read_rows(path)))
+    count = work.map(batch, str(path))
+    found = list(read_rows(path))
+    assert count == len(found)
     return found
 
 
