@@ -181,6 +181,18 @@ def test_a_mistyped_option_of_open_clip_train_before_the_dashes_is_put_after_the
     assert "after --" not in own_typo.errors.partition("Error: ")[2]
 
 
+def test_shards_before_the_dashes_are_named_after_them(tmp_path: Path):
+    write_set(tmp_path / "even", (3, 3))
+    typed = ["train", "even/{00000..00001}.tar", "--dry-run", "--", "--workers", "1", "--batch-size", "1"]
+    done = run(typed, tmp_path)
+    assert done.status == 2
+    assert "shards are named after --, by --train-data" in done.errors
+    (again,) = commands(done.errors.partition("Error: ")[2])
+    assert "Forecast" in paste(again, tmp_path).out
+    expanded = run(["train", "even/00000.tar", "even/00001.tar", "--", "--workers", "1"], tmp_path)
+    assert "put a pattern in quotes" in expanded.errors
+
+
 def test_an_option_of_wdsflow_after_the_dashes_is_put_before_them(tmp_path: Path):
     done = run(["train", "--", "--train-data", "x.tar", "--dry-run"], tmp_path)
     assert done.status == 2

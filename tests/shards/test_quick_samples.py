@@ -10,7 +10,7 @@ import pytest
 
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar import plain_entries, windows
+from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.plain_entries import Skimmer
 from wdsflow.shards.write_shard import member
 
@@ -51,7 +51,6 @@ def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the same, with each header read in full."""
     with monkeypatch.context() as patch:
         patch.setattr(Skimmer, "learn", lambda *_: None)
-        patch.setattr(plain_entries, "read_named", lambda *_: None)
         return _all(path)
 
 

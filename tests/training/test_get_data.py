@@ -1,5 +1,6 @@
 """What get_data needs, and what it says where something is missing or cannot be used."""
 
+import random
 import re
 import subprocess
 import sys
@@ -147,6 +148,27 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, ki
         get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
     mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
     assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_of_a_tokenizer_that_draws_only_the_images_are_the_same_with_other_decoders(tmp_path):
+    """As the limits in docs/training.md say."""
+    args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 20}
+
+    def draws(text):
+        if not isinstance(text, str):
+            raise TypeError("one caption at a time")
+        return torch.tensor([[random.randrange(1 << 30) for _ in range(4)]])
+
+    def batch(decoders):
+        options = FeedOptions(status_every=0.0, decode_in="processes", decoders=decoders)
+        loading = get_data(args, BOTH, tokenizer=draws, options=options)["train"].dataloader
+        found = next(iter(loading))
+        loading.close()
+        return list(found.values()) if isinstance(found, dict) else found
+
+    (images, tokens), (same, others) = batch(1), batch(2)
+    assert torch.equal(images, same)
+    assert not torch.equal(tokens, others)
 
 
 WEIGHTS = {

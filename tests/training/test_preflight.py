@@ -193,6 +193,15 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monke
         ).refused
 
 
+def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tmp_path, capsys):
+    data = write(tmp_path, [{"jpg": IMAGE}] * 8)
+    [line] = [line for line in look(data, "--workers", "1", "--batch-size", "4").lines if "what a sample holds" in line]
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(line[line.index("wdsflow ") :])[1:])
+    assert not ended.value.code
+    assert "jpg" in capsys.readouterr().out
+
+
 def test_a_starved_worker_of_damaged_shards_is_told_both_fixes(tmp_path):
     """The dry run lists the errors of the shards as well: a refusal does not keep them back."""
     faults.truncated(tmp_path / "set", draw(12))

@@ -83,12 +83,15 @@ def failing_batch(
     size = max(each.size for each in facts.batches)
     good = list({each.key: each for each in prober.good}.values())
     rare = [place for shape in shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
-    run = None if len(good) < size else _raising(prober, _tars(prober, good), limits.seconds)
+    full = islice(cycle(good), max(size, len(good)))  # fewer than a batch come again: neighbours have other keys
+    run = _raising(prober, _tars(prober, list(full)), limits.seconds) if len(good) > 1 else None
     ends = time.monotonic() + limits.rare_seconds
     for place in rare:
         others = [each for each in good if each.key != place.key]
-        if run is not None or len(others) < 2 or time.monotonic() > ends:
+        if run is not None or time.monotonic() > ends:
             break
+        if len(others) < 2:
+            continue
         run = _raising(prober, _tars(prober, [place, *islice(cycle(others), size - 1)]), limits.seconds)
         run = None if run is None else replace(run, key=place.key, shard=place.shard)
     if run is not None:

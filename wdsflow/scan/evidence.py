@@ -224,8 +224,6 @@ class ShardEvidence:
     identity: Identity | None = None  # which bytes it has, where the scan was asked for it
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
-    # By the name of a reader that parses tars in its own way: what it finds, where that is not what all others find.
-    by_parser: dict[str, "ShardEvidence"] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:

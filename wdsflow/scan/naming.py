@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_meta
 
 from .evidence import Tally
 
@@ -75,11 +75,3 @@ def is_side_image(suffix: str) -> bool:
     (True, True, False)
     """
     return not _SIDE_IMAGES.isdisjoint(suffix.split(".")[:-1])
-
-
-def key_of(name: str) -> tuple[str, str] | None:
-    """Split a name as webdataset does; None if it skips the member."""
-    if is_meta(name):
-        return None
-    key, suffix = split_name(name)
-    return None if key is None or suffix is None else (key, suffix)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name
+from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
-from .naming import is_hidden, key_of, note_name
+from .naming import is_hidden, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes

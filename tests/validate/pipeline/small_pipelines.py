@@ -186,3 +186,15 @@ def lists(urls):
 
 def strict_beginning(urls):
     return ordinary(urls).map(lambda sample: json.loads(sample["json"])["caption"]).slice(50)
+
+
+def only_long(sample):
+    if len(sample["txt"]) <= 6:
+        raise ValueError("short")
+    return sample
+
+
+def long_only(urls):
+    import webdataset as wds
+
+    return ordinary(urls).map(only_long, handler=wds.ignore_and_continue)

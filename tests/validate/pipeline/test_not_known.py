@@ -21,6 +21,7 @@ from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probability import bounds
 from wdsflow.validate.pipeline.probe_child import ProbeRun
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
 
@@ -219,7 +220,9 @@ def test_a_slice_is_named_and_counts_batches_as_such(tmp_path: Path) -> None:
     make = 'def make(urls): return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg").batched(4).slice(3)'
     code.write_text(f"import webdataset as wds\n{make}")
 
-    verdict = probe_pipeline(f"{code}:make", *scanned([url]))
+    with ProbeProcess(f"{code}:make") as process:
+        verdict = judge_pipeline(process, *scanned([url]))
+        assert judge_pipeline(process, *scanned([url]), limits=FEW).usable == 12
 
     assert (verdict.outcome, verdict.usable, verdict.least) == ("loses", 12, None)
     assert "28 of 40 samples: the pipeline ends after 12 samples: stage " in verdict.reasons[0].message

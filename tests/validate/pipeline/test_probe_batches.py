@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.validate.pipeline.really import probing, scanned
+from tests.validate.pipeline.really import jpeg, probing, scanned
 from tests.validate.pipeline.test_not_known import FEW, captions
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence
@@ -96,7 +96,7 @@ def test_the_one_picture_that_fits_into_no_batch_is_found(tmp_path: Path) -> Non
 
 def test_an_exception_while_a_shuffled_loader_is_built_leaves_nothing(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    url = write(tmp_path / "0.tar", 40, missing=10)
+    url = write(tmp_path / "0.tar", 40, missing=10, picture=jpeg())
 
     verdict = probe_pipeline(f"{HERE}/dataset_pipelines.py:complete_only", *scanned([url]))
 

@@ -35,7 +35,13 @@ class PanelHelp(TyperCommand):
         """Refuse an option with two values: of two predicates the first would be dropped silently."""
         self._check_dashes(ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
-        for parameter in self.make_parser(ctx).parse_args(args=list(args))[2]:
+        _, loose, order = self.make_parser(ctx).parse_args(args=list(args))
+        if ctx.info_name == "train" and loose and not any(word.startswith("--train-data") for word in ctx.obj or ()):
+            own = [word for word in args if word not in loose]
+            words = command(["wdsflow", "train", *own, "--", "--train-data", loose[0], *(ctx.obj or ())])
+            several = "" if len(loose) == 1 else "; put a pattern in quotes, or the shell expands its braces"
+            ctx.fail(f"shards are named after --, by --train-data{several}" + ("" if several else f"\n  {words}"))
+        for parameter in order:
             if id(parameter) in once:
                 once.remove(id(parameter))
             elif _takes_one_value(parameter):

@@ -53,3 +53,15 @@ def why_junk(name: str) -> str:
     if "__MACOSX" in folders.split("/"):
         return "macosx"
     return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
+
+
+def key_of(name: str) -> tuple[str, str] | None:
+    """Split a name as webdataset does; None if it skips the member.
+
+    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__.json")
+    (('photos/001', 'seg.png'), None, None)
+    """
+    if is_meta(name):
+        return None
+    key, suffix = split_name(name)
+    return None if key is None or suffix is None else (key, suffix)

@@ -1,14 +1,25 @@
 """One entry of a tar: its extended headers, its own header, and where its data lie, by tarfile's rules.
 
-This is the careful way; ``fast.py`` walks the plain entries and leaves the rest to it.
+This is the careful way; ``plain_entries`` walks the plain entries and leaves the rest to it.
 """
 
 from typing import Literal, NamedTuple
 
-from .long_pax import condensed, first_name
-from .pax_records import LIMIT, TIMES, WHOLE, RefusedRecord, read_records, refuses_negative
+from .pax_records import LIMIT, LONGEST, TIMES, WANTED, RefusedRecord, read_records, refuses_negative
 from .sparse import Pieces, is_sparse, more_pieces, sparse_map
-from .tar_header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, Read, padded, parse_header, text
+from .tar_header import (
+    BLOCK,
+    REGULAR,
+    SUPPORTED,
+    ZEROS,
+    BadHeader,
+    Header,
+    Read,
+    is_foreign,
+    padded,
+    parse_header,
+    text,
+)
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
@@ -42,6 +53,7 @@ class Entry(NamedTuple):
     pieces: Pieces | None
     only_times: bool  # the extended header tells nothing but times
     depth: int  # number of extended headers
+    foreign: bool  # parsers that know no extended headers find another name or size
 
 
 class _Extension(NamedTuple):
@@ -61,7 +73,7 @@ class _State:
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
         self.pieces: Pieces | None = None
-        self.short = False  # the file ends inside an extended header that claims to be long
+        self.foreign = False
 
     @property
     def skips(self) -> bool:
@@ -79,35 +91,29 @@ class _State:
             raise Ending("end", offset, "", offset)
         try:
             found = parse_header(block, first=first)
+            self.foreign = self.foreign or is_foreign(block)
         finally:
             self.at += BLOCK
         return found
 
     def body(self, header: Header) -> bytes:
-        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``RefusedRecord``."""
+        """Read the contents of an extended header. Raises ``BadHeader`` and ``RefusedRecord``."""
         length = blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
-        if length <= WHOLE:
-            contents = self.read(self.at, length) if length else b""
-            self.at += len(contents)
-        else:
-            contents = self._long(header.type, length)
-            self.short = not self.read(self.at + length - 1, 1)
-            self.at += length
+        if length > LONGEST:
+            raise RefusedRecord(f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}")
+        contents = self.read(self.at, length) if length else b""
+        self.at += len(contents)
         self.budget -= len(contents)
         if self.budget < 0:
             raise RefusedRecord(f"extended headers of one member have more than {LIMIT:,} bytes")
         return contents
 
-    def _long(self, kind: bytes, length: int) -> bytes:
-        if kind == b"K":
-            return b""
-        return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
-
     def apply(self, values: dict[str, str]) -> None:
         """Let PAX records replace what the header says. Raises ``RefusedRecord``."""
         for keyword, value in values.items():
+            self.foreign = self.foreign or keyword in WANTED
             if keyword == "GNU.sparse.name":
                 self.name = value
             elif keyword == "path":
@@ -157,7 +163,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
-        raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
+        raise Ending("error", start, detail, end.resume) from None
     except BadHeader as error:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
     except RefusedRecord as error:
@@ -200,6 +206,7 @@ def _unwind(state: _State, extension: _Extension) -> None:
     """Let an extended header change what stands after it."""
     if extension.type in (b"L", b"K"):
         if extension.type == b"L":
+            state.foreign = True
             state.name = text(extension.body)
         if state.type == b"5":
             state.name = state.name.removesuffix("/")
@@ -219,6 +226,5 @@ def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
     if state.type in REGULAR:
         kind = "file" if state.pieces is None else "sparse"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
-    return Entry(
-        state.name, state.size, kind, header, state.data, state.next, state.at, state.pieces, only_times, len(chain)
-    )
+    where = header, state.data, state.next, state.at
+    return Entry(state.name, state.size, kind, *where, state.pieces, only_times, len(chain), state.foreign)

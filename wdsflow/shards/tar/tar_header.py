@@ -21,6 +21,8 @@ GNU = frozenset((b"L", b"K", b"S"))
 
 _NUMBERS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))  # all but size
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
+_PLAIN_SIZE = re.compile(rb" *[0-7]+ *[\0 ]")
+_FORMAT = 0o170000  # the part of a mode that tells the kind of a file
 
 
 class BadHeader(ValueError):
@@ -97,6 +99,17 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     if prefix and kind not in GNU:
         name = f"{prefix}/{name}"
     return Header(name, size, kind, sparse)
+
+
+def is_foreign(block: bytes) -> bool:
+    """Return whether simple parsers, such as those of DALI and wids, read something else from a sound header.
+
+    They differ on prefixes, sizes that are not plain octal numbers, contiguous files, and modes with the kind of a file.
+    """
+    if block[345] and block[156:157] not in GNU:
+        return True
+    mode = number(block[100:108]) if block[156:157] in b"xXg" else 0
+    return block[156:157] == b"7" or bool(mode & _FORMAT) or _PLAIN_SIZE.fullmatch(block[124:136]) is None
 
 
 def is_header(block: bytes, *, old: bool = False) -> bool:

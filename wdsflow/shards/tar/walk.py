@@ -11,7 +11,6 @@ from wdsflow.shards.source.base import Source, StreamFault
 from .damaged_headers import HeaderGap, lost_between
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
-from .libtar import is_plain_header, skips
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
@@ -31,13 +30,10 @@ class Walk:
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
     ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones are in them, and of others the first few KiB. With ``other_parsers``, ``is_plain``
-    tells whether libtar and wids find the same members.
+    find its members: small ones are in them, and of others the first few KiB.
     """
 
-    def __init__(
-        self, source: Source, *, contents: bool = False, keep: bool = False, other_parsers: bool = False
-    ) -> None:
+    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
         self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
@@ -45,11 +41,9 @@ class Walk:
         self.gap = HeaderGap()  # what is known of the damage before the latest batch, or at the end
         self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
-        self._source, self._contents = source, contents
-        self._skim = Skimmer(other_parsers=other_parsers)
+        self._source, self._skim = source, Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
         self._rows: list[Row] = []
-        self._extended = 0  # with other_parsers: members with extended headers
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
@@ -57,16 +51,6 @@ class Walk:
         self._archive = 0  # where the latest archive begins
         self._hole = 0  # where the latest end or damage begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
-
-    @property
-    def extended(self) -> int:
-        """With ``other_parsers``: how many members have extended headers that tell more than times."""
-        return self._extended - (self.seen["tar.pax-overhead"].count if "tar.pax-overhead" in self.seen else 0)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether other parsers find the same members."""
-        return not self.extended and not self._skim.odd and not self.global_records
 
     def has_holes(self, member: Row) -> bool:
         """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
@@ -141,12 +125,9 @@ class Walk:
             if skim.alone:
                 first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
                 self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
-            for row in skim.timed:
-                self._see("tar.pax-overhead", row[3], row[0], "")
             for row in skim.huge:
                 self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
         skim.alone = 0
-        skim.timed.clear()
         skim.huge.clear()
         return careful
 
@@ -157,7 +138,6 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
-            self._extended += sum(row[2] - row[3] != BLOCK for row in rows) if skim.other_parsers else 0
             yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
@@ -189,9 +169,6 @@ class Walk:
         """Let the quick way know the headers of a plain entry."""
         view, skim = self._windows.view, self._skim
         last = view(entry.data - BLOCK, BLOCK)
-        if skim.other_parsers and not skim.odd:
-            timed = view(entry.header, BLOCK) if entry.only_times else b""
-            skim.odd = not is_plain_header(last) or bool(timed and not skips(timed, 0))
         self._magic = self._magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
             self.global_records = True
@@ -214,6 +191,8 @@ class Walk:
             self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
         if size > HUGE:
             self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
+        if entry.foreign:
+            self._see("name.long", entry.header, entry.name, "")
         if entry.only_times:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 

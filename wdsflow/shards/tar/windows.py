@@ -86,7 +86,8 @@ class Windows:
             return False
         least = skim.base + skim.at - last[3]
         skim.at = last[3] - skim.base
-        skim.alone -= skim.unread(rows, skim.window.startswith(skim.latest[0], skim.at))
+        skim.alone -= skim.window.startswith(skim.latest[0], skim.at)
+        rows.pop()
         if not outside or last[1] > self.inside or (skim.at == 0 and self.asked >= least):
             return True
         self.least = least

@@ -161,6 +161,8 @@ class Feed:
         ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
         if self._method is None:
             return Threads(self._workers, ahead)
+        if self._method == "fork":
+            self.recipe.images.import_all()
         return Decoders(
             self._workers,
             ahead,

@@ -24,6 +24,7 @@ from wdsflow.training.feed.subset import to_see_terms
 from wdsflow.training.feed_errors import NothingKept, SubsetError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
+from wdsflow.training.stalls.work_in_progress import inspect
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
 from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.advice.tried_settings import try_settings
@@ -340,6 +341,8 @@ def _fixes(
     if any(finding.code in {"P302", "P303"} for finding in fatal):
         fixes += _shared(context, options)
     fixes += _repairs(options, findings, known=bool(fixes))
+    if not fixes and not context.verdicts[0].usable:
+        fixes.append(f"see what a sample holds: {inspect(context.evidence.shards[0].url)}")
     return list(dict.fromkeys(fixes))
 
 

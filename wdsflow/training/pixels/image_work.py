@@ -1,10 +1,12 @@
 """From the encoded bytes of an image to its place in a batch."""
 
+import io
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.peak import Mode
 from wdsflow.training.workers.decoded_sample import as_array
@@ -73,6 +75,22 @@ class ImageWork:
     def limit(self, budget: int) -> None:
         """Refuse images that take more than ``budget`` bytes while they are decoded."""
         self._decode = replace(self._decode, budget=budget)
+
+    def import_all(self) -> None:
+        """Import what ``run`` needs for most images, by running it on a small one.
+
+        Processes that are forked import nothing then: one would wait forever for a module that another thread of its
+        parent was importing when it was forked, and each would import it again.
+        """
+        from PIL import Image
+
+        small = io.BytesIO()
+        Image.new("RGB", (64, 64)).save(small, "JPEG")
+        with suppress(StageError, Dropped):  # it is refused where memory is small
+            if self._transform is None:
+                self._decode.decode(small.getvalue())
+            else:
+                self.run(small.getvalue(), 0)
 
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
         """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
