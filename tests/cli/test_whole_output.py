@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 from hashlib import sha256
 from pathlib import Path
 
@@ -129,6 +130,72 @@ SCENES = {
         "index s --checksums",
         "verify s",
     ],
+    "a certificate of shards that change": [
+        "reshard s -o r --samples 1 --jobs 1",
+        "validate r --certify all.certificate --level names",
+        "index r --checksums --jobs 1",
+        "verify all.certificate",
+        "! printf x >> r/00000.tar; rm r/00001.tar; cp s/1.tar r/more.tar; touch -d @1600000000 r/00002.tar",
+        "! cp r/00004.tar r/00003.tar",
+        "verify all.certificate",
+        "verify all.certificate --full",
+        "validate r --manifest all.certificate --level names",
+        "validate --manifest r/checksums.json --level names",
+        "verify r/checksums.json",
+        "! sed -i s/TRAINS/LOSES/ all.certificate; sed -i s/trains/loses/ all.certificate",
+        "verify all.certificate",
+        "! rm -r r/*.tar",
+        "verify r/checksums.json",
+        "! rm r/checksums.json",
+    ],
+    "repair that leaves samples out": [
+        "repair d odd -o out --drop-bad --jobs 1",
+        "repair odd/junk.tar -o none --drop-bad --jobs 1",
+        "repair odd/junk.tar -o none --drop-bad --jobs 1 --dry-run",
+        "repair d/empty.tar d/none.tar -o empty --jobs 1",
+        "repair s -o named --rename jpg=image --rename none=other --jobs 1",
+        "repair s -o named --rename jpg --jobs 1",
+        "repair s -o s --jobs 1",
+        "repair s d/../s -o twice --jobs 1",
+    ],
+    "train that is refused": [
+        "train",
+        "train -- --train-data nowhere/0.tar",
+        "train -- --train-data nowhere/{0..3}.tar --dataset-type webdataset",
+        "train --where 'min_side > 3' -- --train-data s/{0..1}.tar",
+        "train --ledger nowhere -- --train-data s/{0..1}.tar",
+        "train --ledger nowhere --where 'min_side > 3' -- --train-data s/{0..1}.tar",
+        "train --dry-run -- --train-data s/{0..1}.tar --workers 1 --batch-size 2 --train-num-samples 6",
+        "train --dry-run -- --train-data d/none.tar",
+        "train --stall-after 0 -- --train-data s/{0..1}.tar",
+        "train --caption json: -- --train-data s/{0..1}.tar",
+        "train --metrics x.txt -- --train-data s/{0..1}.tar",
+        "train --memory lots -- --train-data s/{0..1}.tar",
+        "train --decode quick -- --train-data s/{0..1}.tar",
+        "train --batch-size 3 -- --train-data s/{0..1}.tar",
+        "train --train-data s/{0..1}.tar",
+    ],
+    "wrong use": [
+        "validate nowhere",
+        "validate s --level nothing",
+        "validate s --for nobody",
+        "validate s --select W0",
+        "validate s --max-loss 2",
+        "validate s --output d/no/x.html --format html",
+        "validate s --output d --format html",
+        "explain W999",
+        "explain F10",
+        "bisect s",
+        "report nowhere",
+        "verify",
+        "validat s",
+        "inspect ''",
+        "reshard s -o ''",
+        "index s s -o index --jobs 0",
+        "validate 's/{0..5}.tar' --level names",
+        "validate 's/{0..99999999}.tar'",
+        "validate @s/0.tar",
+    ],
     "diff": [
         f"graft {S} --from t/few.csv --on key --set txt=caption -o out --jobs 1 --drop-unmatched",
         "diff s out --jobs 1",
@@ -208,6 +275,9 @@ def files(place, found):
 
 def shown(command, place):
     """Return a command, its exit status and all that it prints, without what differs between runs."""
+    if command.startswith("! "):
+        subprocess.run(command[2:], shell=True, cwd=place, check=True)
+        return command
     done = run(shlex.split(command), place)
     text = (
         f"$ wdsflow {command}\n{done.out}{done.errors and f'--- stderr{chr(10)}{done.errors}'}exit status {done.status}"
