@@ -1,8 +1,9 @@
 """What faults of servers are called, and after which of them a server is asked again."""
 
+import time
+
 import pytest
 
-from wdsflow.shards.source import server_faults
 from wdsflow.shards.source.base import SourceChangedError, SourceError
 from wdsflow.shards.source.server_faults import told, trying
 
@@ -70,7 +71,7 @@ CASES = {
 @pytest.mark.parametrize(("error", "kind", "text", "tries"), CASES.values(), ids=CASES)
 def test_a_fault_gets_a_name_and_is_tried_again_if_it_may_pass(error, kind, text, tries, monkeypatch):
     slept = []
-    monkeypatch.setattr(server_faults.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "sleep", slept.append)
     count = 0
 
     def action():
@@ -85,7 +86,7 @@ def test_a_fault_gets_a_name_and_is_tried_again_if_it_may_pass(error, kind, text
 
 
 def test_a_file_that_was_replaced_is_not_asked_for_again(monkeypatch):
-    monkeypatch.setattr(server_faults.time, "sleep", lambda seconds: pytest.fail("asked again"))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("asked again"))
 
     def action():
         raise FileExpired("gone")
@@ -96,7 +97,7 @@ def test_a_file_that_was_replaced_is_not_asked_for_again(monkeypatch):
 
 def test_an_answer_after_faults_is_returned(monkeypatch):
     slept = []
-    monkeypatch.setattr(server_faults.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "sleep", slept.append)
     answers = [ConnectionError("one"), Answered(500), "data"]
 
     def action():

@@ -153,7 +153,7 @@ def test_a_shuffle_buffer_mixes_within_its_bounds(size, initial, most_bytes, hel
     check_text(GOLDEN, f"mixed by {size}, {initial}, {most_bytes} bytes, {held} each", "\n".join(lines))
 
 
-MEMBERS = [
+MEMBERS: list[dict[str, bytes | int]] = [
     {},
     {"txt": b"a cat"},
     {"txt": b" \n"},
@@ -244,7 +244,12 @@ def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeyp
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     walks = []
     walk = catalog._walk
-    monkeypatch.setattr(catalog, "_walk", lambda url, *rest, **named: walks.append(url) or walk(url, *rest, **named))
+
+    def noted(url, *rest, **named):
+        walks.append(url)
+        return walk(url, *rest, **named)
+
+    monkeypatch.setattr(catalog, "_walk", noted)
     for number in (0, 0, 1, 1, 2, 2, 3, 3, 0):
         assert catalog.count(urls[number]) == (4, 4, 21, 12)[number]
     assert [urls.index(url) for url in walks] == [0, 1, 2, 2, 3, 0]

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ SAMPLES = {
     "captions alone": [{"txt": b"b"}] * 3,
     "empty": [],
 }
-CASES = {
+CASES: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "sound shards": ("pairs", [], {}),
     "sound shards, dry run": ("mixed", [], {"dry_run": True}),
     "losses": ("mixed", [], {}),
@@ -54,9 +55,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    what, argv, more = CASES[name]
+    what, argv, options = CASES[name]
+    asked = {each: options[each] for each in ("world_size", "dry_run") if each in options}
+    more = {each: value for each, value in options.items() if each not in asked}
     data = write(tmp_path, SAMPLES[what])
-    asked = {each: more.pop(each) for each in ("world_size", "dry_run") if each in (more := dict(more))}
     argv = ["--train-data", data, "--workers", "2", "--batch-size", "4", *argv]
     check_text(GOLDEN, name, shown(preflight.preflight(argv, FeedOptions(**more), **asked), tmp_path))
 
