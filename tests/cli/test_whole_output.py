@@ -270,7 +270,7 @@ def files(place, found):
             and path.suffix not in {".sqlite", ".parquet", ".certificate"}
         ):
             data = path.read_bytes().replace(os.fsencode(place), b"/PLACE")
-            yield f"{name}: {path.stat().st_size} bytes, {sha256(data).hexdigest()[:12]}"
+            yield f"{name}: {len(data)} bytes, {sha256(data).hexdigest()[:12]}"
 
 
 def shown(command, place):
