@@ -193,6 +193,8 @@ class _FolderIndex:
                 self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
+            for found in (report.refused, report.lacking):
+                found.sort()  # shards end in any order
             self._finish()
         self._remove_gone()
         self._record.finish([])
