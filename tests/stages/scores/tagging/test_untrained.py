@@ -59,7 +59,12 @@ def test_networks_are_loaded_once_and_captions_tokenised_once_for_both_taggers(f
     assert second.tokenizer._pipeline is pipeline
     some = ["Anna walks to Paris.", "A cat of Carl. It runs.", "Anna walks to Paris."]
     asked, whole = [], pipeline.bulk_process
-    pipeline.bulk_process = lambda texts: asked.extend(texts) or whole(texts)
+
+    def noting(texts):
+        asked.extend(texts)
+        return whole(texts)
+
+    pipeline.bulk_process = noting
     try:
         pos.run(first, some)
         assert sorted(asked) == sorted(some[:2])
