@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import webdataset
 from PIL import Image
 
 from tests.validate.pipeline.really import jpeg, least, probing, scanned
@@ -123,6 +124,9 @@ def test_samples_that_share_a_key_where_shards_meet_are_a_reason(tmp_path: Path)
 
     verdict = judged("ordinary", urls)
 
+    if not webdataset.__version__.startswith("0."):  # newer ones end a sample where its shard ends
+        assert (verdict.usable, verdict.least, verdict.samples) == (30, None, 30)
+        return
     assert (verdict.usable, verdict.least, verdict.samples) == (28, None, 30)
     assert [reason.count for reason in verdict.reasons] == [2]
     assert "they begin a shard, with the key with which the one before ends" in verdict.reasons[0].message
