@@ -99,11 +99,13 @@ class Process:
         if worker is None:
             return
         end_family(worker)
-        worker.wait()
-        for pipe in (worker.stdin, worker.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        try:
+            worker.wait()
+        finally:  # Ctrl-C ends the waiting, too
+            for pipe in (worker.stdin, worker.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
 
 
 def _blamed(status: int, times: int, sample: int) -> Trouble:
