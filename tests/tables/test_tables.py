@@ -87,3 +87,15 @@ def test_names_of_columns_are_taken_as_they_are(tmp_path: Path):
 def test_importing_the_room_imports_no_library():
     code = "import sys, wdsflow.tables; print({'duckdb', 'numpy', 'pyarrow'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_a_long_statement_draws_nothing_where_python_runs_no_file(tmp_path: Path):
+    code = f"""
+from pathlib import Path
+from wdsflow.tables import Tables
+with Tables(Path({str(tmp_path)!r})) as tables:
+    tables.run("CREATE TABLE settings AS SELECT current_setting('enable_progress_bar') AS draws")
+    print(tables.one("SELECT draws FROM settings"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(False,)\n"

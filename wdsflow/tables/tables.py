@@ -47,6 +47,7 @@ class Tables:
         # Statements run in a thread of their own: DuckDB looks at signals too rarely, and hides their exceptions.
         self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
         self._connection = duckdb.connect(":memory:", config=settings)
+        self._connection.execute("SET enable_progress_bar = false")  # in notebooks and `python -c` it is on
 
     def run(self, statement: str, *values: Any) -> None:
         """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
