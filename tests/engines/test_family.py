@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.processes import await_end
+from wdsflow.engines.child_process import start_python
 from wdsflow.engines.family import end_family, start_family
 
 # A child in a session of its own, and a grandchild whose parent has ended.
@@ -69,6 +70,17 @@ def test_a_family_ends_when_the_process_that_asked_is_killed() -> None:
         family = scattered(asking)
         asking.kill()
     await_end(*family)
+
+
+def test_a_family_is_kept_where_the_number_of_open_files_has_no_limit() -> None:
+    unlimited = "import os; os.sysconf = lambda name: (1 << 63) - 1; from wdsflow.engines.family import lead; lead(); "
+    ready, tell = os.pipe()
+    with start_python(unlimited + "input(); os._exit(7)", inherit=(tell,), stdin=subprocess.PIPE) as process:
+        os.close(tell)
+        process.communicate(b"\n", timeout=60)
+        assert process.returncode == 7
+    assert os.read(ready, 1) == b""
+    os.close(ready)
 
 
 def test_a_command_gets_its_words_and_reads_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.shards.samples.copy_ranges import merge
-from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 
 LONG = "d" * 90 + "/" + "k" * 120
@@ -104,6 +104,15 @@ def test_a_cut_at_a_border_of_samples_hurts_none():
     found, samples = read(tar_bytes(members)[: 6 * 2560])
     assert [sample.trouble for sample in found] == ["", "", ""]
     assert samples.damage == ["at byte 15,360 the end mark is missing"]
+
+
+@pytest.mark.parametrize("end", [5 * 2560, 4 * 2560 + 512 + 2000])  # after the last block, inside its padding
+def test_where_a_cut_between_members_may_have_cost_a_sample_some_the_damage_names_it(end):
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    found, samples = read(tar_bytes(members)[:end])
+    assert [sample.trouble for sample in found] == ["", "", "beside-damage"]
+    assert [is_harmless(damage) for damage in samples.damage] == [True, False]
+    assert samples.damage[1] == "at byte 10,240 a sample lacks members: 2"
 
 
 def test_a_sample_that_lost_its_first_member_to_damage_is_marked():

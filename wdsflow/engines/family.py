@@ -74,7 +74,7 @@ def _keep(child: int) -> NoReturn:
     with open(os.devnull, "r+b") as nothing:
         for fd in (1, 2):
             os.dup2(nothing.fileno(), fd)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # others wait until nobody holds them
+    _close_others()
     when_gone(0, lambda: os.kill(os.getpid(), signal.SIGTERM))
     status: int | None = None
     while status is None and signal.sigwait(_SIGNALS) == signal.SIGCHLD:
@@ -88,6 +88,14 @@ def _keep(child: int) -> NoReturn:
             status = found if status is None else status
             time.sleep(_PAUSE)
     _end_as(status)
+
+
+def _close_others() -> None:
+    """Close what is neither input nor output: others wait until nobody holds it."""
+    for fd in map(int, os.listdir("/dev/fd")):  # the limit may be a billion, or none
+        with contextlib.suppress(OSError):
+            if fd > 2:
+                os.close(fd)
 
 
 def _reaped(child: int) -> int | None:

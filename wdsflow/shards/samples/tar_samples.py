@@ -14,7 +14,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
 from .near_damage import NearDamage, losers
-from .tar_sample import Range, TarSample, troubles
+from .tar_sample import Range, TarSample, is_harmless, troubles
 
 _NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields
@@ -266,7 +266,7 @@ class Samples:
         self.damage += damage_of(self._walk)
         if self._current is not None:
             yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
-        if self._left_out and not self.damage:  # two blocks of zeros pass for an end mark
+        if self._left_out and all(map(is_harmless, self.damage)):  # two blocks of zeros pass for an end mark
             self.damage.append(self._left_out)
         self.left_out += self._waiting
 
