@@ -99,3 +99,23 @@ with Tables(Path({str(tmp_path)!r})) as tables:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "(False,)\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not limit addresses")
+def test_too_few_addresses_are_an_error_of_the_system_and_not_the_end_of_the_process(tmp_path: Path):
+    code = f"""
+import resource
+from pathlib import Path
+from wdsflow.tables import Tables, TablesError
+resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20))
+try:
+    with Tables(Path({str(tmp_path)!r})) as tables:
+        pass
+except TablesError as error:
+    print(error.errno, error.strerror)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        f"{errno.ENOMEM} the limit of 900 MiB on the address space is too low for a join or sort; "
+        "ulimit -v unlimited lifts it\n"
+    )

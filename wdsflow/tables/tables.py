@@ -9,10 +9,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 MEMORY = 512 << 20  # bytes
 _THREADS = 2
 _LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
 _PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
+_ADDRESSES = 1 << 30  # bytes that DuckDB and its threads reserve beside its memory; without them the process dies
 _AT_ONCE = 4096  # rows of a result
 _WAIT = 0.05  # seconds until a statement that is to end is asked again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -31,9 +34,12 @@ class Tables:
         folder: exists; for files of what memory does not hold.
         memory: bytes that may be used before that; at least 64 MiB are used.
         threads: of a statement, at most; never more than there are cores, or than memory is for.
+
+    Raises TablesError (ENOMEM) if a limit on the address space (``ulimit -v``) is too low.
     """
 
     def __init__(self, folder: Path, *, memory: int = MEMORY, threads: int = _THREADS) -> None:
+        _need_addresses(max(memory, _LEAST) + _ADDRESSES, folder)
         import duckdb
 
         self._folder = folder
@@ -129,6 +135,18 @@ def name(text: str) -> str:
     '"my ""own"" key"'
     """
     return '"' + text.replace('"', '""') + '"'
+
+
+def _need_addresses(size: int, folder: Path) -> None:
+    """Raise TablesError if the process may not reserve so many more bytes of addresses."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit - psutil.Process().memory_info().vms < size:
+        reason = f"the limit of {limit >> 20:,} MiB on the address space is too low for a join or sort; ulimit -v unlimited lifts it"
+        raise TablesError(errno.ENOMEM, reason, str(folder))
 
 
 def _objects(values: Sequence[Any]) -> Any:
