@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +115,18 @@ def said(what: Callable[[], object]) -> str:
 
 def test_errors_are_these():
     texts = [text for text, *_ in ERRORS if "matches" not in text] + MORE_ERRORS  # RE2's words are its own
-    check_text(
-        GOLDEN, "errors", "\n".join(f"{text!r}\n{said(lambda text=text: parse(text, SCORES))}" for text in texts)
-    )
+    check_text(GOLDEN, "errors", "\n".join(f"{text!r}\n{said(partial(parse, text, SCORES))}" for text in texts))
+
+
+def told(where: str) -> object:
+    return check_ranges(parse(where, all_scores()), all_scores())
 
 
 def test_what_ranges_decide_is_this():
-    names = all_scores()
     check_text(
         GOLDEN,
         "ranges",
-        "\n".join(
-            f"{text}\n    {said(lambda text=text: check_ranges(parse(text, names), names))}"
-            for text in [*NEVER, *ALWAYS, *EITHER, *RANGES]
-        ),
+        "\n".join(f"{text}\n    {said(partial(told, text))}" for text in [*NEVER, *ALWAYS, *EITHER, *RANGES]),
     )
 
 
@@ -158,7 +157,7 @@ def test_conditions_have_these_results():
     for text in CONDITIONS:
         where = parse(text, SCORES)
         found = [where.judge({Call(name): value for name, value in values.items()}) for values in VALUES]
-        told = [f"{each.keep}{f' ({each.unknown.slug})' if each.unknown else ''}" for each in found]
+        shown = [f"{each.keep}{f' ({each.unknown.slug})' if each.unknown else ''}" for each in found]
         needed = [plan(where).next_needed({Call(name): value for name, value in values.items()}) for values in VALUES]
-        lines.append(f"{text}: {', '.join(told)}; {needed[-1]}, {plan(where).next_needed({})}")
+        lines.append(f"{text}: {', '.join(shown)}; {needed[-1]}, {plan(where).next_needed({})}")
     check_text(GOLDEN, "results", "\n".join(lines))

@@ -25,7 +25,7 @@ def slug(call, *arguments):
 @pytest.mark.parametrize("name", ["char_repetition", "word_repetition"])
 def test_pieces_have_from_one_to_fifty_parts(name):
     parts = "ab" if name == "char_repetition" else " a b "
-    assert [make_score(name, n=n).n for n in (1, 50)] == [1, 50]
+    assert [made(name, n=n).n for n in (1, 50)] == [1, 50]
     for n in (0, 51, -1):
         with pytest.raises(ValueError, match=rf"{name}: n={n} must be a length from 1 to 50"):
             make_score(name, n=n)
@@ -158,8 +158,8 @@ def test_words_lose_what_is_special_at_their_ends(text, plain, juicer):
 def test_a_list_of_words_has_a_size_at_most_and_is_read_without_its_mark(tmp_path):
     file = tmp_path / "words.txt"
     file.write_text("\ufeffspam\n  \n# none\nham# meat\n", encoding="utf-8")
-    assert make_score("flagged_words", file=str(file)).words == ("ham", "spam")
-    assert make_score("flagged_words", file=str(file), words="eggs").words == ("eggs", "ham", "spam")
+    assert made("flagged_words", file=str(file)).words == ("ham", "spam")
+    assert made("flagged_words", file=str(file), words="eggs").words == ("eggs", "ham", "spam")
     with file.open("wb") as stream:
         stream.truncate((64 << 20) + 1)
     with pytest.raises(ValueError, match=r"has 67,108,865 bytes, at most 67,108,864 are read"):
