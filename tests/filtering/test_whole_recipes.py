@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import jsonschema
+
 from tests.golden_file import check_text
-from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, read_recipe
+from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, read_recipe, schema
+from wdsflow.filtering.recipe.recipe_stages import schema_of_stages
 
 GOLDEN = Path(__file__).parent / "recipes.txt"
 YAML = [
@@ -86,3 +89,28 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path):
     path.unlink()
     assert said(path, {}) == "RecipeError: a.yaml: No such file or directory"
     assert issubclass(RecipeError, ValueError)
+
+
+def test_the_schema_takes_a_stage_by_its_name_or_with_its_settings():
+    one, alone = schema_of_stages()["items"]["anyOf"]
+    assert {name: one[name] for name in ("additionalProperties", "minProperties", "maxProperties")} == {
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    assert alone == {"enum": ["clean_text"]}
+    assert set(one["properties"]) == {"clean_text", "drop", "has_fields", "json_text", "rename", "sample"}
+    settings, names = one["properties"]["rename"]["anyOf"]
+    assert names == {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
+    assert settings["required"] == ["fields"]
+    assert settings["additionalProperties"] is False
+    assert settings["properties"]["keep"]["default"] is True
+    assert "required" not in one["properties"]["clean_text"]
+    for text, fits in (("clean_text", True), ("drop", False), ({"sample": {"rate": 1}}, True), ({"sample": {}}, False)):
+        try:
+            jsonschema.validate([text], schema_of_stages())
+        except jsonschema.ValidationError:
+            assert not fits, text
+        else:
+            assert fits, text
+    assert json.loads(schema())["properties"]["stages"]["items"] == schema_of_stages()["items"]
