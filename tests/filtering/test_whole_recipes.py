@@ -12,7 +12,8 @@ from wdsflow.filtering.recipe.recipe_stages import schema_of_stages
 GOLDEN = Path(__file__).parent / "recipes.txt"
 YAML = [
     "", "{}", "where: min_side >= 200", "where: 'min_side >='\n", "wheer: a", "- a", "5", "where: 5", "where: a\nimages: b\nwhere: c",
-    "keep: ['clip_similarity top 30%']", "keep: ['clip_similarity top 0%']", "keep: ['blur top 101%']", "keep: [blur]", "keep: blur",
+    "keep: ['clip_similarity top 30%']", "keep: ['clip_similarity top 0%']", "keep: ['blur top 101%']",
+    "keep: ['blur top 0.5%', 'blur top 1%']", "keep: [blur]", "keep: blur",
     "keep: ['caption bottom 10%', 'near_duplicate top 5%']", "keep: ['rank_percent(\"blur\") top 5%']", "keep: ['blur + 1 bottom 100% of kept']",
     "scores: [blur, 'phash(decode=\"x\")']", "scores: [blurr]", "scores: blur", "unknown: maybe", "empty: keep", "numbering: dense", "numbering: 5",
     "hash_images: yes", "hash_images: 'yes'", "tar_samples: 5\ntar_size: 3MB", "tar_samples: x", "stages: []", "stages: clean_text",
