@@ -3,6 +3,7 @@
 import gzip
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -143,6 +144,10 @@ def test_the_stage_refuses_at_once_what_it_can_never_do(here):
         KeepFromLedger("scored", "blur > 3")
     with pytest.raises(ValueError, match="the predicate is empty"):
         KeepFromLedger("scored", " ")
+    shutil.copytree("scored", "unknown")
+    Path("unknown/_wdsflow/run.json").write_text("{}")
+    with pytest.raises(LedgerError, match=r"run.json does not record how unknown was scored: score again"):
+        KeepFromLedger("unknown", WHERE)
     with pytest.raises(StageError, match="without __url__"):
         list(stage(here)([{"__key__": "a"}]))
 

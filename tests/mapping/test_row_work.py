@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import pickle
+import resource
 from collections import UserDict
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from wdsflow.mapping.doubts import Doubts
 from wdsflow.mapping.map_messages import Done, Failed, MapOrder, Measure, RowBatch, UnreadableError
-from wdsflow.mapping.map_worker import _failed, _is_memory, _mapped
+from wdsflow.mapping.map_worker import _bound, _failed, _is_memory, _mapped
 from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
+from wdsflow.memory.usage import private_data
 
 
 def batch_of(*rows: Any, start: int = 0) -> RowBatch:
@@ -231,3 +233,15 @@ def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
     doubts.note(RowBatch(12, 16), failed)
     doubts.pass_by(RowBatch(14, 16), failed=False)
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.skipif(not private_data(), reason="the system does not tell")
+def test_a_batch_has_the_room_that_it_is_given_and_the_limit_is_taken_back():
+    before, room = resource.getrlimit(resource.RLIMIT_DATA), 512 << 20
+    with _bound(room):
+        most, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        assert abs(most - private_data() - room) < 64 << 20
+        assert hard == before[1]
+        with _bound(2 * room):  # what is bounded already stays so
+            assert resource.getrlimit(resource.RLIMIT_DATA) == (most, hard)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -2,6 +2,7 @@ import random
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.pictures import smooth
 from wdsflow.stages.imaging.spans import span
@@ -63,3 +64,19 @@ def test_a_part_between_pixels_is_nearly_what_pillow_makes_of_it(kernel, monkeyp
             patch.setattr(part, "has_torch", lambda: False)
             expected = part.resize_part(pixels, box, (60, 70), kernel)
         assert np.abs(found - expected)[3:-3, 3:-3].mean() < 1
+
+
+@pytest.mark.parametrize("kernel", ["bicubic", "bilinear"])
+def test_without_torch_a_part_is_what_pillow_makes_of_it(kernel, monkeypatch):
+    from wdsflow.stages.imaging import part
+
+    monkeypatch.setattr(part, "has_torch", lambda: False)
+    image = smooth(40, 30)
+    how = Image.Resampling[kernel.upper()]
+    for box in ((0, 0, 40, 30), (3, 2, 31, 29), (39, 29, 40, 30)):
+        found = part.resize_part(np.array(image), box, (12, 17), kernel)
+        assert np.array_equal(found, np.array(image.crop(box).resize((17, 12), how))), box
+    for box in ((3.5, 2, 31, 29), (3, 2.25, 40, 30), (0.5, 0.5, 39.75, 29.5), (3.5, 2, 40.0004, 30.0004)):
+        within = (box[0], box[1], min(box[2], 40), min(box[3], 30))
+        found = part.resize_part(np.array(image), box, (12, 17), kernel)
+        assert np.array_equal(found, np.array(image.resize((17, 12), how, box=within))), box

@@ -76,3 +76,20 @@ def test_a_long_word_bounds_how_many_words_share_a_batch():
 def test_refusals_say_what_is_too_long(words, slug):
     found = refusal([["a"], words], 10, 9 * LONGEST_WORD)
     assert (found.slug if found else None) == slug
+
+
+@pytest.mark.parametrize(
+    ("words", "most_words", "most_characters", "slug"),
+    [
+        (["ab"] * 3, 3, 10, None),
+        (["ab"] * 3, 3, 9, "long-sentence"),  # three words of two characters, each with a space
+        (["ab"] * 3, 2, 99, "long-sentence"),
+        (["a" * LONGEST_WORD], 3, 9_999, None),
+        (["a" * (LONGEST_WORD + 1)], 3, 9_999, "long-word"),
+    ],
+)
+def test_a_sentence_is_refused_as_soon_as_it_is_above_a_bound(words, most_words, most_characters, slug):
+    found = refusal([["a"], words], most_words, most_characters)
+    assert (found and found.slug) == slug
+    whole = [words] if len(words[0]) <= LONGEST_WORD else [[UNKNOWN]]
+    assert (pieces(words, most_words, most_characters) == whole) is (slug in {None, "long-word"})

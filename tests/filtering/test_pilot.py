@@ -1,0 +1,50 @@
+"""A pilot looks at a part of the samples of a few shards."""
+
+import pytest
+
+from tests.filtering.shards import write_shards
+from wdsflow.filtering.deciding import pilot_run
+from wdsflow.filtering.deciding.pilot_run import explain_plan, measure
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.where import Call
+from wdsflow.shards.urls import expand
+
+
+@pytest.mark.parametrize(("shards", "most", "samples"), [(1, 3, 3), (1, 9, 4), (3, 5, 6), (9, 6, 8), (9, 100, 16)])
+def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, shards, most, samples):
+    write_shards(tmp_path / "in", shards=shards, samples=4)
+    monkeypatch.setattr(pilot_run, "SAMPLES", most)
+    pilot = measure(str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0"))
+    assert pilot.samples == samples
+    assert set(pilot.seconds) == {Call("width"), Call("duplicate"), Call("caption_words")}
+    assert all(0 < seconds < 60 for seconds in pilot.seconds.values())
+    assert {str(term): share for term, share in pilot.passing.items()}["not duplicate"] == 1.0
+
+
+def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
+    write_shards(tmp_path / "in", shards=10, samples=1)
+    looked_at, rows = [], pilot_run._rows
+
+    def noted(url, *given, **more):
+        looked_at.append(url)
+        return rows(url, *given, **more)
+
+    monkeypatch.setattr(pilot_run, "_rows", noted)
+    measure(str(tmp_path / "in"), Recipe(where="width > 1"))
+    urls = expand([str(tmp_path / "in")]).urls
+    assert looked_at == [urls[0], urls[2], urls[4], urls[6]]
+
+
+def test_a_better_order_is_shown_with_the_way_to_it(tmp_path):
+    write_shards(tmp_path / "in", shards=1, samples=4)
+    text = explain_plan(str(tmp_path / "in"), Recipe(where="width > 1 and height < 0"), advice="ADVICE")
+    first, _, second = text.partition("\n\nin the order by measured costs and shares:\n")
+    assert "measured on 4 samples" in first
+    if second:
+        assert second.endswith("ADVICE")
+    else:
+        assert first.endswith("measured costs and shares give the same order")
+    alone = explain_plan(str(tmp_path / "in"), Recipe(where="width > 1"), advice="ADVICE")
+    assert alone.endswith("measured costs and shares give the same order")
+    with pytest.raises(ValueError, match="no predicate to explain"):
+        measure(str(tmp_path / "in"), Recipe())
