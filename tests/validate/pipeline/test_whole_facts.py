@@ -235,6 +235,10 @@ def test_workers_get_these_shards() -> None:
     check_text(GOLDEN, "split", "\n".join(lines))
 
 
+def always(value: Any) -> Callable[[list[Any]], Any]:
+    return lambda items: value
+
+
 def test_a_collate_function_is_tried_with_one_item_among_good_ones() -> None:
     def collate(items: list[Any]) -> Any:
         return np.stack([np.zeros(item) for item in items if item is not None])
@@ -251,6 +255,6 @@ def test_a_collate_function_is_tried_with_one_item_among_good_ones() -> None:
             else:
                 lines.append(f"{size} {item}: {'left out' if batch is LEFT_OUT else batch.shape} {len(noted)}")
     for empty in (None, [], ([], []), {"image": []}, ([], [1]), [0], {"image": 0}, 0, "", ()):
-        batch = AloneInBatch(lambda items, found=empty: found, 2, lambda: noted.append(1))([3])
+        batch = AloneInBatch(always(empty), 2, lambda: noted.append(1))([3])
         lines.append(f"{empty!r}: {'left out' if batch is LEFT_OUT else 'a batch'} {len(noted)}")
     check_text(GOLDEN, "alone", "\n".join(lines))
