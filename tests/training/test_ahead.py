@@ -32,6 +32,18 @@ def test_the_thread_closes_what_it_reads(taken):
     assert closed == ["wdsflow-ahead"]
 
 
+def test_an_error_of_reading_is_raised_behind_the_items_before_it():
+    def numbers():
+        yield from range(3)
+        raise OSError("disk")
+
+    ahead = ReadAhead(numbers(), lambda number: 5, 2, lambda: None)
+    assert list(islice(ahead, 3)) == [0, 1, 2]
+    with pytest.raises(OSError, match=r"^disk$"):
+        next(iter(ahead))
+    ahead.close()
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
 @pytest.mark.parametrize("url", ["pipe:cat {folder}/{{0..3}}.tar", "pipe:cat {folder}/waits"])
 def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url):

@@ -1,6 +1,7 @@
 """Samples are made of the bytes of shards, or lost with a reason."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.feed.caption_sources import LARGEST, parse_captions
 from wdsflow.training.feed.open_shards import Files, read_fully
 from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.feed.tokenizing import TokenizedCaptions
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
@@ -70,6 +72,36 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
         work([fault], notes.append)
     check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
     files.close()
+
+
+def short(texts):
+    if any("long" in text for text in texts):
+        raise KeyError("long")
+    return [[len(text)] for text in texts]
+
+
+def at_once(texts):
+    if len(texts) > 2 and not isinstance(texts, str):
+        raise KeyError("several")
+    return [[len(text)] for text in texts]
+
+
+def shifted(texts):
+    return texts[1:]
+
+
+@pytest.mark.parametrize("tokenizer", [short, at_once, shifted])
+def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(tokenizer):
+    captions = {"a": b"short", "b": b"too long", "c": b"long too"}
+    tasks = [
+        LaneTask(SampleRef("x.tar", key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), 5, 0, number)
+        for number, (key, text) in enumerate(captions.items())
+    ]
+    work = SampleWork(Images(), parse_captions("txt"), TokenizedCaptions(tokenizer), 100, files=Files())
+    with pytest.raises(RuntimeError) as caught:
+        work(tasks, lambda note: None)
+    text = re.sub(r"/\S*/(\w+\.py), line \d+", r"\1", str(caught.value))
+    check_text(GOLDEN, f"a tokenizer that fails: {tokenizer.__name__}", text)
 
 
 def test_files_stay_open_while_they_are_used(tmp_path):

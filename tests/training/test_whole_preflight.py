@@ -77,6 +77,18 @@ def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
     check_text(GOLDEN, "evaluation", "\n".join(texts))
 
 
+@pytest.mark.parametrize("argv", [[], ["--train-num-samples", "6"]])
+def test_what_follows_damage_is_not_counted(argv, tmp_path):
+    data = write(tmp_path, SAMPLES["pairs"])
+    first = tmp_path / "0.tar"
+    whole = first.read_bytes()
+    first.write_bytes(whole.replace(b"0004.jpg", b"0\xff04.jpg", 1))
+    found = preflight.preflight(
+        ["--train-data", data, "--workers", "2", "--batch-size", "4", *argv], FeedOptions(), dry_run=True
+    )
+    check_text(GOLDEN, f"damage {' '.join(argv)}".strip(), shown(found, tmp_path))
+
+
 def write(folder, samples):
     for number in range(2):
         members = {f"{number}{at:03d}.{field}": data for at, one in enumerate(samples) for field, data in one.items()}
@@ -91,6 +103,10 @@ def shown(found, folder):
     lines = [*found.lines, f"refused {found.refused}, nothing read {found.nothing_read}: {found.why}"]
     for report in found.reports:
         lines += [f"report: {report.level}, {len(report.forecasts)} forecasts"]
+        lines += [
+            f"  forecast: {each.length_source} {each.epochs_checked} {each.exact} {len(each.stalled)} {each.notes}"
+            for each in report.forecasts
+        ]
         lines += [f"  {each.outcome}: {each.usable} of {each.samples}" for each in report.verdicts]
         lines += [f"  {each.severity} {each.code}: {each.message}" for each in report.findings]
     return re.sub(r"\d+\.\d s\b", "# s", "\n".join(lines).replace(str(folder), "/DATA"))

@@ -278,8 +278,10 @@ class Rewiring:
 
     def _redirected(self, thing: Any) -> Any:
         """Replace the shards in the attributes of an object that is no pipeline of webdataset."""
+        if not hasattr(thing, "__dict__"):  # such as a generator, which cannot even be copied
+            raise _irreplaceable(thing)
         twin, found = copy.copy(thing), 0
-        for name, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
+        for name, value in vars(thing).items():
             if is_pipeline(value) or is_loader(value):
                 setattr(twin, name, self.rewire(value))
                 found += 1
