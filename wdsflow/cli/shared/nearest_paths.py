@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wdsflow.filtering.folder.layout import INSIDE
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots

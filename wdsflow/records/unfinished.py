@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from .atomic import write_file
-from .counts import COUNTS, known_counts, remove_counts, write_counts
+from wdsflow.shards.atomic import write_file
+
+from .sizes_files import COUNTS, known_counts, remove_counts, write_counts
 
 INSIDE = "_wdsflow"  # no reader of shards looks into it
 _MARK = "unfinished.json"
@@ -53,8 +54,12 @@ def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
 
 
 def forget_shards(folder: Path) -> None:
-    """Remove the mark, and all counts: the shards were removed."""
-    remove_counts(folder)
+    """Remove the mark, and the counts of shards that were removed; those of others stay."""
+    left = earlier_counts(folder) | known_counts(folder)
+    if left:
+        write_counts(folder, dict(sorted(left.items())))
+    else:
+        remove_counts(folder)
     _unmark(folder)
 
 
