@@ -1,5 +1,6 @@
 """What a finished run leaves behind, and nothing else."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -61,6 +62,18 @@ def test_slices_leave_the_folder_to_those_that_still_work(tmp_path: Path):
     assert run(1) == set()
     assert (tmp_path / "out" / "__len__").read_text() == "8\n"
     assert "unfinished.json" not in below(inside)
+
+
+def test_slices_of_a_finished_run_count_the_shards_that_changed_since(tmp_path: Path):
+    source, recipe = write_shards(tmp_path / "in", shards=2, samples=4), Recipe(where="bytes > 1")
+    filter_shards(source, tmp_path / "out", recipe, HERE)
+    write_shards(tmp_path / "more", shards=2, samples=6)
+    (tmp_path / "more/00000.tar").replace(tmp_path / "in/00000.tar")
+    for index in range(2):
+        report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, index=index, count=2))
+        assert len(report.changed) == 1 - index
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 6, "00001.tar": 4}
+    assert filter_shards(source, tmp_path / "out", recipe, HERE).resumed == 2
 
 
 def test_a_lock_that_was_removed_keeps_nobody_away_and_lets_two_in_never(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.records.counts import by_count
 from wdsflow.records.report import Report
-from wdsflow.records.sizes_files import uncounted_text
+from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many

@@ -6,20 +6,19 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wdsflow.shards.atomic import naming, remove_stale, write_file
 from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError
 
 from .folder_lock import Busy, Lock
-from .line import Line, OneFile
-from .read_lines import Identity, lines_paths, other_file, read_lines
+from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
 from .refusals import OtherOptions, need_folder, refuse_inputs
-from .sizes_files import COUNTS
-from .unfinished import INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
+from .unfinished import COUNTS, INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 L = TypeVar("L", bound=Line)
 
@@ -74,6 +73,11 @@ class OutputRecord(Generic[L]):
         """Whether no other slice of the run works in the folder."""
         return self.part[1] == 1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether an earlier run finished nothing: another may replace it."""
+        return self.is_alone and bool(self.outputs) and not self._has_files()
+
     def read(self) -> None:
         """Read what is there, which needs no lock."""
         self.options, self.outputs = self._read_asked()
@@ -110,7 +114,7 @@ class OutputRecord(Generic[L]):
 
     def refuse_other(self, options: Mapping[str, Any]) -> None:
         """Raise OtherOptions if the outputs that are there were written with other options."""
-        if self.options is not None and self.options != options:
+        if self.options is not None and self.options != options and not self.is_idle:
             raise OtherOptions(self.folder, self._did, self.options, options)
 
     def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -190,10 +194,9 @@ class OutputRecord(Generic[L]):
         with self.together("prepare"):
             if not self.is_alone:
                 self.options, self.outputs = self._read_asked()
-            idle = self.is_alone and self.options is not None and not self.keeps(options) and not self._has_files()
             if not force:
                 self.refuse_taken(names, options)
-            if restart or idle:
+            if restart or (self.is_idle and not self.keeps(options)):
                 refuse_inputs(inputs, self.all_paths())
                 self.clear()
             if not force:

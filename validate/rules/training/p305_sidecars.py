@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from wdsflow.indexing.sidecar_kinds import KINDS
 from wdsflow.indexing.written_files import IndexLine
 from wdsflow.readers.sidecar_facts import SidecarFact
-from wdsflow.records.read_lines import is_as_written
+from wdsflow.records.line import is_as_written
 from wdsflow.text.shell import quote_path
 
 from ...finding import Finding, Repair, Severity

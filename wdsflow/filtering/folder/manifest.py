@@ -1,6 +1,6 @@
 """The finished shards of a run, for readers of its folder."""
 
-from wdsflow.records.read_lines import lines_paths, read_lines
+from wdsflow.records.line import lines_paths, read_lines
 
 from .layout import Layout
 from .shard_record import ShardRecord

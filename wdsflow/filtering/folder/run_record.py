@@ -12,8 +12,8 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe_identity import differences
 from wdsflow.records.folder_lock import Lock
+from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.read_lines import THERE, Identity
 from wdsflow.shards.shard_identity import input_identity
 
 from .layout import Layout

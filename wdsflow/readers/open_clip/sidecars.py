@@ -21,8 +21,7 @@ from wdsflow.readers.sidecar_facts import (
     whole,
     written_by,
 )
-from wdsflow.records.sizes_files import COUNTS
-from wdsflow.records.unfinished import Unfinished, unfinished_run
+from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.escape import escape
 

@@ -9,7 +9,7 @@ from itertools import chain
 from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.records.line import OneFile
 from wdsflow.records.report import Report
-from wdsflow.records.sizes_files import uncounted_text
+from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
