@@ -16,6 +16,7 @@ FLOORS = {
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
     "wdsflow.media": 1,
+    "wdsflow.tables": 1,
     "wdsflow.records": 2,
     "wdsflow.scan": 2,
     "wdsflow.mapping": 2,

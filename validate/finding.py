@@ -48,14 +48,15 @@ class Advice:
     @property
     def text(self) -> str:
         """The change and its gain, in one line."""
-        return self.does if self.usable is None else f"{self.does}: {promised([self])}"
+        told = promises([self])
+        return f"{self.does}: {told}" if told else self.does
 
 
 def promises(advice: Sequence[Advice]) -> str:
-    """Return the gain of advice for each reader; readers with the same gain together; "" if nothing is known."""
+    """Return the gain of advice for each reader; readers with the same gain together; "" if none is known."""
     brings: dict[tuple[int, int, bool], list[Advice]] = {}
     for each in advice:
-        if each.usable is not None:
+        if each.usable:  # nothing is promised by a number of 0
             brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
     return "; ".join(promised(alike) for alike in brings.values())
 

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +99,25 @@ def _printed(picture: Picture) -> str:
     return _TIME.sub(r"\1", done.stdout)
 
 
+@contextmanager
+def _named_folder() -> Iterator[Path]:
+    """Make a folder with the same name each time, because pages show paths; remove it at the end.
+
+    Raises FileExistsError if it exists.
+    """
+    folder = Path(tempfile.gettempdir(), "example")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
 def take_pages() -> None:
     """Write pictures of the page of a run and of that of a validation. They are not checked: fonts differ."""
     from playwright.sync_api import sync_playwright
 
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with _named_folder() as folder, sync_playwright() as playwright:
         faults.sound(Path(folder, "shards"), scenes.draw(SAMPLES))
         faults.captions_in_json(Path(folder, "damaged"), scenes.draw(SAMPLES))
         run = [sys.executable, "-m", "wdsflow"]

@@ -7,6 +7,7 @@ from typing import Any
 from wdsflow.images.exif import exif_orientation, xmp_orientation
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import read_header
+from wdsflow.images.other_headers import tiff_header
 from wdsflow.images.webp_header import webp_metadata
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_json
 
@@ -129,16 +130,9 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
 
 def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
     """Let Pillow follow the offset to the directory, which many writers put at the end."""
-    from PIL import TiffImagePlugin
-
-    from wdsflow.images.pillow import quiet
-
-    with quiet():
-        try:
-            with TiffImagePlugin.TiffImageFile(io.BufferedReader(as_file(reader, name), 1024)) as image:
-                exif = image.tag_v2.get(274, 1)
-                return ImageHeader("tiff", image.width, image.height, image.mode, orientation=exif)
-        except ScoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories
-            raise ScoreError("undecodable", f"tiff: {str(error)[:200]}") from None
+    try:
+        return tiff_header(io.BufferedReader(as_file(reader, name), 1024))
+    except ScoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories
+        raise ScoreError("undecodable", f"tiff: {str(error)[:200]}") from None

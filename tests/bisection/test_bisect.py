@@ -118,8 +118,29 @@ def test_a_set_that_fails_in_another_way_is_not_taken_for_a_smaller_one(tmp_path
     assert done.status == 0, done.errors
     (left,) = (tmp_path / "smallest").iterdir()
     assert members(left) == [("11.txt", b"bad")]
-    assert "fails with status 1, ValueError: no token" in done.out
-    assert "AssertionError" in done.errors
+    assert done.out.splitlines() == [
+        "smallest/000000.tar: 1 sample of 2 (11) of 1.tar",
+        "with 1 shard of 3 the command fails with status 1, ValueError: no token; 8 runs",
+        "",
+        "What to do",
+        "  1. see the samples",
+        "       wdsflow inspect smallest --keys 20",
+        "  2. run the command with them",
+        f"       {sys.executable} -S -E train.py smallest",
+    ]
+    good, other = "ValueError: no token", "AssertionError: more workers than shards"
+    assert [line.rpartition(" (")[0] for line in done.errors.splitlines() if line.startswith("run ")] == [
+        f"run 1: 3 shards, 5 samples: fails with status 1, {good}",
+        f"run 2: 1 shard, 2 samples: fails with status 1, {other}",
+        f"run 3: 2 shards, 3 samples: fails with status 1, {good}",
+        f"run 4: 1 shard, 2 samples: fails with status 1, {good}",
+        f"run 5: 1 shard, 2 samples: fails with status 1, {good}",
+        f"run 6: 1 shard, 1 sample: fails with status 1, {other}",
+        f"run 7: 1 shard, 1 sample: fails with status 1, {good}",
+        f"run 8: 1 shard, 1 sample: fails with status 1, {good}",
+    ]
+    shown = [line for line in done.errors.splitlines() if line.startswith("  ")]
+    assert (len(shown), shown[-1]) == (5, f"  {good}")
 
 
 @pytest.mark.deep

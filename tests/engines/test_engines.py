@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.filtering.shards import write_shards
@@ -48,6 +49,18 @@ def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ou
     monkeypatch.delenv("PYTHONPATH", raising=False)
     task = ScanTask(0, "a.tar", ScanOptions())
     assert list(work_on(LocalEngine(import_module("beside").path, 1), [task])) == [(task, "none")]
+
+
+def test_all_that_a_worker_started_ends_with_it_in_whatever_session(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "leaving", raising=False)
+    (tmp_path / "leaving.py").write_text(
+        "import os, subprocess\n"
+        "def start(task, mark): return subprocess.Popen(['sleep', '600'], start_new_session=True).pid\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task = ScanTask(0, "a.tar", ScanOptions())
+    ((_, left),) = work_on(LocalEngine(import_module("leaving").start, 1), [task])
+    assert not psutil.pid_exists(left)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -39,7 +39,8 @@ def sound(path: Path) -> list[tuple[int, Entry]]:
 
 
 def belongs(name: str) -> bool:
-    return not is_meta(name) and split_name(name)[0] is not None
+    dot_file = name.rpartition("/")[2].startswith(".")
+    return not is_meta(name) and split_name(name)[0] is not None and not dot_file
 
 
 def written(path: Path) -> list[Entry]:

@@ -140,7 +140,7 @@ def test_a_manifest_is_compared_and_nothing_else(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b'{"wdsflow_manifest": 1}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"wdsflow_certificate": 2}', b"\xff", b"[" * 100_000])
 def test_what_is_no_manifest_is_refused(hashed: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     (hashed / "other.json").write_bytes(data)
     assert run("validate", "--manifest", hashed / "other.json") == 2

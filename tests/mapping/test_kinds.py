@@ -7,7 +7,8 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
-from wdsflow.mapping.column_kinds import KindError
+from wdsflow.mapping.column_kinds import KindError, holds_json, unified, widened
+from wdsflow.mapping.parts import Parts, to_dataset
 
 datasets = pytest.importorskip("datasets")
 
@@ -134,3 +135,141 @@ def test_any_types_come_out_as_with_map(seed):
         return found
 
     mapped_alike(fn, dataset, with_indices=True, remove_columns=gone)
+
+
+NEEDS_JSON = pytest.mark.skipif(not hasattr(datasets, "Json"), reason="datasets does not know Json")
+V, L = datasets.Value, datasets.List
+INT, FLOAT, TEXT, NULL, BYTES = V("int64"), V("float64"), V("string"), V("null"), V("binary")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (INT, INT, INT),
+        (NULL, TEXT, TEXT),
+        (TEXT, NULL, TEXT),
+        (INT, FLOAT, FLOAT),
+        (V("int32"), INT, INT),
+        (L(NULL), L(INT), L(INT)),
+        (L(INT, length=2), L(FLOAT, length=2), L(FLOAT, length=2)),
+        (L(INT, length=2), L(FLOAT, length=3), L(FLOAT)),
+        (datasets.LargeList(V("int32")), datasets.LargeList(INT), datasets.LargeList(INT)),
+        ({"a": INT, "b": TEXT}, {"b": NULL, "a": FLOAT}, {"a": FLOAT, "b": TEXT}),
+        (BYTES, TEXT, BYTES),
+        ({"a": BYTES}, {"b": INT}, {"a": BYTES, "b": INT}),
+        (datasets.Image(), NULL, datasets.Image()),
+        (datasets.ClassLabel(names=["x"]), V("int32"), datasets.ClassLabel(names=["x"])),
+        ([INT], [FLOAT], [FLOAT]),
+        pytest.param(INT, TEXT, "json", marks=NEEDS_JSON),
+        pytest.param(V("bool"), INT, "json", marks=NEEDS_JSON),
+        pytest.param(L(INT), INT, "json", marks=NEEDS_JSON),
+        pytest.param({"a": INT}, {"b": INT}, "json", marks=NEEDS_JSON),
+        pytest.param({"a": L(INT)}, {"b": L(INT)}, "json", marks=NEEDS_JSON),
+        pytest.param("json", {"a": INT}, "json", marks=NEEDS_JSON),
+        pytest.param(TEXT, "json", "json", marks=NEEDS_JSON),
+        pytest.param("json", "json", "json", marks=NEEDS_JSON),
+        pytest.param(L({"a": INT}), L({"b": INT}), "json list", marks=NEEDS_JSON),
+        pytest.param(BYTES, INT, None, marks=NEEDS_JSON),
+        pytest.param({"a": BYTES}, INT, None, marks=NEEDS_JSON),
+        pytest.param(L(BYTES), INT, None, marks=NEEDS_JSON),
+    ],
+)
+def test_two_types_have_the_narrowest_that_holds_both(one, other, both):
+    one, other, both = (
+        {"json": datasets.Json, "json list": lambda: L(datasets.Json())}[each]() if isinstance(each, str) else each
+        for each in (one, other, both)
+    )  # fmt: skip
+    rows = [{"first": INT, "c": one}, {"c": other, "first": INT}]
+    if both is None:
+        with pytest.raises(KindError, match=r"^column 'c' has types that do not go together: give features= \("):
+            unified(rows)
+        return
+    found = unified(rows)
+    assert found == datasets.Features({"first": INT, "c": both})
+    assert list(found) == ["first", "c"]
+    assert holds_json(found["c"]) == ("Json" in str(both))
+
+
+def test_columns_that_only_some_rows_have_are_named():
+    with pytest.raises(KindError, match=r"^fn gave some rows columns that others lack: b, c$"):
+        unified([{"a": INT, "b": INT}, {"a": INT, "c": INT}])
+
+
+@NEEDS_JSON
+def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_are():
+    rows = {
+        "plain": [1, 2],
+        "text": ["a", None],
+        "deep": [[{"x": "p", "n": 1}], []],
+        "struct": [{"x": [1], "n": 5}, {"x": None, "n": 6}],
+        "done": ['{"a": 1}', "7"],
+    }
+    data = datasets.Dataset.from_dict({name: values for name, values in rows.items() if name != "done"})
+    json = datasets.Json()
+    kinds = datasets.Features({**data.features, "done": json})
+    table = data.data.table.append_column("done", [rows["done"]])
+    wanted = datasets.Features(
+        {
+            "plain": FLOAT,
+            "text": json,
+            "deep": L({"x": json, "n": V("int32")}),
+            "struct": {"x": L(json), "n": INT},
+            "done": json,
+        }
+    )
+    found = widened(table, kinds, wanted)
+    assert found.schema == wanted.arrow_schema
+    assert found.to_pydict() == {
+        "plain": [1.0, 2.0],
+        "text": ['"a"', None],
+        "deep": [[{"x": '"p"', "n": 1}], []],
+        "struct": [{"x": ["1"], "n": 5}, {"x": None, "n": 6}],
+        "done": ['{"a": 1}', "7"],
+    }
+
+
+def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+
+    def file(name, **columns):
+        features = datasets.Features(columns.pop("kinds")) if "kinds" in columns else None
+        path = tmp_path / f"{name}.in"
+        with datasets.arrow_writer.ArrowWriter(path=str(path), features=features) as writer:
+            writer.write_table(datasets.Dataset.from_dict(columns, features=features).data.table)
+        return path
+
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    parts = Parts(folder)
+    parts.add(file("none", n=[], kinds={"n": TEXT}), 0)
+    parts.add(file("none2", n=[], kinds={"n": TEXT}), 0)
+    parts.add(file("ints", n=[1, 2]), 2)
+    parts.add(file("ints2", n=[3]), 1)
+    parts.add(file("floats", n=[0.5]), 1)
+    parts.finish()
+    assert [path.name for path in parts.files] == ["rows-000000.arrow", "rows-000001.arrow"]
+    assert sorted(folder.iterdir()) == parts.files
+    like = datasets.Dataset.from_dict({"n": [0]})
+    found = to_dataset(parts.files, like)
+    assert found["n"][:] == [1, 2, 3, 0.5]
+    assert found.features == {"n": FLOAT}
+    assert not caplog.messages
+
+    only = Parts(folder)
+    only.add(file("none", n=[], kinds={"n": TEXT}), 0)
+    only.finish()
+    assert [path.name for path in only.files] == ["no-rows.arrow"]
+
+
+@NEEDS_JSON
+def test_a_column_that_becomes_json_is_reported_once_with_both_types(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    parts = Parts(tmp_path)
+    for number, values in enumerate(([1], ["a"], [2], [{"k": 3}])):
+        path = tmp_path / f"{number}.in"
+        with datasets.arrow_writer.ArrowWriter(path=str(path)) as writer:
+            writer.write_table(datasets.Dataset.from_dict({"n": values}).data.table)
+        parts.add(path, 1)
+    parts.finish()
+    assert caplog.messages == ["column 'n' becomes Json: it is Value('int64') in some rows, Value('string') in others"]
+    assert to_dataset(parts.files, datasets.Dataset.from_dict({"n": [0]}))["n"][:] == [1, "a", 2, {"k": 3}]

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from wdsflow.memory.limits import Bound, group_bounds
+from wdsflow.memory.limits import Bound, group_bounds, host_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -60,3 +61,27 @@ def test_limits_of_the_process_count(limit):
     memory = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     assert memory["total"] <= 700 * MIB
     assert 0 < memory["free"] < 700 * MIB
+
+
+def test_files_of_a_group_that_say_nothing_bound_nothing(tmp_path):
+    group(tmp_path / "none", memory_max=1 << 60, memory_current=5)
+    group(tmp_path / "most", memory_max=(1 << 60) - 1, memory_current=5)
+    group(tmp_path / "cached", memory_max=400, memory_current=100, memory_stat="inactive_file 300")
+    group(tmp_path / "odd", memory_max=400, memory_current=100, memory_stat="inactive_file many")
+    assert group_bounds(tmp_path, "0::/none") == []
+    assert group_bounds(tmp_path, "0::/most") == [Bound((1 << 60) - 1, 5)]
+    assert group_bounds(tmp_path, "0::/cached") == [Bound(400, 0)]
+    assert group_bounds(tmp_path, "0::/odd") == [Bound(400, 100)]
+    assert group_bounds(tmp_path, "0::/odd\nno colons\n3:cpuset:/odd\n0::/cached") == [Bound(400, 100), Bound(400, 0)]
+
+
+def test_the_tightest_bound_of_all_counts(monkeypatch):
+    machine = psutil.virtual_memory()
+    bounds = [Bound(machine.total // 2, machine.total // 4), Bound(machine.total // 3, 0), Bound(machine.total * 4, 0)]
+    monkeypatch.setattr("wdsflow.memory.limits.control_groups", lambda: bounds)
+    monkeypatch.setattr("wdsflow.memory.limits._own", lambda: iter([]))
+    found = host_memory()
+    assert found.total == machine.total // 3
+    assert 0 < found.free <= machine.total // 4 + 1
+    bounds.append(Bound(1000, 1200))
+    assert host_memory() == (1000, 0)

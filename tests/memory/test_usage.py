@@ -1,9 +1,12 @@
+import mmap
 import os
+import subprocess
 import sys
+from tempfile import NamedTemporaryFile
 
 import pytest
 
-from wdsflow.memory.usage import HeldMemory, held
+from wdsflow.memory.usage import HeldMemory, descendants, forget_peak, held, mapped_files, peak, private_data, resident
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not hold to these limits")
@@ -16,3 +19,44 @@ def test_memory_that_grows_is_measured_again_at_once_and_other_memory_is_not() -
     block = bytearray(os.urandom(64 << 20))
     assert known(os.getpid()) - before > 48 << 20
     del block
+
+
+def test_a_process_that_is_gone_takes_nothing_and_has_no_descendants() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert (resident(gone.pid), held(gone.pid), descendants(gone.pid)) == (0, 0, [])
+
+
+def test_descendants_are_children_and_those_that_they_started() -> None:
+    code = "import subprocess, sys; p = subprocess.Popen(['sleep', '100']); print(p.pid, flush=True); sys.stdin.read(); p.kill(); p.wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        grandchild = int(child.stdout.readline())
+        found = descendants(os.getpid())
+        assert {child.pid, grandchild} <= set(found)
+        assert descendants(child.pid) == [grandchild]
+        assert 0 < held(child.pid) <= resident(child.pid)
+        child.communicate("")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell")
+def test_the_peak_is_forgotten_and_what_is_mapped_is_counted() -> None:
+    block = bytearray(os.urandom(48 << 20))
+    before = private_data()
+    del block
+    assert before > 48 << 20
+    assert peak() > 48 << 20
+    high = peak()
+    assert forget_peak()
+    low = peak()
+    assert low <= high
+    assert abs(low - resident(os.getpid())) < 16 << 20
+    mapped = mapped_files()
+    with NamedTemporaryFile(dir="/var/tmp") as file:
+        file.write(os.urandom(32 << 20))
+        file.flush()
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            assert sum(data[at] for at in range(0, len(data), 4096)) >= 0
+            assert abs(mapped_files() - mapped - (32 << 20)) < 4 << 20

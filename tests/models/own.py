@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +68,22 @@ class Letters(BatchScore):
     def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
         """Count."""
         return [loaded * sum(letter.isalpha() for letter in text) for text in batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starts(BatchScore):
+    """Starts a program in a session of its own, and gives its number."""
+
+    name: ClassVar[str] = "starts"
+    inputs: ClassVar[Any] = "caption"
+
+    def load(self, device: str) -> Any:
+        """Start it."""
+        return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
+
+    def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
+        """Give its number."""
+        return [loaded] * len(batch)
 
 
 @dataclass(frozen=True, kw_only=True)

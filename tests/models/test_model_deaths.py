@@ -2,6 +2,7 @@
 
 import threading
 
+import psutil
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -34,6 +35,14 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
     lost = {(number, at) for number, each in found.items() for at, one in enumerate(each) if isinstance(one, Failure)}
     assert lost == {(0, 0)}
     assert [len(each) for each in found.values()] == [6] * 4
+
+
+def test_what_a_model_started_ends_with_its_process_in_whatever_session():
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        (left,) = models.map(own.Starts().models()[0], ["caption"])
+        models.close()
+    assert not psutil.pid_exists(left)
 
 
 @pytest.mark.deep

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from wdsflow.filtering.page.score_codes import codes_of, edges_of
-from wdsflow.pages.histograms import chart
+from wdsflow.pages.histograms import chart, number, round_step
 from wdsflow.text.round_numbers import number_text, roundest_after
 
 numbers = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
@@ -79,3 +79,64 @@ def test_values_beyond_the_ends_are_said_to_be_in_the_bars_there():
     assert beyond is not None
     assert "beyond" not in within.summary
     assert "the bars at the ends hold all beyond them" in beyond.summary
+
+
+def steps(first, width, count):
+    return tuple(float(f"{(first + at) * width:.10g}") for at in range(count))
+
+
+@pytest.mark.parametrize(
+    ("values", "lefts", "counts", "width", "summary"),
+    [
+        ([1, 2, 2, 3], (1.0, 2.0, 3.0), (1, 2, 1), 1.0, "median 2, 1 to 3"),
+        ([3], (3.0,), (1,), 1.0, "median 3, 3 to 3"),
+        ([0.5] * 3, (0.0,), (3,), 1.0, "median 0.5, 0.5 to 0.5"),
+        (range(101), steps(0, 2, 51), (2,) * 50 + (1,), 2.0, "median 50, 0 to 100"),
+        (range(-50, 1), steps(-50, 1, 51), (1,) * 51, 1.0, "median -25, -50 to 0"),
+        ([7] * 1000 + [9] * 3, (7.0, 8.0, 9.0), (1000, 0, 3), 1.0, "median 7, 7 to 9"),
+        ([256] * 399 + [20_000], steps(0, 500, 41), (399, *[0] * 39, 1), 500.0, "median 256, 256 to 20,000"),
+        (
+            [*range(1000), 10**6],
+            steps(0, 20, 50),
+            (20,) * 49 + (21,),
+            20.0,
+            "median 500, 0 to 1,000,000; the bars at the ends hold all beyond them",
+        ),
+        (
+            [-(10**6), *range(1000)],
+            steps(0, 20, 50),
+            (21,) + (20,) * 49,
+            20.0,
+            "median 499, -1,000,000 to 999; the bars at the ends hold all beyond them",
+        ),
+        ([1e-9, 2e-9], steps(50, 2e-11, 51), (1, *[0] * 49, 1), 2e-11, "median 1e-09, 1e-09 to 2e-09"),
+        ([1e16, 1e16], (1e16,), (2,), 1e7, "median 1e+16, 1e+16 to 1e+16"),
+    ],
+)
+def test_bars_begin_at_round_numbers(values, lefts, counts, width, summary):
+    found = chart("name", "Title", list(values))
+    assert (found.lefts, found.counts, found.width, found.summary) == (lefts, counts, width, summary)
+
+
+def test_bars_reach_to_the_lines():
+    found = chart("name", "Title", [-5, 5], marks=[-20, 20], marked="limits")
+    assert (found.lefts, found.counts.index(1), sum(found.counts)) == (steps(-20, 1, 41), 15, 2)
+    assert (found.summary, found.marks) == ("median -5, -5 to 5; line: limits", (-20, 20))
+    assert found.for_script() == {"lefts": found.lefts, "counts": found.counts, "width": 1.0, "marks": (-20, 20)}
+
+
+@pytest.mark.parametrize(
+    ("least", "whole", "step"),
+    [
+        *[(1.0, False, 1.0), (1.1, False, 2.0), (2.0, False, 2.0), (2.1, False, 5.0), (5.1, False, 10.0)],
+        *[(0.3, True, 1.0), (0.3, False, 0.5), (99.0, True, 100.0), (0.0, True, 1.0), (-3.0, False, 1.0)],
+        (math.inf, False, 1.0),
+    ],
+)
+def test_a_step_is_1_2_or_5_times_a_power_of_ten(least, whole, step):
+    assert round_step(least, whole=whole) == step
+
+
+def test_numbers_are_shown_with_four_digits_or_whole():
+    shown = [number(value) for value in (0.0, 1234567.0, 0.123456, 12345.5, 1e15, 999e12, math.inf, -2.0)]
+    assert shown == ["0", "1,234,567", "0.1235", "1.235e+04", "1e+15", "999,000,000,000,000", "inf", "-2"]

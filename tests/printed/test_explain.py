@@ -7,7 +7,8 @@ import tarfile
 import pytest
 
 from tests.printed.pasted import paste, run
-from tests.printed.sets import SETS, write
+from tests.printed.sets import JSON, PICTURE, write
+from tests.validate.rules.build import samples
 from wdsflow.validate.rule_pages import catalogue, page
 from wdsflow.validate.rules.rule_catalog import catalog
 
@@ -30,7 +31,8 @@ def commands() -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("explain")
-    write(made, SETS["some samples without json"])
+    whole = {"jpg": PICTURE, "txt": b"a brown dog", "json": JSON}
+    write(made, [samples(9, **whole), samples(9, start=20, **whole)])
     (made / "train.py").write_text(
         "import webdataset\n\n\ndef make(urls):\n    return webdataset.WebDataset(urls, shardshuffle=False)\n"
     )
@@ -44,7 +46,8 @@ def test_a_command_on_a_manual_page_runs(folder, command):
         key = tar.getnames()[0].rpartition(".")[0]
     for word, meant in (*STANDS_FOR.items(), ("KEY", key)):
         command = command.replace(word, meant)
-    shutil.rmtree(folder / "repaired", ignore_errors=True)
+    for out in ("repaired", "filtered"):
+        shutil.rmtree(folder / out, ignore_errors=True)
     done = paste(command, folder)
     assert done.status in (0, 1), done.errors
     assert "Error" not in done.errors

@@ -163,6 +163,36 @@ def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(tmp_pa
     assert "Forecast" in paste(again, tmp_path).out
 
 
+@pytest.mark.parametrize("command", ["train", "validate"])
+@pytest.mark.parametrize(
+    "wrong", [["--train-dat", "even/{00000..00001}.tar"], ["--trian-data=even/{00000..00001}.tar"]]
+)
+def test_a_mistyped_option_of_open_clip_train_before_the_dashes_is_put_after_them(
+    tmp_path: Path, command: str, wrong: list[str]
+):
+    write_set(tmp_path / "even", (3, 3))
+    own = ["--dry-run"] if command == "train" else ["--max-loss", "0.5"]
+    done = run([command, *wrong, *own, "--workers", "1", "--", "--batch-size", "1"], tmp_path)
+    assert done.status == 2
+    assert f"no such option: {wrong[0].partition('=')[0]}; did you mean --train-data, after --?" in done.errors
+    (again,) = commands(done.errors.partition("Error: ")[2])
+    assert "Forecast" in paste(again, tmp_path).out
+    own_typo = run([command, "--trian-where", "x", "--", "--batch-size", "1"], tmp_path)
+    assert "after --" not in own_typo.errors.partition("Error: ")[2]
+
+
+def test_shards_before_the_dashes_are_named_after_them(tmp_path: Path):
+    write_set(tmp_path / "even", (3, 3))
+    typed = ["train", "even/{00000..00001}.tar", "--dry-run", "--", "--workers", "1", "--batch-size", "1"]
+    done = run(typed, tmp_path)
+    assert done.status == 2
+    assert "shards are named after --, by --train-data" in done.errors
+    (again,) = commands(done.errors.partition("Error: ")[2])
+    assert "Forecast" in paste(again, tmp_path).out
+    expanded = run(["train", "even/00000.tar", "even/00001.tar", "--", "--workers", "1"], tmp_path)
+    assert "put a pattern in quotes" in expanded.errors
+
+
 def test_an_option_of_wdsflow_after_the_dashes_is_put_before_them(tmp_path: Path):
     done = run(["train", "--", "--train-data", "x.tar", "--dry-run"], tmp_path)
     assert done.status == 2

@@ -20,8 +20,8 @@ from tests.validate.rules.build import jpeg
 from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
-from wdsflow.readers.equal_keys import may_share_keys, share_keys
-from wdsflow.scan.evidence import Evidence, ShardEvidence, Stop
+from wdsflow.readers.equal_keys import may_share_keys, meetings, share_keys, twice_in
+from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.check import check
@@ -103,6 +103,57 @@ def test_shards_share_keys_or_not_or_it_is_not_known() -> None:
     assert share_keys([first, spanned(range(50, 200))]) == (first, spanned(range(50, 200)))
 
 
+def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
+    return ShardEvidence(f"d/{number}.tar", key_sketch=tuple(hashes), junk_sketch=tuple(junk))
+
+
+def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None:
+    full = hashed(0, range(64))
+    seven, eight = hashed(1, range(57, 121)), hashed(2, range(56, 120))
+    assert share_keys([full, seven]) is None
+    assert share_keys([full, eight]) == (full, eight)
+    most = hashed(3, range(63))
+    assert share_keys([most, hashed(4, range(62, 125))]) == (most, hashed(4, range(62, 125)))
+    assert share_keys([most, hashed(4, range(62, 126))]) is None
+    twin, other = hashed(5, range(3), range(9, 12)), hashed(6, range(9, 12))
+    assert share_keys([twin, other]) is None  # keys of junk are no keys of samples
+    assert share_keys([twin, hashed(7, range(20, 22), range(11, 13))]) is not None
+    assert share_keys([hashed(8, range(1), range(64)), hashed(9, range(5, 6), range(57, 60))]) is None
+
+
+def ended(head: str, tail: str | None) -> ShardEvidence:
+    runs = Runs(Run(head, 0, ()), (), None if tail is None else Run(tail, 512, ()))
+    return ShardEvidence(f"{head}{tail}.tar", runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("shards", "number"),
+    [
+        ([("a", "b"), ("b", "c"), ("c", "d")], 2),
+        ([("a", "b"), ("c", "d")], 0),
+        ([("a", None)], 0),
+        ([("a", None), ("a", None)], 2),
+        ([("a", "a"), ("b", "c")], 0),
+        ([("a", "b"), ("b", "x"), ("b", "y")], 1),
+        ([("a", "b"), ("z", "b"), ("b", "y")], 2),
+    ],
+)
+def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
+    shards: list[tuple[str, str | None]], number: int
+) -> None:
+    assert meetings([*(ended(*each) for each in shards), ShardEvidence("empty.tar")]) == number
+
+
+def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
+    assert twice_in(ShardEvidence("a.tar")) is None
+    assert (
+        twice_in(ShardEvidence("a.tar", tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")})) == "y"
+    )
+    assert (
+        twice_in(ShardEvidence("a.tar", tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")})) == "x"
+    )
+
+
 def entries(keys: range) -> list[Entry]:
     return [Entry(f"{key:04d}.{field}", data) for key in keys for field, data in (("jpg", jpeg()), ("txt", b"a cat"))]
 
@@ -112,7 +163,6 @@ UNENDED = -(-len(write(SOUND, 1).data.rstrip(b"\0")) // 512) * 512  # bytes with
 FAULTS: dict[str, bytes] = {  # of the second shard
     "compressed": gzip.compress(write(SOUND, 1).data),
     "no sample": bytes(10240),
-    "sparse": write([Entry(entry.name, entry.data, "sparse") for entry in SOUND], 1).data,
     "not UTF-8": write([Entry(entry.name.replace("0001", "caf\udce9"), entry.data) for entry in SOUND], 1).data,
     "the key 0000 twice": write([SOUND[0], *SOUND[2:], SOUND[1]], 1).data,
     "the key d/ twice": write([Entry("d/._a.jpg", b"x"), *SOUND[:2], Entry("d/._b.jpg", b"x"), *SOUND[2:]], 1).data,

@@ -1,10 +1,25 @@
 import random
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.readers.shapes import outcomes, shape
 from wdsflow.readers import OpenClip4, OpenClip33, Options
-from wdsflow.readers.open_clip.assignment import Buffers, assign, epoch_order, shuffled
+from wdsflow.readers.open_clip.assignment import (
+    Buffers,
+    assign,
+    epoch_length,
+    epoch_order,
+    resampled,
+    shuffled,
+    worker_seed,
+    worker_share,
+)
+from wdsflow.readers.open_clip.upstream import saves_at, why_no_checkpoints
 from wdsflow.scan.evidence import ShardEvidence, Stop
 
 OLD = OpenClip33()
@@ -181,3 +196,75 @@ def test_the_new_pipeline_reads_buffer_sizes_from_the_environment(monkeypatch: p
 
     assert names(new().order(shards)) == ["abcdefgh"] != usual
     assert names(OLD.order(shards)) == usual
+
+
+@pytest.mark.webdataset
+@given(st.integers(0, 40), st.integers(1, 9), st.integers(0, 9), st.integers(0, 5))
+def test_the_shuffle_buffer_is_webdatasets(count: int, size: int, initial: int, seed: int) -> None:
+    filters = pytest.importorskip("webdataset.filters")
+    mixed = list(filters._shuffle(iter(range(count)), size, initial, random.Random(seed)))
+    assert list(shuffled(range(count), size, initial, random.Random(seed))) == mixed
+
+
+def test_shards_are_drawn_as_openclip_draws_them() -> None:
+    plain, weighted = random.Random(3), random.Random(3)
+    assert list(islice(resampled("abcd", None, 3), 9)) == [plain.choice("abcd") for _ in range(9)]
+    assert list(islice(resampled("abc", [1, 0, 5], 3), 9)) == [
+        weighted.choices("abc", weights=[1, 0, 5], k=1)[0] for _ in range(9)
+    ]
+
+
+def test_seeds_and_shares_of_workers() -> None:
+    assert [worker_seed(7, 2, 3, 1, 4), worker_seed(7, 2, 3, 0, 0), worker_seed(0, 0, 0, 0, 1)] == [16, 3000, 0]
+    assert [*worker_share(iter(range(12)), 1, 2, 2, 3)] == [5, 11]
+    assert [*worker_share(iter(range(3)), 0, 0, 0, 0)] == [0, 1, 2]
+    assert assign("abc", 0, 1) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("samples", "floor", "length"),
+    [
+        (24, False, (24, 1, 2, 24)),
+        (25, False, (25, 2, 4, 48)),
+        (25, True, (25, 1, 2, 24)),
+        (47, True, (47, 1, 2, 24)),
+        (0, False, (0, 0, 0, 0)),
+    ],
+)
+def test_an_epoch_is_rounded_to_batches_of_all_workers(samples: int, floor: bool, length: tuple[int, ...]) -> None:
+    found = epoch_length(samples, batch_size=4, world_size=3, workers=2, floor=floor)
+    assert (found.asked, found.worker_batches, found.batches, found.samples) == length
+    assert found.inflation == (length[3] / samples if samples else float("inf"))
+    assert epoch_length(13, 4, 3, 0).batches == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "completed", "saved"),
+    [
+        ({"save_frequency": 0}, 5, False),
+        ({"save_frequency": 0}, 9, True),
+        ({"save_frequency": 3}, 6, True),
+        ({"save_frequency": 3}, 7, False),
+        ({"save_frequency": 1}, 1, True),
+        ({"save_frequency": 0, "save_most_recent": True}, 5, True),
+    ],
+)
+def test_openclip_saves_after_some_epochs(facts: dict[str, Any], completed: int, saved: bool) -> None:
+    assert saves_at(SimpleNamespace(**({"epochs": 9, "save_most_recent": False} | facts)), completed) is saved
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, ""),
+        ({"logs": ""}, "with --logs none OpenCLIP keeps no checkpoints"),
+        ({"logs": "None"}, "with --logs none OpenCLIP keeps no checkpoints"),
+        ({"horovod": True}, "not with --horovod"),
+        ({"fsdp": True, "fsdp_checkpoint": "sharded"}, "not with --fsdp-checkpoint sharded"),
+        ({"fsdp": True, "fsdp_checkpoint": "full"}, ""),
+        ({"fsdp": True}, ""),
+        ({"fsdp_checkpoint": "sharded"}, ""),
+    ],
+)
+def test_checkpoints_inside_of_epochs_are_refused_with_a_reason(facts: dict[str, Any], why: str) -> None:
+    assert why_no_checkpoints(SimpleNamespace(**({"logs": "./logs"} | facts))) == why

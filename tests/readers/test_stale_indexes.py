@@ -202,6 +202,36 @@ def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
 def test_a_fact_names_the_shards(indexed: Path) -> None:
     (indexed / "0002.tar.idx").write_bytes(bytes(16))
     (finding,) = check(str(indexed), level="names", select=["P305"]).findings
-    assert (
-        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 samples instead of 8" in finding.message
-    )
+    assert f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("sizes.json", b"{bad", "it is not JSON: "),
+        ("sizes.json", b"\xff\xfe", "it is not text in UTF-8"),
+        ("sizes.json", b"[1]", "it is a list, not an object"),
+        ("sizes.json", b'{"000.tar": "many", "001.tar": 10, "002.tar": 10}', "000.tar: no number instead of 10"),
+        ("__len__", b"nine", "it holds no number"),
+        ("shardindex.json", b'{"__kind__": "wids-shard-index-v1"', "it is not JSON: "),
+        ("shardindex.json", b'{"__kind__": "wids-shard-index-v1"}', "it lacks 'shardlist'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_reported_in_plain_words_and_written_again_by_the_printed_command(
+    tmp_path: Path, file: str, text: bytes, says: str
+) -> None:
+    write_numbered(tmp_path)
+    (tmp_path / file).write_bytes(text)
+    (finding,) = check(str(tmp_path), level="names", select=["P305"]).findings
+    assert f"{file} " in finding.message
+    assert says in finding.message
+    assert "Error" not in finding.message
+    assert finding.repair is not None
+    assert paste(finding.repair.command, tmp_path).status == 0
+    assert wrong(tmp_path) == []
+
+
+def write_numbered(folder: Path) -> None:
+    for number in range(3):
+        members = [(f"{number}{sample}.{end}", b"1") for sample in range(10) for end in ("jpg", "txt")]
+        write_tar(folder / f"{number:03d}.tar", members)

@@ -7,7 +7,6 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,7 @@ from tests.readers.test_dali import far, pax, timed, with_field
 from tests.validate.rules.build import Members, jpeg, pairs, png, tar
 from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Wids
-from wdsflow.scan.evidence import ShardEvidence, Stop
-from wdsflow.scan.scan import ScanOptions, scan_shard
-from wdsflow.shards.tar.wids_tar import NotForWids, members
+from wdsflow.scan.evidence import Stop
 from wdsflow.validate.check import check
 from wdsflow.validate.report.report import Report
 
@@ -143,15 +140,21 @@ def judged(urls: list[str]) -> Report:
     return check(urls, ["wids"], level="full")
 
 
-def scanned(folder: Path, data: bytes, **options: Any) -> ShardEvidence:
-    """Return the evidence of a shard."""
-    (folder / "0.tar").write_bytes(data)
-    return scan_shard(str(folder / "0.tar"), replace(ScanOptions("full", parsers=frozenset({"wids"})), **options))
+MISREAD = {  # in which wids finds fewer samples than there are
+    *("long names in PAX headers", "long names of GNU", "prefixes that tell folders apart", "UTF-8 in PAX headers"),
+}
+EXACT = {
+    *("more shards than it keeps open", "headers with times", "UTF-8", "the oldest kind", "a size with spaces"),
+    *("metadata", "bad metadata", "compressed", "compressed and empty", "all damaged", "some damaged"),
+    *("an image that is cut", "a webp that is none", "bad json", "a caption that is not UTF-8", "a folder", "a link"),
+}
 
 
 @pytest.mark.sample(25)
 @pytest.mark.parametrize("name", SETS)
-def test_the_verdict_is_what_wids_does(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdict_is_what_wids_does_or_is_not_exact(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("wids", reason="wids is not installed")
     monkeypatch.chdir(tmp_path)
     urls = written(tmp_path / "shards", SETS[name]())
@@ -159,7 +162,7 @@ def test_the_verdict_is_what_wids_does(name: str, tmp_path: Path, monkeypatch: p
     real = programs.wids()({"urls": urls})
     found = judged(urls).verdicts[0]
 
-    assert found.exact == (name != "a pickle")
+    assert found.exact == (name in EXACT)
     if found.exact:
         assert (found.usable, found.outcome == "crashes") == (len(real["keys"][0]), real["error"] is not None)
 
@@ -176,7 +179,7 @@ def test_the_index_counts_what_wids_finds(name: str, tmp_path: Path) -> None:
             count = wids.compute_num_samples(str(folder / row["url"]))
         except Exception:
             continue
-        assert row["nsamples"] == count
+        assert row["nsamples"] > count if name in MISREAD else row["nsamples"] == count
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,6 @@ def test_the_index_counts_what_wids_finds(name: str, tmp_path: Path) -> None:
         ("jpg", "no-caption"),
         ("json", "no-image-or-caption"),
         ("jpg txt cls:bad", "crash bad-field cls"),
-        (".:mixed", "crash mixed-keys"),
     ],
 )
 def test_all_fields_that_it_knows_are_decoded(fields: str, expected: str) -> None:
@@ -204,45 +206,20 @@ def test_damaged_shards_are_left_out_and_others_end_it_where_they_are_opened() -
     whole, cut = shard(["jpg txt"]), shard(["jpg txt", "jpg txt"], Stop("eof"))
     assert verdict(Wids(), whole, cut) == ("loses", 1, ["unopened"])
     assert verdict(Wids(), cut, cut)[::2] == ("crashes", ["no-wids-index"])
-    packed = replace(whole, by_parser={"wids": replace(whole, error="not-parsed", stop=Stop("unreadable"))})
+    packed = replace(whole, compression="gz")
     assert verdict(Wids(), whole, packed) == ("crashes", 1, ["unreadable-shard"])
 
 
 @pytest.mark.parametrize(
     "data", [tar(pairs(3)), timed(pairs(3)), tar([*pairs(3), ("9.jpg", b"?"), ("9.v1.txt", b"a cat")])]
 )
-def test_shards_that_it_reads_as_others_do_are_scanned_once(data: bytes, tmp_path: Path) -> None:
-    assert scanned(tmp_path, data).by_parser == {}
+def test_plain_shards_are_known_in_full(data: bytes, tmp_path: Path) -> None:
+    assert judged(written(tmp_path / "shards", [data])).verdicts[0].exact
 
 
-def test_shards_with_long_names_are_scanned_again_for_it_alone(tmp_path: Path) -> None:
-    assert scanned(tmp_path, pax(far(3)), parsers=frozenset()).by_parser == {}
-    assert scanned(tmp_path, pax(far(3))).by_parser.keys() == {"wids"}
-
-
-def test_contents_are_not_read_for_names(tmp_path: Path) -> None:
-    found = scanned(tmp_path, tar([("9.jpg", b"?"), ("9.jpg", b"?")]), level="names").by_parser["wids"]
-    assert found.runs.head is not None
-    assert [part.status for part in found.runs.head.shape] == ["?"]
-
-
-def test_a_shard_that_can_only_be_read_onwards_is_read_twice(tmp_path: Path) -> None:
-    (tmp_path / "0.tar").write_bytes(tar([*pairs(1), *pairs(3)]))
-    found = [check([f"{kind}{tmp_path / '0.tar'}"], ["wids"], allow_pipe=True) for kind in ("", "pipe:cat ")]
-    assert found[0].verdicts[0].usable == found[1].verdicts[0].usable
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        plain([pairs(1)[0], *pairs(3)]),
-        lambda: [gzip.compress(tar(pairs(3)))],
-        lambda: [pax([*unlike(1, "é"), *unlike(2, "ü")])],
-    ],
-)
-def test_a_repair_keeps_its_promise(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_keeps_its_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    report = judged(written(tmp_path / "shards", make()))
+    report = judged(written(tmp_path / "shards", [gzip.compress(tar(pairs(3)))]))
     assert report.verdicts[0].usable < 3
     (advice,) = report.advice
     assert (advice.usable, advice.options) == (3, ())
@@ -266,12 +243,6 @@ def test_a_path_that_a_shell_reads_in_another_way_makes_the_verdict_inexact(tmp_
     found = judged(written(folder, [tar(pairs(3))])).verdicts[0]
     assert (found.outcome, found.exact) == ("trains", False)
     assert "passes paths to a shell" in found.note
-
-
-def test_sizes_that_lead_backwards_do_not_hang() -> None:
-    data = with_field(tar(pairs(1)), 124, b"-0000001000\0")
-    with pytest.raises(NotForWids, match="runs in circles"):
-        members(lambda at, size: data[at : at + size], lambda end: end <= len(data))
 
 
 def test_ranks_make_no_difference(tmp_path: Path) -> None:

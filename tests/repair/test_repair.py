@@ -335,15 +335,15 @@ def test_the_output_of_a_command_is_repaired_only_where_allowed(tmp_path: Path):
     assert read_tar(tmp_path / "out/shard-000000.tar") == samples("a")
 
 
-def test_a_sparse_member_is_unfolded(tmp_path: Path):
-    (tmp_path / "0.bin").write_bytes(b"")
-    with open(tmp_path / "0.bin", "r+b") as file:
+def test_a_sparse_member_is_refused_with_its_place(tmp_path: Path):
+    with open(tmp_path / "0.bin", "wb") as file:
         file.seek(100_000)
         file.write(b"end")
-    status = os.system(f"cd {tmp_path} && tar --sparse -cf in.tar 0.bin")
-    assert status == 0
-    repair_shards(str(tmp_path / "in.tar"), tmp_path / "out")
-    assert read_tar(tmp_path / "out/in.tar") == [("0.bin", bytes(100_000) + b"end")]
+    (tmp_path / "1.bin").write_bytes(b"whole")
+    assert os.system(f"cd {tmp_path} && tar --sparse -cf in.tar 1.bin 0.bin") == 0
+    report = repair_shards(str(tmp_path / "in.tar"), tmp_path / "out")
+    assert report.shards[0].lost == ["at byte 1,024 a sparse member is not read: 0.bin"]
+    assert read_tar(tmp_path / "out/in.tar") == [("1.bin", b"whole")]
 
 
 def test_a_dry_run_writes_nothing_and_says_the_same(tmp_path: Path):

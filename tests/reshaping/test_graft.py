@@ -16,7 +16,6 @@ import xxhash
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import score_shards
-from wdsflow.reshaping.graft.graft_table import GraftTable, Unusable, build_table
 from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.graft.table_errors import TableError
@@ -345,33 +344,7 @@ def test_cut_and_unreadable_shards_are_reported_and_the_rest_is_written(shards: 
     assert captions(tmp_path / "out")["0000.txt"] == CAPTIONS[0]
 
 
-def test_rows_are_found_whatever_the_size_of_the_index(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("wdsflow.reshaping.graft.graft_table._IN_MEMORY", 100)
-    monkeypatch.setattr("wdsflow.reshaping.graft.graft_table._FEW", 64)
-    joins = [None if n % 10 == 9 else f"k{n % 700}" for n in range(1000)]
-    values = [(n, b"\0" if n % 3 == 0 else f"v{n}", "\ud800" if n == 5 else None) for n in range(1000)]
-    batches = [(joins[at : at + 37], values[at : at + 37]) for at in range(0, 1000, 37)]
-    first = {join: n for n, join in reversed([*enumerate(joins)]) if join is not None}
-    with build_table(tmp_path / "table", batches) as table:
-        asked = [*(f"k{n}" for n in range(800)), None, "", "k0"]
-        found = table.find(asked)
-        assert found.rows.tolist() == [first.get(value, -1) for value in asked]
-        assert found.several.tolist() == [joins.count(value) > 1 if value in first else False for value in asked]
-        for value, row in zip(asked, table.values_of(found.rows), strict=True):
-            n = first.get(value)
-            wanted = None if n is None else [value, n, *values[n][1:]]
-            assert row == wanted or (n == 5 and isinstance(row[3], Unusable))
-        rows, firsts = table.repeats()
-        assert sorted(rows.tolist()) == [n for n, join in enumerate(joins) if join and joins.count(join) > 1]
-        assert [first[joins[row]] for row in rows.tolist()] == firsts.tolist()
-        assert table.without().tolist() == [n for n, join in enumerate(joins) if join is None]
-    (tmp_path / "table/about.json").unlink()
-    with pytest.raises(FileNotFoundError):
-        GraftTable(tmp_path / "table")
-
-
-@pytest.mark.webdataset
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
 def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     wds = pytest.importorskip("webdataset")
     write_table(tmp_path / "t.parquet", rows())
@@ -394,3 +367,23 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tm
     (tmp_path / "t.csv").write_text(f"key,caption\n{key},a new caption\n")
     graft_shards(str(tmp_path / "0.tar"), tmp_path / "out", table=tmp_path / "t.csv", on="key", fields=["txt=caption"])
     assert read_tar(tmp_path / "out" / "0.tar") == [(f"{key}.jpg", b"1"), (f"{key}.txt", b"a new caption")]
+
+
+@pytest.mark.parametrize("sorted_at_once", [1, 30_000, 64 << 20])
+def test_large_values_arrive_whole(shards: str, tmp_path: Path, sorted_at_once: int, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._SORTED", sorted_at_once)
+    texts = [
+        letter * size for letter, size in zip("abcdefgh", (1, 20_000, 5, 300_000, 16_000, 17_000, 0, 9), strict=True)
+    ]
+    lines = [json.dumps({"key": row["key"], "c": text}) for row, text in zip(rows(), texts, strict=True)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=["txt=c"])
+    found = captions(tmp_path / "out")
+    assert [found[f"{row['key']}.txt"] for row in rows()] == texts
+
+
+def test_columns_whose_names_differ_in_case_alone_are_not_confused(shards: str, tmp_path: Path):
+    given = [{"Key": "x", "key": row["key"], "C": "wrong", "c": f"right {row['key']}"} for row in rows()]
+    pq.write_table(pa.Table.from_pylist(given), tmp_path / "t[1].parquet")
+    graft_shards(shards, tmp_path / "out", table=tmp_path / "t[1].parquet", on="key", fields=["txt=c"])
+    assert captions(tmp_path / "out")[f"{rows()[0]['key']}.txt"] == f"right {rows()[0]['key']}"

@@ -14,6 +14,7 @@ from wdsflow.records import shard_jobs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
+from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.write_shard import ShardWriter
 
 
@@ -27,6 +28,8 @@ class Job(NamedTuple):
 def act(job: Job, _: Event) -> int:
     if job.what == "full disk":
         raise OSError(errno.ENOSPC, "No space left on device", "/scratch/0.rows")
+    if job.what == "unreadable":
+        raise SourceError("io", "the disk is gone")
     if job.what == "mistake":
         raise KeyError("no such thing")
     if job.what == "killed":
@@ -80,6 +83,12 @@ def test_a_full_disk_is_reported_as_it_is_in_a_thread(tmp_path, always):
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/scratch/0.rows")
 
 
+def test_an_error_of_ours_tells_where_it_is(tmp_path, always):
+    urls = shards(tmp_path / "in", 6)
+    with pytest.raises(RuntimeError, match=r"in act\n[^\n]*\n.*the disk is gone"):
+        run([*(Job(url) for url in urls[:5]), Job(urls[5], "unreadable")])
+
+
 @pytest.mark.deep
 def test_a_mistake_tells_where_it_is(tmp_path, always):
     urls = shards(tmp_path / "in", 6)
@@ -121,7 +130,7 @@ def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, alway
 
 def test_processes_make_the_same_shards(tmp_path, monkeypatch):
     urls = shards(tmp_path / "in", 7, 40)
-    Path(urls[5]).write_bytes(Path(urls[5]).read_bytes()[:20_000])
+    Path(urls[5]).write_bytes(Path(urls[5]).read_bytes()[:19_970])
     plain = reshard_shards(urls, tmp_path / "threads", shards=4)
     monkeypatch.setattr(shard_jobs, "_LONG", -1.0)
     ours = reshard_shards(urls, tmp_path / "processes", shards=4)

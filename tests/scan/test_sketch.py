@@ -35,3 +35,15 @@ def test_both_ways_to_the_smallest_hashes_agree(names: list[str]) -> None:
 
 def test_names_that_are_not_utf8_have_hashes_too() -> None:
     assert len(smallest_hashes({"a\udcff", "b"}, 8)) == 2
+
+
+def test_counts_of_a_stream_longer_than_a_block_are_lower_bounds():
+    frequent = Frequent(2)
+    for number in range(10_000):
+        frequent.add("a" if number % 2 else f"only {number}")
+    assert frequent.counts() == {"a": 4_997}
+    frequent = Frequent(1)
+    for value in "aab":
+        frequent.add(value)
+    assert frequent.counts() == {}
+    assert Frequent(1).counts() == {}

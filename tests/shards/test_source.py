@@ -23,11 +23,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
+from tests.filtering.commands import run
 from tests.processes import await_end
 from tests.shards.tars import by_tarfile, by_walk
 from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.compression import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.validate import check
 
 PACKERS = {
     "gz": partial(gzip.compress, compresslevel=1),
@@ -121,6 +124,32 @@ def test_the_extra_field_of_bgzip_is_named(tmp_path):
         read, walk = by_walk(source)
     assert read.end == "unreadable"
     assert "bgzip" in walk.stop.detail
+    command = walk.stop.detail.partition("; to unpack it: ")[2]
+    subprocess.run(command, shell=True, check=True)
+    assert (tmp_path / "a.tar").read_bytes() == tar([100])
+    assert unpack_command(path, "gz").endswith("a-2.tar")
+
+
+def test_a_damaged_gzip_shard_that_is_not_indexed_is_unpacked_by_the_printed_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    packed = bytearray(gzip.compress(tar([100])))
+    packed[-6] ^= 1  # of the checksum
+    Path("my set.tar.gz").write_bytes(packed)
+    write(tmp_path / "b.tar", tar([100]))
+    done = run("index", "my set.tar.gz", "b.tar", "-o", "out")
+    assert "wdsflow repair" not in done.out
+    assert "wdsflow repair" not in run("validate", "my set.tar.gz").out
+    command = done.out.partition("or unpack it unchecked: ")[2].splitlines()[0]
+    subprocess.run(command, shell=True, check=False, stderr=subprocess.DEVNULL)
+    assert Path("my set.tar").read_bytes() == tar([100])
+
+
+def test_validate_prints_the_command_that_unpacks_what_bgzip_wrote(tmp_path):
+    packed = gzip.compress(tar([100]))
+    path = write(tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:])
+    found = {finding.code: finding for finding in check([path, write(tmp_path / "b.tar", tar([100]))]).findings}
+    assert found["W005"].repair.command == f"gzip -dc {path} > {tmp_path / 'a.tar'}"
+    assert found["W004"].repair is None
 
 
 @pytest.mark.sample(2)

@@ -58,7 +58,7 @@ def test_members_with_a_time_in_an_extended_header_are_counted():
     walk, members, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, mtime=1.5))
     assert counts(walk) == {"tar.pax-overhead": len(members)}
     walk, _, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, name="x" * 120 + "{}.jpg", mtime=1.5))
-    assert counts(walk) == {}
+    assert counts(walk) == {"name.long": 50}
 
 
 def test_a_cut_member_is_not_delivered_and_its_place_is_told():
@@ -75,7 +75,7 @@ def test_a_cut_member_is_not_delivered_and_its_place_is_told():
     [
         (3072, "eof", "tar.no-end-blocks"),
         (3100, "silent", "tar.truncated-header"),
-        (3000, "error", "tar.truncated-data"),
+        (3000, "error", "tar.no-padding"),
         (3072 + 512, "error", "tar.truncated-data"),
     ],
 )
@@ -162,7 +162,7 @@ def test_links_folders_and_devices_are_delivered_with_their_kind():
             archive.addfile(info)
     walk, members, _ = walked(stream.getvalue())
     assert [member.kind for member in members] == ["file", "link", "link", "directory", "special", "file"]
-    assert counts(walk) == {"tar.link": 2, "tar.directory": 1, "tar.special": 1}
+    assert counts(walk) == {"tar.link": 2, "tar.directory": 1, "tar.special": 1, "name.long": 1}  # a contiguous file
 
 
 def test_a_global_record_that_renames_all_is_obeyed():
@@ -313,3 +313,14 @@ def test_thousands_of_mutations_end_without_an_exception():
         walk, members, beyond = walked(data, contents=seed % 2 == 0)
         assert walk.stop is not None
         assert len(members) + len(beyond) <= len(data) // BLOCK
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L"])
+def test_an_extended_header_that_is_too_long_to_hold_is_refused_with_its_place_and_the_reason(kind):
+    before, size = tar([600], end=False), 5 << 20
+    comment = b"%d comment=" % size
+    data = before + header(kind, size) + comment.ljust(size - 1, b"x") + b"\n" + tar([700], name="{:03d}.txt")
+    walk, members, beyond = walked(data)
+    assert (names(members), names(beyond)) == (["0000.jpg"], ["000.txt"])
+    assert walk.stop == ("error", len(before), "an extended header has 5,242,880 bytes; the limit is 4,194,304")
+    assert counts(walk) == {"tar.bad-header": 1}

@@ -81,7 +81,8 @@ def by_tarfile(block: bytes, first: bool) -> Any:
     read = getattr(STDLIB.TarInfo, "_frombuf", STDLIB.TarInfo.frombuf)
     more = {} if first or read == STDLIB.TarInfo.frombuf else {"dircheck": False}
     info = read(block, "utf-8", "surrogateescape", **more)
-    return info.name, info.size, info.type, getattr(info, "_sparse_structs", None)
+    sparse = getattr(info, "_sparse_structs", None)
+    return info.name, info.size, info.type, sparse and sparse[1:]
 
 
 def by_us(block: bytes, first: bool) -> Any:

@@ -15,8 +15,15 @@ SEEDS = st.integers(0, 2**40)
 
 def assert_the_same(data: bytes, seed: int) -> None:
     expected = by_tarfile(data)
-    assert by_walk(MemorySource(data))[0] == expected, seed
-    assert by_walk(MemorySource(data), contents=True)[0] == expected, seed
+    for contents in (False, True):
+        found, walk = by_walk(MemorySource(data), contents=contents)
+        if "tar.sparse" not in walk.seen:
+            assert found == expected, seed
+            continue
+        # Maps of sparse members are not followed: tarfile may find one damaged, or find other members behind it.
+        kinds = [kind for _, _, kind in found.members]
+        whole = kinds.index("sparse") if "sparse" in kinds else len(kinds)
+        assert found.members[:whole] == expected.members[:whole], seed
 
 
 @given(seed=SEEDS)

@@ -34,9 +34,11 @@ from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls import watchdog
+from wdsflow.training.stalls.field_fixes import processes_named
 from wdsflow.training.stalls.preflight_timeout import _Life
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder_position
+from wdsflow.training.workers.decoder_deaths import Death, death_message
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
 MARKED = (41, 33)  # the size of the image at which it happens
@@ -147,6 +149,22 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     assert not re.search(r"^  in .*/wdsflow/", str(caught.value), re.MULTILINE), "functions of the user alone"
 
 
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (lambda image: None, r"returned None\nIt does .*A function without return returns None\."),
+        (lambda image: plain(image) * torch.nan, r"returned numbers that are NaN\nIt does "),
+        (lambda image: image.sise, r"raised AttributeError: .*\n  in <lambda> \(.*test_faults\.py.*\nIt does "),
+    ],
+    ids=["none", "nan", "raises"],
+)
+def test_a_transform_that_fails_for_any_image_is_to_blame_and_no_sample(tmp_path, transform, said):
+    with ended(SampleError, f"(?s)^rank 0: the image transform failed at sample .*: it {said}") as caught:
+        run(loader(shards(tmp_path), preprocess=transform))
+    assert "It does the same for a picture of noise: correct the code" in str(caught.value)
+    assert "without this sample" not in str(caught.value)
+
+
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
     monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
@@ -174,16 +192,61 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     assert "wait longer" in str(caught.value) or act is not hang
 
 
-def test_processes_that_the_system_does_not_start_are_too_many(tmp_path):
-    loading = loader(write_shards(tmp_path, [20]), workers=1, decoders=40, decode_in="processes")
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ({"decoders": 40}, r"start fewer: FeedOptions\(decoders=\d+, "),
+        ({"decoders": 40, "argv": ("--workers", "1")}, r"start fewer: wdsflow train --decoders \d+ .*-- --workers 1$"),
+        ({"workers": 40, "preprocess": plain}, r'start fewer than \d+: args\["workers"\]$'),
+        ({"workers": 40, "preprocess": plain, "argv": ("--seed", "1")}, r"start fewer than \d+: --workers$"),
+    ],
+    ids=["own-loop", "command", "own-loop-custom-transform", "command-custom-transform"],
+)
+def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, fix):
+    """What is printed is what this user can change."""
+    given = {"workers": 1, "decode_in": "processes", **given}
+    loading = loader(write_shards(tmp_path, [1] * given["workers"]), **given)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, before[1]))
+    said = r"^rank 0: decoder \d+ cannot be started: Too many open files\.\nTo fix it:\n"
     try:
-        with ended(DecoderError, r"^rank 0: decoder \d+ cannot be started: Too many open files\n.*--decoders \d+"):
+        with ended(DecoderError, said) as caught:
             iter(loading)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         loading.close()
+    assert re.search(fix, str(caught.value), re.MULTILINE)
+    assert "ulimit -n" in str(caught.value)
+    assert ("--" in str(caught.value)) == ("argv" in given)
+
+
+@pytest.mark.parametrize(
+    ("transform", "argv", "named"),
+    [
+        (TRAIN, (), "FeedOptions(decoders=...)"),
+        (TRAIN, ("--seed", "1"), "--decoders"),
+        (plain, (), 'args["workers"]'),
+        (plain, ("--seed", "1"), "--workers"),
+    ],
+)
+def test_fewer_processes_are_advised_as_the_user_sets_them(tmp_path, transform, argv, named):
+    options = FeedOptions(argv=argv)
+    known = transform is TRAIN
+    assert processes_named(options, known=known) == named
+    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, known=known)
+    assert f"or fewer processes: {named}" in death_message(death, options)
+    killed = death_message(death._replace(code=-signal.SIGKILL), options)
+    smaller = "--batch-size" if argv else 'args["batch_size"]'
+    assert known or f"smaller batches ({smaller})" in killed
+
+    def tokenizer(texts):
+        shared_memory()
+
+    args = arguments(train_data=write_shards(tmp_path, [8]), train_num_samples=8, workers=1, batch_size=4)
+    options = FeedOptions(status_every=0.0, decode_in="threads", argv=argv)
+    loading = get_wds_dataset(args, transform, True, tokenizer=tokenizer, options=options).dataloader
+    with pytest.raises(SampleError, match=re.escape(f"--shm-size=8g ..., or fewer processes: {named}")):
+        run(loading)
 
 
 def test_samples_of_several_shards_are_named_each_with_its_own(tmp_path):

@@ -1,9 +1,11 @@
 """What get_data needs, and what it says where something is missing or cannot be used."""
 
+import random
 import re
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -146,6 +148,78 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, ki
         get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
     mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
     assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_of_a_tokenizer_that_draws_only_the_images_are_the_same_with_other_decoders(tmp_path):
+    """As the limits in docs/training.md say."""
+    args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 20}
+
+    def draws(text):
+        if not isinstance(text, str):
+            raise TypeError("one caption at a time")
+        return torch.tensor([[random.randrange(1 << 30) for _ in range(4)]])
+
+    def batch(decoders):
+        options = FeedOptions(status_every=0.0, decode_in="processes", decoders=decoders)
+        loading = get_data(args, BOTH, tokenizer=draws, options=options)["train"].dataloader
+        found = next(iter(loading))
+        loading.close()
+        return list(found.values()) if isinstance(found, dict) else found
+
+    (images, tokens), (same, others) = batch(1), batch(2)
+    assert torch.equal(images, same)
+    assert not torch.equal(tokens, others)
+
+
+WEIGHTS = {
+    "without drawing": (
+        {"train_data_upsampling_factors": "1"},
+        "is given without",
+        'set args["dataset_resampled"] = True',
+    ),
+    "too many": ({"train_data_upsampling_factors": "1::2", "dataset_resampled": True}, "2 factors for 1 source in", ""),
+    "one for two": (
+        {"train_data_upsampling_factors": 2.0, "dataset_resampled": True, "twice": 1},
+        "1 factor for 2",
+        "",
+    ),
+    "a word": ({"train_data_upsampling_factors": "two", "dataset_resampled": True}, "is 'two'; it must be", ""),
+    "nothing": ({"train_data_upsampling_factors": [0], "dataset_resampled": True}, "is [0]; it must be", ""),
+    "no number": ({"train_data_upsampling_factors": "nan", "dataset_resampled": True}, "is 'nan'; it must be", ""),
+}
+
+
+@pytest.mark.parametrize(("given", "told", "fix"), WEIGHTS.values(), ids=WEIGHTS)
+def test_upsampling_factors_that_cannot_be_used_are_refused_in_words_of_args(tmp_path, given, told, fix):
+    data = write_shards(tmp_path, [8])
+    given = {"train_data": "::".join([data] * (1 + given.get("twice", 0))), "workers": 1, "batch_size": 4, **given}
+    with pytest.raises(ValueError, match=re.escape(told)) as caught:
+        get_data(given, BOTH, tokenizer=as_text, options=QUIET)
+    assert str(caught.value).startswith('args["train_data_upsampling_factors"] ')
+    assert fix in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("{0000..0001.tar", "a brace is missing in '{0000..0001.tar'"),
+        ("${NOWHERE}/0.tar", "variable WDS_NOWHERE is not set"),
+    ],
+)
+def test_names_that_cannot_be_expanded_are_refused_in_words(data, told):
+    for which in ("train_data", "val_data"):
+        with pytest.raises(ValueError, match=re.escape(told)):
+            get_data({which: data, "workers": 1}, BOTH, tokenizer=as_text, options=QUIET)
+
+
+def test_too_little_memory_is_refused_with_options_that_are_enough(tmp_path):
+    args = {"train_data": write_shards(tmp_path, [8]), "workers": 1, "batch_size": 4}
+    with pytest.raises(ValueError, match="memory of 10,000,000 bytes is too little") as caught:
+        get_data(args, BOTH, tokenizer=as_text, options=replace(QUIET, memory="10MB"))
+    assert 'smaller batches: args["batch_size"]' in str(caught.value)
+    [enough] = re.findall(r"more memory: (FeedOptions.*)", str(caught.value))
+    assert get_data(args, BOTH, tokenizer=as_text, options=eval(enough))["train"].dataloader.num_batches == 2
 
 
 def test_a_set_with_captions_in_json_is_refused_with_their_place(tmp_path):

@@ -1,13 +1,19 @@
 """What is said about shards before training, and which runs are refused."""
 
 import re
+import shlex
 import tarfile
 
 import pytest
+from support import faults
+from support.scenes import draw
 
 from tests.cli import shards
+from wdsflow.cli.main import main
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
+from wdsflow.validate.forecast.forecast_text import sentences
+from wdsflow.validate.report.next_steps import steps
 
 IMAGE = shards.jpeg()
 
@@ -152,6 +158,76 @@ def test_the_report_on_a_refused_run_begins_with_the_refusal(tmp_path, make, mor
     assert found.refused
     assert re.match(rf"wdsflow's feed REFUSED .*{re.escape(why)}.* training does not start ", text), text
     assert not re.search("TRAINS|LOSES|hang|Stalls|Crashes|Runs|silent|for ever|in batches", text)
+
+
+FAULTS = {
+    "dotted names": faults.dotted_names,
+    "interleaved": faults.interleaved,
+    "captions in json": faults.captions_in_json,
+    "twins of macOS": faults.macos_twins,
+}
+
+
+@pytest.mark.parametrize("make", FAULTS.values(), ids=FAULTS)
+def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monkeypatch, capsys, make):
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "set", draw(12))
+    words = ["--train-data", "set/{000..003}.tar", "--workers", "2", "--batch-size", "2"]
+    refused, dry = (preflight(words, dry_run=dry_run) for dry_run in (False, True))
+    told, *fixes = (line for line in dry.lines if line.startswith("  "))
+    assert [line for line in refused.lines if line.startswith("  ") and "full report" not in line] == [told, *fixes]
+    for step in steps(dry.reports[0]):
+        assert f"  {step.line}: {step.command}" in refused.lines
+    assert not any("an epoch of 1 samples" in each.message for each in dry.reports[0].findings)
+    program, *rest = shlex.split(told[told.index("wdsflow ") :])
+    assert program == "wdsflow"
+    if rest[0] == "repair":
+        with pytest.raises(SystemExit) as ended:
+            main(rest)
+        assert not ended.value.code
+        words[1] = "repaired/{000..003}.tar"
+        assert not preflight(words).refused
+    else:
+        assert not preflight(
+            rest[rest.index("--") + 1 :], FeedOptions(caption=rest[rest.index("--caption") + 1])
+        ).refused
+
+
+def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tmp_path, capsys):
+    data = write(tmp_path, [{"jpg": IMAGE}] * 8)
+    [line] = [line for line in look(data, "--workers", "1", "--batch-size", "4").lines if "what a sample holds" in line]
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(line[line.index("wdsflow ") :])[1:])
+    assert not ended.value.code
+    assert "jpg" in capsys.readouterr().out
+
+
+def test_a_starved_worker_of_damaged_shards_is_told_both_fixes(tmp_path):
+    """The dry run lists the errors of the shards as well: a refusal does not keep them back."""
+    faults.truncated(tmp_path / "set", draw(12))
+    words = ["--train-data", f"{tmp_path}/set/{{000..003}}.tar", "--workers", "9", "--batch-size", "2"]
+    refused, dry = (preflight(words, dry_run=dry_run) for dry_run in (False, True))
+    assert refused.refused
+    commands = [step.command for step in steps(dry.reports[0])]
+    assert any(command.startswith("wdsflow repair ") for command in commands)
+    assert all(any(line.endswith(command) for line in refused.lines) for command in commands if "repair" in command)
+
+
+def test_the_forecast_says_where_its_numbers_come_from_and_leaves_out_openclips_workers(tmp_path):
+    data = shards.with_txt(tmp_path)
+
+    def lines(*more):
+        return "\n".join(sentences(look(data, "--batch-size", "8", *more).reports[0].forecasts[0]))
+
+    counted = lines("--workers", "1", "--epochs", "1")
+    assert "Runs: in epoch 0 the only worker gets batches" in counted
+    assert "Epoch: 16 samples for the 16 counted by name, 2 batches per rank" in counted
+    assert not re.search("requested|Memory|/dev/shm|First batch|--level", counted)
+    asked = lines("--workers", "2", "--epochs", "3", "--train-num-samples", "9")
+    assert "Runs: in epochs 0 to 2 each of 2 workers gets batches" in asked
+    assert "for the 9 requested (--train-num-samples), 2 batches per rank" in asked
+    (tmp_path / "sizes.json").write_text('{"0000.tar": 8, "0001.tar": 8}')
+    assert "for the 16 listed in sizes.json" in lines("--workers", "2")
 
 
 def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path):

@@ -223,6 +223,50 @@ def test_without_other_ranks_a_long_wait_raises_and_nothing_is_ended(monkeypatch
             dog.check()
 
 
+@pytest.mark.parametrize(
+    ("stall_after", "looks", "waited"),
+    [
+        (10, [5, 5], 10),
+        (10, [5, 4.75], None),
+        (10, [5, 5.25], None),  # this process was stopped: that time does not count
+        (10, [5, 5.25, 5], 10),
+        (4, [4], 4),
+        (4, [5], 5),
+        (4, [5.25], None),
+        (20, [10, 10], 20),
+        (20, [10.25, 10, 9.75], None),
+    ],
+)
+def test_time_in_which_this_process_was_stopped_does_not_count(stall_after, looks, waited, monkeypatch):
+    clock = Clock(monkeypatch, watchdog)
+    dog = Watchdog(stall_after)
+    with dog.waiting(lambda waited: StallError(f"after {waited}")):
+        for seconds in looks[:-1]:
+            clock.sleep(seconds)
+            dog.check()
+        clock.sleep(looks[-1])
+        if waited is None:
+            dog.check()
+        else:
+            with pytest.raises(StallError, match=f"^after {float(waited)}$"):
+                dog.check()
+
+
+def test_what_is_done_meanwhile_begins_the_wait_again(monkeypatch):
+    clock = Clock(monkeypatch, watchdog)
+    dog = Watchdog(4)
+    dog.again()
+    with dog.waiting(lambda waited: StallError(f"after {waited}")):
+        clock.sleep(3)
+        dog.check()
+        dog.again()
+        clock.sleep(3)
+        dog.check()
+        clock.sleep(1)
+        with pytest.raises(StallError, match=r"^after 4\.0$"):
+            dog.check()
+
+
 def test_time_between_two_waits_does_not_count(monkeypatch):
     clock = Clock(monkeypatch, watchdog)
     with Watchdog(5) as dog:

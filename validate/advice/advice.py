@@ -67,6 +67,7 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
                 *_own_pipeline(context, verdict, trial()),
                 *_field_map(context, verdict),
             ]
+            found = [each for each in found if each.usable is None or each.usable > verdict.usable]
             advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     settings = advise_training(context)
     # What ends the run comes before what it loses.
@@ -106,8 +107,7 @@ _PLAIN = {
         "tar.bad-header",
         "tar.second-archive",
     ): "recover the members after damage",
-    ("tar.no-end-blocks",): "write the end mark",
-    ("tar.sparse",): "write sparse members in full",
+    ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
     ("name.no-field",): "leave out files without an extension",
 }
 

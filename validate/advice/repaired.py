@@ -22,7 +22,7 @@ Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.")
-_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
+_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory", "name.long"})
 _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like are not samples
 _MOST_SHAPES = 50
 
@@ -64,7 +64,6 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
             compression=None,
             stop=Stop(),
             by_arrow=None,
-            by_parser={},
         )
         for place in range(len(readable))
     )

@@ -10,10 +10,10 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
-from wdsflow.shards.tar.wids_tar import LONGEST_NAME
 
 NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members
+_LONGEST_NAME = 100  # bytes that a plain header holds
 _NOWHERE = 1 << 62  # no window: contents are read one by one
 
 
@@ -44,10 +44,6 @@ class _Previewed:
         self.seen: dict[str, Seen] = {}
         self.fields: list[Field] = []
 
-    def has_holes(self, member: Row) -> bool:
-        """Return False: repairs fill the holes of sparse members."""
-        return False
-
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""
         return self.preview.read(self.fields[member[2]], start, size)
@@ -55,7 +51,7 @@ class _Previewed:
     def __iter__(self) -> Iterator[MemberBatch]:
         rows: list[Row] = []
         for position, (name, field, size) in enumerate(self.preview.members()):
-            if len(name.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
+            if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
                 self.seen.setdefault("name.long", Seen(position, name, name)).count += 1
             rows.append((name, size, len(self.fields), position, "file"))
             self.fields.append(field)

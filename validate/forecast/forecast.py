@@ -10,6 +10,7 @@ from typing import Any
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
+from wdsflow.readers.open_clip.feed_reader import FeedReader
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.readers.open_clip.startup import CrashKind, Start, start
@@ -135,9 +136,12 @@ def forecast(
         basis |= _drawn(shards, arguments, found, length)
     else:
         basis |= _dealt(shards, arguments, length)
+    ours = isinstance(reader, FeedReader)
+    if ours:  # it has no workers, shuffles in memory that it limits, and needs no /dev/shm
+        basis["resources"] = None
     if arguments.seed < 0 and not arguments.dataset_resampled:
         notes.append("with a negative --seed each worker shuffles the shards by a different seed: not exact")
-    elif evidence.level != "full":
+    elif evidence.level != "full" and not ours:  # the check before training has no levels
         notes.append("contents were not decoded: --level full makes the counts exact")
     exact = basis.pop("exact") and evidence.level == "full" and not note
     return Forecast(**basis, exact=exact, notes=tuple(notes))

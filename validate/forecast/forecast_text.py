@@ -4,10 +4,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from wdsflow.text.words import how_many, size
+from wdsflow.text.words import duration, how_many, size
 
 from .forecast import Forecast
 from .resources import Resources
+
+# How the number of samples of an epoch came about, by where it comes from.
+_ASKED = {
+    "--train-num-samples": "requested (--train-num-samples)",
+    "sizes.json": "listed in sizes.json",
+    "__len__": "given in __len__",
+}
 
 
 def sentences(forecast: Forecast) -> list[str]:
@@ -42,11 +49,16 @@ def _end(forecast: Forecast) -> Iterator[str]:
         yield f"{how}: {forecast.stalled[0]}{after}{others}."
     elif forecast.resampled is None and forecast.epochs_checked:
         total = forecast.world_size * max(1, forecast.workers)
+        who = "the only worker" if total == 1 else f"each of {how_many(total, 'worker')}"
         least = forecast.poorest.batches if forecast.poorest else 0
         yield (
-            f"Runs: in epochs 0 to {forecast.epochs_checked - 1} each of {how_many(total, 'worker')} gets batches, "
+            f"Runs: in {_epochs(forecast.epochs_checked)} {who} gets batches, "
             f"at least {least:,} from each pass over its shards in epoch 0."
         )
+
+
+def _epochs(count: int) -> str:
+    return "epoch 0" if count == 1 else f"epochs 0 to {count - 1:,}"
 
 
 def _validation(forecast: Forecast) -> Iterator[str]:
@@ -57,9 +69,10 @@ def _validation(forecast: Forecast) -> Iterator[str]:
 def _length(forecast: Forecast) -> Iterator[str]:
     length = forecast.length
     assert length is not None
+    source = forecast.length_source
     line = (
-        f"Epoch: {length.samples:,} samples for {length.asked:,} requested ({forecast.length_source}), "
-        f"{length.batches:,} batches per rank, {length.worker_batches:,} per worker"
+        f"Epoch: {how_many(length.samples, 'sample')} for the {length.asked:,} {_ASKED.get(source, source)}, "
+        f"{how_many(length.batches, 'batch', 'batches')} per rank, {length.worker_batches:,} per worker"
     )
     if length.inflation > 1.01:
         line += f"; rounding to whole batches and workers makes it {length.inflation:.2f} times as long"
@@ -115,6 +128,17 @@ def _resources(forecast: Forecast, needs: Resources) -> Iterator[str]:
     if needs.first_batch is not None and not forecast.stalled:
         fast, slow = needs.first_batch
         yield (
-            f"First batch: after {fast:,.1f} to {slow:,.0f} s; each worker first reads {needs.raw_before_first:,} samples "
+            f"First batch: after {_between(fast, slow)}; each worker first reads {how_many(needs.raw_before_first, 'sample')} "
             "(assumed: storage of 2 GB/s to 100 MB/s per machine, decoding 100 to 40 megapixels per second and core)."
         )
+
+
+def _between(fast: float, slow: float) -> str:
+    """Return a range of seconds, as far as an estimate goes.
+
+    >>> _between(0.004, 0.09), _between(0.04, 3.21), _between(12.0, 400.0)
+    ('less than a second', 'less than a second to 3.2 s', '12 s to 7 min')
+    """
+    if slow < 1:
+        return "less than a second"
+    return f"{duration(fast) if fast >= 1 else 'less than a second'} to {duration(slow)}"

@@ -12,6 +12,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import ShardEvidence
 
+_LOCAL = "local-dir:"  # how --model names a folder with a config
 _PREFETCH = 2  # batches that torch keeps ready for each worker
 
 # Assumptions for the time to the first batch, fast end and slow end: storage of one machine in bytes per second;
@@ -98,16 +99,25 @@ def image_size(arguments: Arguments) -> tuple[int, int, bool]:
 
 
 def _model_config(model: str) -> Mapping[str, object]:
-    """Read a model's vision config from open_clip's own files, without importing it."""
-    spec = importlib.util.find_spec("open_clip")
-    if spec is None or spec.origin is None or not model.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        return {}
+    """Read a model's vision config, as open_clip finds it in its own files or in a local folder, without importing it."""
+    path, local = _config_path(model), model.startswith(_LOCAL)
     try:
-        config = json.loads((Path(spec.origin).parent / "model_configs" / f"{model}.json").read_bytes())
-    except (OSError, ValueError):
+        config = json.loads(path.read_bytes()) if path is not None else None
+    except (OSError, ValueError, RecursionError):
         return {}
+    config = config.get("model_cfg") if local and isinstance(config, dict) else config
     part = config.get("vision_cfg") if isinstance(config, dict) else None
     return part if isinstance(part, dict) else {}
+
+
+def _config_path(model: str) -> Path | None:
+    """Return where open_clip looks for the config of a model; None if it is not on this machine."""
+    if model.startswith(_LOCAL):
+        return Path(model.removeprefix(_LOCAL)) / "open_clip_config.json"
+    spec, name = importlib.util.find_spec("open_clip"), model.replace("/", "-")
+    if spec is None or spec.origin is None or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        return None
+    return Path(spec.origin).parent / "model_configs" / f"{name}.json"
 
 
 def _first_batch(

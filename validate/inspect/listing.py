@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from wdsflow.scan.naming import key_of
+from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -46,19 +46,13 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
 def listed(source: Source) -> Iterator[Listed]:
     """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
     current: Listed | None = None
-    walk = Walk(source, contents=False)
-    for batch in walk:
-        if batch.beyond:
-            break
-        for member in batch.members:
-            split = key_of(member.name) if member.kind in ("file", "sparse") else None
-            if split is None:
-                continue
-            if current is None or current.key != split[0]:
-                if current is not None:
-                    yield current
-                current = Listed(split[0], member.header)
-            current.members.append((split[1], member.size, member.data))
+    walk = Walk(source)
+    for begins, key, field_name, (_, size, data, header, _) in grouped(walk):
+        if current is None or begins:
+            if current is not None:
+                yield current
+            current = Listed(key, header)
+        current.members.append((field_name, size, data))
     if current is not None:
         yield current
     if walk.stop is not None and walk.stop.kind in ("unreadable", "error"):

@@ -22,6 +22,8 @@ class Estimate:
     open: bool = False  # the run may end anywhere after those
     stopped: str = ""  # the stage that ended the run before its input ended, such as "stage 4 slice(100)"
 
+    rest: list[tuple[str, int]] = field(default_factory=list)  # stages, and how many samples they leave out at the end
+    perhaps_batches: bool = False  # each element that came out may be a batch of any number of samples
     picks: bool = False  # the function that makes the pipeline leaves shards out
 
     def shift(self, real: int, counted: tuple[int, int]) -> None:

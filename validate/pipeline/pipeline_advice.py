@@ -51,7 +51,7 @@ class Counting:
             return None
         run = self.reading.changed(change)
         usable = run.out if run.how == "ended" else None
-        for size, keeps_rest, workers in facts.batches:
+        for size, keeps_rest, workers, _ in facts.batches:
             if not keeps_rest and size > 1 and usable is not None:
                 usable = usable // size * size if workers == 1 else None
         return usable

@@ -89,15 +89,19 @@ class _Probing:
         runs = [fate.run for shape in shapes for fate in shape.fates.values()] or [run for run in (fault,) if run]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
-        whole = self._whole(shapes)
+        whole = self.reading.estimate(shapes, self.facts)
         self._check_built(runs, shapes)
-        estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        if whole is None:
+            estimate = self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        else:
+            estimate = whole
+            if whole.crash is None and whole.likely + never_out(shapes) < self.evidence.samples:
+                self._try_rare(shapes)  # probes of any samples do not show why so many are lost
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        leave_out_rest(estimate, self.facts, collation_drops=self.prober.process.collation_drops)
+        leave_out_rest(estimate, self.facts, self.shards, collation_drops=self.prober.process.collation_drops)
         if estimate.crash is None:
-            seconds = self.limits.whole_seconds or self.limits.seconds
-            estimate.crash = failing_batch(self.prober, self.shards, estimate, self.facts, seconds)
+            estimate.crash = failing_batch(self.prober, self.shards, shapes, estimate, self.facts, self.limits)
         samples = max(self.evidence.samples, estimate.most)
         more = ""
         if estimate.whole and self.prober.elements > 1:
@@ -159,43 +163,11 @@ class _Probing:
     def _repeats(self) -> bool:
         return self.facts.endless and not self.facts.breaks
 
-    def _whole(self, shapes: Sequence[ProbedShape]) -> Estimate | None:
-        """Read the shards in order, once; None if that takes too long, or does not end by itself."""
-        reading = self.reading
-        run = reading.first(shapes)
-        if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
-            return None
-        again = run if self.facts.blind or run.how != "ended" else reading.again(run)
-        low, high = sorted((run.out, again.out))
-        found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
-        if run.how == "hung":
-            found.hang = run
-        elif run.how == "raised" or again.how == "raised":
-            found.crash = run if run.how == "raised" else again
-        if run.how != "ended" or again.how == "raised":
-            if self.facts.shuffles or self.facts.workers > 1 or low != high:
-                found.most = sum(shape.group.count for shape in shapes if shape.usable)
-                found.open_below("how many samples come out before the end depends on the order")
-            return found
-        held = self.prober.elements * self.evidence.samples
-        if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
-            found.most = max(held, run.out)
-            found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
-        elif low != high or self.facts.chance or again.how != run.how:
-            share = min(1.0, high / max(1, held))
-            spread = 2 * (high - low) + math.ceil(4 * max(1.0, held * share * (1 - share)) ** 0.5)
-            found.least, found.most = max(0, low - spread), min(held, high + spread)
-            found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
-        else:
-            found.losses, found.stopped = run.losses, run.stopped
-        return found
-
     def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found = Estimate(most=rare, came=self.reading.came(self.facts))
         self._packed(shapes, found)
-        unusual = rare_samples(self.shards, self.options, self.prober.tars, self.limits.rare)
-        self.prober.try_rare(shapes, unusual, self.limits.rare_seconds)
+        self._try_rare(shapes)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -213,6 +185,9 @@ class _Probing:
             found.most = max(found.most, self.prober.elements * self.evidence.samples)
         if self.facts.columns_by:
             leave_open(found, self.facts.columns_by, self.prober, self.evidence, self.options)
+        if self.facts.gathers and found.came and not any(shape.usable for shape in shapes):
+            found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
+            found.most = max(found.most, self.evidence.samples)
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -227,6 +202,10 @@ class _Probing:
         limit = found.most if self.facts.limit is None else self.facts.limit
         found.most = max(found.least, min(found.most, limit))
         return found
+
+    def _try_rare(self, shapes: Sequence[ProbedShape]) -> None:
+        unusual = rare_samples(self.shards, self.options, self.prober.tars, self.limits.rare)
+        self.prober.try_rare(shapes, unusual, self.limits.rare_seconds)
 
     def _unread(self, shapes: Sequence[ProbedShape], found: Estimate, rare: int) -> None:
         """Leave the number open where a sample that was not tried may end the run, or where order decides."""
@@ -298,14 +277,17 @@ class _Probing:
                 "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
             )
             found.doubts.append(why)
-        for fate in shape.tried.values():
+        for place, fate in shape.tried.items():
+            if fate.kind in ("crash", "hang") and self.facts.slices and not self.reading.reaches(place, self.facts):
+                found.open_below("at a sample that a stage may leave out by its place, the run would end")
+                continue
             if fate.kind == "crash" and self.facts.columns_by and fate.run.stage == "building the pipeline":
                 continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
             elif fate.kind == "hang":
                 found.hang = found.hang or fate.run
-            elif fate.kind.startswith("ends"):
+            elif fate.kind.startswith("ends") and not self.facts.chance:
                 found.open_below(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
 
     def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
@@ -386,8 +368,11 @@ class _Probing:
         if run.how == "slow":
             found.doubts.append("reading probes together took too long")
             return
-        if run.how == "raised" and not self.facts.columns_by:
+        if run.how == "raised" and not self.facts.columns_by and not self.facts.slices:
             found.crash = run
+        if self.facts.chance:
+            low, high = bounds(alone, len(fates), len(fates))
+            alone = min(max(low, run.out), high)
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
             if run.out > alone:

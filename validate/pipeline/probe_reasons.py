@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from wdsflow.scan.evidence import Evidence, Shape
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
+from .counted_samples import joined_chains
 from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, agree
 from .probe_child import ProbeRun, StageLoss
@@ -34,6 +36,8 @@ def reasons_of(
     facts: PipelineFacts,
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
+    if facts.chance:  # that one probe comes out and the next does not tells nothing of what is after it
+        shapes = [_without_ends(shape) for shape in shapes]
     stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
     unless, urls = " unless reading stops before" if stops else "", {shard.url for shard in evidence.shards}
     first = [
@@ -43,7 +47,8 @@ def reasons_of(
     ]
     does = _DOES if first else {**_DOES, "crash": "raises an exception at them where they are alone"}
     lost = sorted(_lost(shapes, samples, does, found), key=lambda reason: -reason.count)
-    if found.likely >= samples and not first:
+    none_alone = found.whole and bool(found.likely) and not any(shape.usable for shape in shapes)
+    if (found.likely >= samples or none_alone or found.perhaps_batches) and not first:
         lost = []  # what is lost alone comes out with others: columns come from all of them
     others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind == "ends-stream"]
     unreached = sum(shard.unreached for shard in evidence.shards)
@@ -51,23 +56,46 @@ def reasons_of(
         shard = next(shard for shard in evidence.shards if shard.unreached)
         text = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
         others.append(Reason("unreached", unreached, text, shard.url, None, shard.stop.offset))
+    for stage, count in found.rest:
+        text = f"{count:,} of {samples:,} samples: {stage} leaves out the last, incomplete batch"
+        several = " of each worker" if facts.workers > 1 else ""
+        others.append(Reason("together", count, f"{text}{several}"))
     told = sum(reason.count for reason in (*lost, *others))
-    rest = samples - found.likely - told
+    rest = 0 if found.perhaps_batches else samples - found.likely - told
     if rest > 0 and not first and (found.whole or all(shape.fates for shape in shapes)):
-        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {_together(found, shapes, facts)}"))
+        others.append(
+            Reason(
+                "together", rest, f"{rest:,} of {samples:,} samples: {_together(found, shapes, evidence, rest, facts)}"
+            )
+        )
     return [*first, *lost, *others]
 
 
-def _together(found: Estimate, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> str:
+def _without_ends(shape: ProbedShape) -> ProbedShape:
+    def dropped(fates: Mapping[SamplePlace, ProbedFate]) -> dict[SamplePlace, ProbedFate]:
+        ends = {place: fate._replace(kind="dropped") for place, fate in fates.items() if fate.kind.startswith("ends")}
+        return {**fates, **ends}
+
+    return replace(shape, fates=dropped(shape.fates), rare=dropped(shape.rare))
+
+
+def _together(
+    found: Estimate, shapes: Sequence[ProbedShape], evidence: Evidence, rest: int, facts: PipelineFacts
+) -> str:
     """Return why samples that come out alone do not come out with all others."""
     if found.stopped:
         return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
     if found.picks:
         return "the function that makes the pipeline leaves their shards out"
+    if 0 < rest <= sum(len(chain) - 1 for chain in joined_chains(evidence.shards)):
+        return "they begin a shard, with the key with which the one before ends: the two are taken for one sample"
     tried = bool(found.losses) or all(len(shape.tried) == shape.group.count for shape in shapes)
-    if found.whole and facts.opaque and any(shape.usable for shape in shapes):
-        return "samples like them come out alone, but not with the others: its own code ends early, or drops them"
+    if found.whole and facts.gathers:
+        if any(shape.usable for shape in shapes):
+            return "samples like them come out, and these do not: its own code skips some, or ends early"
+        return "no sample comes out alone, and some do with others: its own code skips some, or ends early"
     what = "they come out alone, and not with the others, such as a last, incomplete batch"
+    tried |= any(not each.keeps_rest for each in facts.batches)
     return what if tried else "they do not come out either; no probed sample shows why"
 
 
@@ -133,19 +161,20 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
     left = _counted(counts, guessed, found.losses)
     if found.whole and found.crash is None and found.hang is None:
         _fit(counts, guessed, samples - found.likely - sum(left.values()))
+    vary = "about " if found.whole and found.least < found.most else ""
     for name, count in counts.items():
         if not count:
             continue
         place, run = places[name]
         stage = run.stage or "the pipeline"
-        about = "about " if name in guessed else ""
+        about = vary or ("about " if name in guessed else "")
         what = "ends its process at them" if run.died and name[0] == "crash" else does[name[0]]
         text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {what}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
     for (stage, error), count in left.items():
         how = f" ({error})" if error else ""
-        yield Reason("dropped", count, f"{count:,} of {samples:,} samples: {stage} drops them{how}")
+        yield Reason("dropped", count, f"{vary}{count:,} of {samples:,} samples: {stage} drops them{how}")
 
 
 def _counted(counts: dict[_Name, int], guessed: set[_Name], losses: Sequence[StageLoss]) -> dict[tuple[str, str], int]:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence
-from wdsflow.scan.naming import key_of
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.source_part import SourcePart
-from wdsflow.shards.tar.tar_header import padded
-from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.tar.tar_header import BadHeader, number, padded
+from wdsflow.shards.tar.walk import Member, Walk
 from wdsflow.shards.write_shard import BLOCK
 
 END = bytes(1024)
@@ -135,11 +135,9 @@ def places_in(url: str, *, allow_pipe: bool) -> list[SamplePlace]:
     """Return all samples of a shard up to the place where readers stop, in their order; none if it cannot be read."""
     found: list[SamplePlace] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
-        for batch in Walk(source):
-            for member in () if batch.beyond else batch.members:
-                split = key_of(member.name) if member.kind in ("file", "sparse") else None
-                if split is not None and not (found and found[-1].key == split[0]):
-                    found.append(SamplePlace(url, member.header, split[0]))
+        for begins, key, _, row in grouped(Walk(source)):
+            if begins:
+                found.append(SamplePlace(url, row[3], key))
     return found
 
 
@@ -212,8 +210,8 @@ def _global_headers(source: Source) -> bytes:
     end = 0
     while (block := source.read_at(end, BLOCK))[156:157] == b"g":
         try:
-            end += BLOCK + padded(int(block[124:136].strip(b" \0") or b"0", 8))
-        except ValueError:
+            end += BLOCK + padded(number(block[124:136]))
+        except BadHeader:
             break
     return source.read_at(0, end) if 0 < end <= MOST_BYTES else b""
 
@@ -221,15 +219,10 @@ def _global_headers(source: Source) -> bytes:
 def _run_bytes(source: Source, start: int) -> bytes | None:
     """Return the bytes of the members that share the key of the first, as they are in the tar."""
     part = SourcePart(source, start, _global_headers(source))
-    first, end = None, 0
-    for batch in Walk(part):
-        if batch.beyond:
+    end = 0
+    for begins, _, _, row in grouped(Walk(part)):
+        if end and (begins or row[3] > MOST_BYTES):
+            end = row[3]
             break
-        for member in batch.members:
-            split = key_of(member.name) if member.kind in ("file", "sparse") else None
-            first = first or split
-            if member.header > MOST_BYTES or (split is not None and first and split[0] != first[0]):
-                end = member.header
-                return part.read_at(0, end) if end <= MOST_BYTES else None
-            end = member.end if member.kind == "file" else member.data + member.size
+        end = Member(*row).end
     return part.read_at(0, end) if 0 < end <= MOST_BYTES else None

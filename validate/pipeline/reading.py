@@ -4,15 +4,18 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from wdsflow.scan.evidence import Evidence
 
+from .estimate import Estimate
 from .fates import ProbedShape, ProbeLimits, Prober
 from .probability import bounds
-from .probe_child import ProbeRun, RunRequest
-from .probe_samples import places_in
+from .probe_child import BUILDING, ProbeRun, RunRequest
+from .probe_samples import SamplePlace, places_in
 from .rewire import PipelineFacts
 
+_FIRST = 64  # samples in order that show whether it gives batches
 _WEEK = 7 * 86_400.0  # seconds: without a limit
 
 
@@ -24,6 +27,49 @@ class ReadingInOrder:
         self.urls = tuple(shard.url for shard in evidence.shards)
         self.run: ProbeRun | None = None  # the first one
         self.seconds = 0.0  # that it took
+
+    def estimate(self, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> Estimate | None:
+        """Read the shards in order, once or twice; None if that takes too long, or does not end by itself."""
+        run = self.first(shapes)
+        if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
+            return None
+        again = run if facts.blind or run.how != "ended" else self.again(run)
+        low, high = sorted((run.out, again.out))
+        found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
+        if run.how == "hung":
+            found.hang = run
+        elif run.how == "raised" or again.how == "raised":
+            found.crash = run if run.how == "raised" else again
+        if run.how != "ended" or again.how == "raised":
+            if run.stage != BUILDING and (facts.shuffles or facts.workers > 1 or low != high):
+                found.most = sum(shape.group.count for shape in shapes if shape.usable)
+                found.open_below("how many samples come out before the end depends on the order")
+            return found
+        held = self.prober.elements * self.evidence.samples
+        counted = run.rows > 0 if self.prober.copies > 1 else any(shape.usable for shape in shapes)
+        if facts.gathers and run.out and not counted and not self._gives_samples(run):
+            found.most, found.perhaps_batches = max(held, run.out), True
+            found.doubts.append("nothing comes out for one sample alone: perhaps it gives batches")
+        elif low != high or facts.chance or again.how != run.how:
+            facts.chance = True
+            share = min(1.0, high / max(1, held))
+            spread = 2 * (high - low) + math.ceil(4 * max(1.0, held * share * (1 - share)) ** 0.5)
+            found.least, found.most = max(0, low - spread), min(held, high + spread)
+            found.losses = run.losses
+            found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
+        else:
+            found.losses, found.stopped = run.losses, run.stopped
+        return found
+
+    def _gives_samples(self, run: ProbeRun) -> bool:
+        """Return whether what comes out are samples, where none comes out alone: batches are at most half as many."""
+        if 2 * run.out > self.evidence.samples:
+            return True
+        tars = self.prober.tars
+        listed = (place for url in self.urls for place in places_in(url, allow_pipe=tars.allow_pipe))
+        places = list(islice(listed, _FIRST))
+        path = tars.tar(*places) if places else None
+        return path is not None and 2 * self.prober.run([path]).out > len(places)
 
     def first(self, shapes: Sequence[ProbedShape]) -> ProbeRun | None:
         """Read the shards; None if they are not read, or if it says nothing."""
@@ -67,6 +113,18 @@ class ReadingInOrder:
         ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
         return min(self.run.out, self.evidence.samples) if self.run is not None and ordered else 0
 
+    def reaches(self, sample: SamplePlace, facts: PipelineFacts) -> bool:
+        """Return whether a sample is read for certain by a pipeline that takes some samples only."""
+        if facts.limit is None or facts.shuffles or facts.resampled or facts.workers > 1:
+            return False
+        number = 0
+        for shard in self.evidence.shards:
+            if shard.url == sample.shard:
+                places = places_in(shard.url, allow_pipe=self.prober.tars.allow_pipe)
+                return number + places.index(sample) < facts.limit if sample in places else False
+            number += shard.samples
+        return False
+
     def doubt(self, facts: PipelineFacts, shapes: Sequence[ProbedShape]) -> str:
         """Return how the first samples in order differ from the probes; "" if they do not, or if that is not known."""
         run = self.run
@@ -95,10 +153,9 @@ class ReadingInOrder:
             change=change,
         )
         run = self.prober.process.run(request)
-        if self.prober.copies == 1:
-            return run
-        # It gives batches of its own making: they count only if their samples can be told apart.
-        return replace(run, out=run.rows, how=run.how if run.rows or run.how != "ended" else "slow")
+        return (
+            run if self.prober.copies == 1 or not run.rows else replace(run, out=run.rows)
+        )  # batches of its own making
 
     def _remote(self) -> bool:
         size = sum(shard.size or 0 for shard in self.evidence.shards)

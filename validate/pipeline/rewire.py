@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.text.escape import escape
 
@@ -33,13 +33,21 @@ _MAKE_COLUMNS = {"datasets.": "datasets", "ray.data": "ray-data"}  # with the na
 _TAKES_SOME = ("slice", "islice")
 
 
+class BatchStage(NamedTuple):
+    """What makes batches."""
+
+    size: int  # samples
+    keeps_rest: bool  # it gives the last batch although it is incomplete
+    workers: int  # processes that make such batches, each of its own samples
+    name: str = ""  # "stage 6 batched(16)"
+
+
 @dataclass(slots=True)
 class PipelineFacts:
     """What a pipeline's own object tells, before it runs."""
 
     stages: list[str] = field(default_factory=list)
-    # Samples of each kind of batch; whether it keeps an incomplete one; the processes that make such batches.
-    batches: list[tuple[int, bool, int]] = field(default_factory=list)
+    batches: list[BatchStage] = field(default_factory=list)
     workers: int = 0  # processes of its loaders
     endless: bool = False  # repeats its shards as often as an epoch needs
     breaks: bool = False  # but not where a pass gives nothing
@@ -51,6 +59,7 @@ class PipelineFacts:
     slices: bool = False  # takes some samples only, by their places
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
+    gathers: bool = False  # own code gets the stream of samples, and may make batches of them
     columns_by: str = ""  # the reader that makes its columns from the first samples, and may refuse others
     source: str = ""  # of shards: "list", "resampled"; "" if unknown
     seed: int | None = None  # of a list that is shuffled, the same way everywhere
@@ -91,7 +100,7 @@ class Rewiring:
                 f"it gives a {type(thing).__name__} of {', '.join(map(repr, thing))}; return one of them"
             )
         self.facts.stages.append(bare_name(thing))
-        self.facts.blind, self.facts.opaque = False, True
+        self.facts.blind, self.facts.opaque, self.facts.gathers = False, True, True
         self.facts.may_end.append(f"stage {len(self.facts.stages)} {self.facts.stages[-1]}")
         module = type(thing).__module__
         library = next((name for name in _MAKE_COLUMNS if module.startswith(name)), "")
@@ -177,6 +186,7 @@ class Rewiring:
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
+        facts.gathers |= self._opened and not _of_webdataset(stage)
         self._note_ends(stage, name)
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
             facts.blind = False  # own code chooses or renames the members of samples
@@ -189,7 +199,7 @@ class Rewiring:
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
         size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
         keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
-        facts.batches.append((int(size), bool(keeps_rest), self._workers))
+        facts.batches.append(BatchStage(int(size), bool(keeps_rest), self._workers, self._last_name()))
         self._size *= int(size)
         facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
         if not self.singly or not hasattr(stage, "kw"):
@@ -237,7 +247,7 @@ class Rewiring:
         dataset = loader.dataset
         if isinstance(dataset, dict):  # not of splits
             facts.stages.append(bare_name(dataset))
-            facts.blind, facts.opaque = False, True
+            facts.blind, facts.opaque, facts.gathers = False, True, True
         else:
             dataset = self.rewire(dataset)
         twin.__dict__["dataset"] = dataset
@@ -249,17 +259,19 @@ class Rewiring:
             if loader.batch_size is None and loader.batch_sampler is not None:
                 size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)
                 twin.__dict__.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
-                facts.batches.append((size, True, 1))
+                facts.batches.append(BatchStage(size, keeps_rest=True, workers=1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
-            facts.batches.append(
-                (loader.batch_size, not loader.drop_last, 1 if by_number else max(1, loader.num_workers))
-            )
+            workers = 1 if by_number else max(1, loader.num_workers)
+            facts.batches.append(BatchStage(loader.batch_size, not loader.drop_last, workers, self._last_name()))
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
                 collate = self._alone(loader.collate_fn, loader.batch_size)
                 twin.__dict__.update(batch_size=1, drop_last=False, collate_fn=collate)
         return twin
+
+    def _last_name(self) -> str:
+        return f"stage {len(self.facts.stages)} {self.facts.stages[-1]}"
 
     def _alone(self, collate: Any, size: int) -> AloneInBatch:
         return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
@@ -318,6 +330,11 @@ def _own_order(stage: Any) -> bool:
     """Return whether webdataset's ``shuffle`` seeds itself, in each process another way: its third argument is a generator."""
     given = next(iter(getattr(stage, "args", ())[2:3]), None) or getattr(stage, "kw", {}).get("rng")
     return given is None and _shuffles(stage)
+
+
+def _of_webdataset(stage: Any) -> bool:
+    """Return whether the code that gets the stream of samples is webdataset's; what it calls may be the user's."""
+    return _module(getattr(stage, "f", stage)).startswith("webdataset.")
 
 
 def _only_decodes(stage: Any) -> bool:

@@ -159,8 +159,7 @@ def _steps(todo: list[NextStep], writer: Writer) -> None:
         return
     writer.heading("What to do")
     for number, step in enumerate(todo, 1):
-        care = "" if step.safe else "; unsafe: data is changed or left out"
-        writer.line(f"{number}. {step.text}{care}", indent=2, hang=3)
+        writer.line(f"{number}. {step.line}", indent=2, hang=3)
         writer.command(step.command, indent=7)
 
 

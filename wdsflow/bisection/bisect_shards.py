@@ -158,7 +158,7 @@ class _Search:
                 path = Path(local or self.work / f"copy-{number:06d}.tar").absolute()
                 if local is None:
                     write_pieces(path, source, [(0, source.length or 0)], closed=False)
-                return _Shard(number, sum(1 for _ in Samples(source, contents=False)), path)
+                return _Shard(number, sum(1 for _ in Samples(source, contents=False, junk=True)), path)
         except SourceError as error:
             raise SourceError(error.kind, f"{url}: {error.detail}", error.fix) from None
 
@@ -166,7 +166,7 @@ class _Search:
         """Return the smallest shard that can stand at a place, and the keys of its samples; None if it stays as it is."""
         shard = shards[at]
         with LocalSource(str(shard.path), open_file(str(shard.path))) as source:
-            samples = Samples(source, contents=False)
+            samples = Samples(source, contents=False, junk=True)
             found = [(sample.key, (sample.start, sample.end)) for sample in samples]
             made = self.work / f"smaller-{at:06d}.tar"
 

@@ -1,5 +1,6 @@
 """``wdsflow index``: write files that tell about shards."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,10 @@ from wdsflow.cli.shared.cli_options import Shards
 from wdsflow.cli.shared.help_panels import OUTPUT
 from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards, print_lines, progress
 from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.shards.source.compression import UNPACK
 from wdsflow.text.shell import quote_path
+
+_SHOWN = 20  # damaged shards
 
 Sizes = Annotated[bool, typer.Option("--sizes", help="sizes.json: OpenCLIP, DataComp.")]
 Len = Annotated[bool, typer.Option("--len", help="__len__: OpenCLIP.")]
@@ -102,15 +106,31 @@ def index(
     _show(report, typed, urls)
 
 
+def _helps(report: Any, typed: Typed) -> Iterator[str]:
+    """Yield what to do with damaged shards; repair brings nothing back from a stream that no checksum proves right."""
+    from wdsflow.shards.tar.walk import NOT_TAR
+
+    refused = report.refused[:_SHOWN]
+    yield from (
+        f"fetch {url} again, or unpack it unchecked: {report.unpack[url]}" for url, _ in refused if url in report.unpack
+    )
+    beyond_repair = UNPACK, NOT_TAR
+    damaged = [
+        url for url, why in refused if url not in report.unpack and not any(map(why.__contains__, beyond_repair))
+    ]
+    if damaged:
+        yield f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}"
+
+
 def _show(report: Any, typed: Typed, urls: list[str]) -> None:
     if report.shards == len(report.refused):
         url, why = report.refused[0]
         more = f" (and {report.shards - 1:,} more)" if report.shards > 1 else ""
-        fail(f"nothing could be indexed: {url}{more}: {why}", f"see what is wrong: {typed.spell('validate', *urls)}")
+        look = f"see what is wrong: {typed.spell('validate', *urls)}"
+        fail(f"nothing could be indexed: {url}{more}: {why}", look, *_helps(report, typed))
     print_lines(*str(report).splitlines())
     if report.refused:
-        damaged = [url for url, _ in report.refused[:20]]
-        print_lines(f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}")
+        print_lines(*_helps(report, typed))
     if report.kept:
         print_lines(f"to replace what was kept: {typed.again(force=True)}")
     for path in report.manifests:

@@ -8,16 +8,15 @@ import contextlib
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from .base import Task, Trouble, Work
-from .child_process import receive, send, start_python
+from .child_process import receive, send
+from .family import end_family, start_family
 from .mark import Mark
 
 _MOST_DEATHS = 12  # for one task
-_PATIENCE = 5.0  # seconds that a worker has to end what it has started
 
 
 class Process:
@@ -29,7 +28,7 @@ class Process:
         self._mark = Mark(self._file.fileno())
         self._worker: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._stopped, self._until = False, 0.0
+        self._stopped = False
 
     def work(self, task: Task) -> Any:
         """Return the answer to a task, or Trouble; None if it was stopped."""
@@ -53,20 +52,16 @@ class Process:
     def stop(self) -> None:
         """Let the worker end; whoever waits for it ends. May be called from another thread, as ``end``."""
         with self._lock:
-            self._stopped, self._until = True, time.monotonic() + _PATIENCE
+            self._stopped = True
             if self._worker is not None:
-                self._worker.terminate()
+                end_family(self._worker)
 
     def end(self) -> None:
-        """Wait until the worker that was stopped has ended with all that it started, or kill it."""
+        """Wait until the worker that was stopped has ended with all that it started."""
         with self._lock:
             worker = self._worker
         if worker is not None:
-            try:
-                worker.wait(max(0.0, self._until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            worker.wait()
 
     def close(self) -> None:
         """Let everything go."""
@@ -85,7 +80,7 @@ class Process:
             return None
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        worker = start_python(
+        worker = start_family(
             f"from wdsflow.engines.task_worker import serve; serve({self._mark.fd})",
             inherit=(self._mark.fd, *self._inherit),
             stdin=subprocess.PIPE,
@@ -95,7 +90,7 @@ class Process:
         with self._lock:
             self._worker = worker
             if self._stopped:
-                worker.kill()
+                end_family(worker)
         return worker
 
     def _discard(self) -> None:
@@ -103,12 +98,14 @@ class Process:
             worker, self._worker = self._worker, None
         if worker is None:
             return
-        worker.kill()
-        worker.wait()
-        for pipe in (worker.stdin, worker.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        end_family(worker)
+        try:
+            worker.wait()
+        finally:  # Ctrl-C ends the waiting, too
+            for pipe in (worker.stdin, worker.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
 
 
 def _blamed(status: int, times: int, sample: int) -> Trouble:

@@ -24,7 +24,7 @@ from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
-from .json_place import NoJsonValue, has_value, nearest_name
+from .json_place import Looked, NoJsonValue, has_value, nearest_name
 from .where import Call
 from .where.known_facts import InJson
 
@@ -32,6 +32,7 @@ AUTO = "auto"
 # Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
 # command that may take long.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
+_CHECKED = 20_000  # samples of all these shards together: a rare name is not searched for in a whole set
 _SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that are searched for captions
 _NOT_THERE = frozenset({"no-caption", "not-text"})
 _JSON = ("json", "jsn")
@@ -54,11 +55,9 @@ class FoundCaptions(NamedTuple):
 class NoCaptions(ValueError):
     """No sample has a caption where a recipe looks for it: in ``place``. ``found`` is a place with captions."""
 
-    def __init__(
-        self, place: str, samples: int, shards: int, names: Sequence[str], found: FoundCaptions | None
-    ) -> None:
-        of = f"{samples:,} samples in {how_many(shards, 'shard')}"
-        super().__init__(f"no sample has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
+    def __init__(self, place: str, looked: Looked, names: Sequence[str], found: FoundCaptions | None) -> None:
+        of = f"{looked.samples:,} samples in {how_many(looked.shards, 'shard')}"
+        super().__init__(f"{looked.none} has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
         self.place, self.found = place, found
 
 
@@ -68,7 +67,8 @@ def with_captions(
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
     ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search. Otherwise shards
-    are read until some sample has a caption in each given place. Raises NoCaptions if none has.
+    are read until some sample has a caption in each given place, at most 20,000 samples of them. Raises NoCaptions if
+    none has.
     """
     tars = [url for url in urls if not is_lines(url)]
     told = ""
@@ -110,22 +110,25 @@ def check_captions(
     A place may be a value in json; then NoJsonValue.
     """
     missing = dict.fromkeys(_places(recipe, program_of(recipe).scores) if places is None else places)
-    looked, samples, names = 0, 0, Counter[str]()
-    for url in _spread(urls) if missing and urls else ():
+    shards, samples, names = 0, 0, Counter[str]()
+    chosen = _spread(urls) if missing and urls else []
+    most, every = _CHECKED // max(1, len(chosen)), len(chosen) == len(urls)
+    for url in chosen:
         with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
-            looked += 1
-            for view in views:
+            shards += 1
+            for view in islice(views, most):
                 samples += 1
                 names.update(view.fields)
                 missing = {place: None for place in missing if not _has(view, place)}
                 if not missing:
                     return
+            every = every and next(views, None) is None
     if samples:
-        place = next(iter(missing))
+        place, looked = next(iter(missing)), Looked(samples, shards, every)
         if isinstance(place, InJson):
-            raise NoJsonValue(place, samples, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place))
+            raise NoJsonValue(place, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place))
         found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
-        raise NoCaptions(place, samples, looked, [name for name, _ in names.most_common(6)], found)
+        raise NoCaptions(place, looked, [name for name, _ in names.most_common(6)], found)
 
 
 def find_captions(

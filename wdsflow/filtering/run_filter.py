@@ -150,11 +150,13 @@ def _scored_first(
     found, names = _shards(urls)
     check_lines(found, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
+    adding = ""
     if kind == "score" and not options.restart:
-        recipe = _with_earlier(recipe, layout, options)
+        recipe, adding = _with_earlier(recipe, layout)
     recipe, told = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
-    if told and options.say is not None:
-        options.say(told)
+    for line in filter(None, (adding, told)):
+        if options.say is not None:
+            options.say(line)
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
@@ -191,13 +193,12 @@ def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
             options.say(line)
 
 
-def _with_earlier(recipe: Recipe, layout: Layout, options: RunOptions) -> Recipe:
-    """Return the recipe with the scores that the folder's ledgers have."""
+def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
+    """Return the recipe with the scores that the folder's ledgers have, and a line on what it adds to them."""
     earlier = RunRecord(layout, "score").begun_scores()
     more = [score for score in recipe.scores if score not in earlier]
-    if earlier and more and options.say is not None:
-        options.say(f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}")
-    return replace(recipe, scores=(*earlier, *more))
+    told = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
+    return replace(recipe, scores=(*earlier, *more)), told
 
 
 def _reuse(

@@ -9,7 +9,7 @@ from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.records.counts import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -40,7 +40,7 @@ class RunReport(Report[ShardRecord]):
     def lost(self) -> bool:
         """Whether any part of a shard could not be read."""
         damages = [damage for record in self.records for damage in record.damage]
-        return any(not any(text in damage for text in HARMLESS) for damage in damages)
+        return any(not is_harmless(damage) for damage in damages)
 
     @property
     def unread(self) -> bool:

@@ -11,7 +11,7 @@ class ImageHeader(NamedTuple):
     format: str  # "jpeg", "png", "gif", "webp", "bmp", "tiff", ...
     width: int  # pixels; 0 if unknown
     height: int
-    mode: str  # Pillow's name; "" if unknown, or, for the five formats read in full, if Pillow refuses it
+    mode: str  # Pillow's name; "" if unknown, or, where Pillow opens it by its header, if Pillow refuses it
     bits: int = 8  # a channel, as stored
     orientation: int = 1  # EXIF's, 1 to 8; any other number as it stands in the file
     animated: bool = False

@@ -1,9 +1,11 @@
-"""Image formats beyond the five usual ones: told by their magic bytes, sizes where they are easy to read."""
+"""Image formats beyond the four usual ones: Pillow reads their headers; those that it cannot open are told by magic bytes."""
 
 import re
+from io import BytesIO
 from struct import Struct, error
+from typing import IO, Any
 
-from .header import ImageHeader
+from .header import ImageHeader, more_bytes
 
 _two_longs = Struct(">II").unpack_from
 _HEIC = frozenset((b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"))
@@ -11,15 +13,17 @@ _AVIF = frozenset((b"avif", b"avis"))
 _SVG = re.compile(
     rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL
 )
-_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_TIFF_MODES = {(1, 1): "1", (1, 8): "L", (1, 16): "I;16", (1, 32): "I", (3, 8): "RGB", (4, 8): "RGBA", (3, 16): "RGB"}
 
 # Formats that Pillow has no decoder for, or only names; and those for which it would run another program (eps)
 # or open what lies inside (iptc), which is never done here.
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic iptc jxl mp4 mpeg pdf svg wmf".split())
 _SEARCHED = 1 << 16  # bytes
 
-_LOADED_WHEN_OPENED = frozenset(("ICO", "ICNS"))  # the first bytes alone do not open these
+# Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for them.
+_CERTAIN = {"BMP": "bmp", "TIFF": "tiff", "JPEG2000": "jp2", "ICO": "ico", "ICNS": "icns"}
+_MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))  # to open an icon is to decode it
+_SHORT_BMP = 12  # bytes: the header that OS/2 wrote, without compression
+_MOST_MORE = 1 << 16  # bytes: the directory of a TIFF is often at its end, which is not read for this
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "pdf"),
@@ -30,7 +34,6 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xc5\xd0\xd3\xc6", "eps"),
     (b"\x89HDF\r\n\x1a\n", "hdf5"),
     (b"\0\0\x01\xb3", "mpeg"),
-    (b"\xff\x4f\xff\x51", "jp2"),
 )
 
 
@@ -41,13 +44,9 @@ def read_other(data: bytes) -> ImageHeader | None:
     """
     for magic, name in _MAGIC:
         if data.startswith(magic):
-            return _jpeg2000_codestream(data) if name == "jp2" else ImageHeader(name, 0, 0, "")
+            return ImageHeader(name, 0, 0, "")
     if data[4:8] == b"ftyp":
         return _iso_media(data)
-    if data.startswith(b"\0\0\0\x0cjP  \r\n\x87\n"):
-        return _jpeg2000(data)
-    if data.startswith(_TIFF):
-        return _tiff(data)
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<":
         return ImageHeader("svg", 0, 0, "") if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf")) else None
@@ -72,53 +71,49 @@ def _iso_media(data: bytes) -> ImageHeader | None:
     return ImageHeader(name, width, height, "")
 
 
-def _jpeg2000(data: bytes) -> ImageHeader:
-    place = data.find(b"ihdr", 0, 256)
-    try:
-        height, width = _two_longs(data, place + 4)
-    except error:
-        width = height = 0
-    return ImageHeader("jp2", width if place >= 0 else 0, height if place >= 0 else 0, "")
+class _Head(BytesIO):
+    """The first bytes of a file. ``wanted``: how many there would have to be for the first read that goes beyond them."""
+
+    wanted = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        if size is not None and len(found) < size and not self.wanted:
+            self.wanted = self.tell() + size - len(found)
+        return found
 
 
-def _jpeg2000_codestream(data: bytes) -> ImageHeader:
-    try:
-        right, bottom = _two_longs(data, 8)
-        left, top = _two_longs(data, 16)
-    except error:
-        return ImageHeader("jp2", 0, 0, "")
-    return ImageHeader("jp2", max(right - left, 0), max(bottom - top, 0), "")
+def tiff_header(file: IO[bytes]) -> ImageHeader:
+    """Return the header of a TIFF, wherever in the file its first directory is. Raises whatever Pillow's plugin raises."""
+    from PIL import TiffImagePlugin
+
+    from .pillow import quiet
+
+    with quiet(), TiffImagePlugin.TiffImageFile(file, "") as image:
+        return _header_of(image)
 
 
-def _tiff(data: bytes) -> ImageHeader:
-    """Read the first directory where it lies within ``data``; writers often put it at the end of the file."""
-    order: str = "<" if data[:1] == b"I" else ">"
-    short, long = Struct(order + "H").unpack_from, Struct(order + "I").unpack_from
-    tags: dict[int, int] = {}
-    try:
-        if 42 not in data[2:4]:
-            return ImageHeader("tiff", 0, 0, "")
-        (directory,) = long(data, 4)
-        (entries,) = short(data, directory)
-        for place in range(directory + 2, directory + 2 + 12 * min(entries, 64), 12):
-            tag, kind, count = short(data, place)[0], short(data, place + 2)[0], long(data, place + 4)[0]
-            # More than two shorts do not fit into the entry: it holds the place where they lie.
-            value = long(data, place + 8)[0] if kind == 3 and count > 2 else place + 8
-            tags[tag] = (short if kind == 3 else long)(data, value)[0]
-    except error:
-        pass
-    channels, bits = tags.get(277, 1), tags.get(258, 1)
-    mode = "CMYK" if tags.get(262) == 5 else "P" if tags.get(262) == 3 else _TIFF_MODES.get((channels, bits), "")
-    if mode == "I" and tags.get(339) == 3:
-        mode = "F"
-    width, height = tags.get(256, 0), tags.get(257, 0)
-    return ImageHeader("tiff", width, height, mode if width else "", bits, tags.get(274, 1), alpha=mode == "RGBA")
+def _header_of(image: Any) -> ImageHeader:
+    """Return what Pillow has read of an image without decoding it."""
+    name: str = _CERTAIN.get(image.format, image.format.lower())
+    mode: str = image.mode
+    bits, orientation, length = 8, 1, 0
+    if name == "tiff":
+        bits, turned = max(image.tag_v2.get(258, (1,))), image.tag_v2.get(274)
+        orientation = turned if isinstance(turned, int) else 1
+    elif name == "bmp":
+        coder, _box, start, (_mode, stride, *_) = image.tile[0]
+        if coder == "raw":  # the last row may lack its padding
+            head = image.fp.getvalue()
+            bits_a_row = image.width * head[24 if head[14] == _SHORT_BMP else 28]
+            length = start + stride * (image.height - 1) + (bits_a_row + 7 >> 3)
+    width, height = image.size
+    alpha = mode.endswith(("A", "a"))
+    return ImageHeader(name, width, height, mode, bits, orientation, alpha=alpha, length=length)
 
 
 def _ask_pillow(data: bytes) -> ImageHeader | None:
     """Let Pillow's plugins look at the bytes, without its limit on pixels."""
-    from io import BytesIO
-
     from PIL import Image
 
     from .pillow import quiet
@@ -128,13 +123,21 @@ def _ask_pillow(data: bytes) -> ImageHeader | None:
         for name in Image.ID:
             factory, accept = Image.OPEN[name]
             accepted: bool | str = False
+            head = _Head(data)
             try:
                 accepted = not accept or accept(data[:16])
                 if accepted and not isinstance(accepted, str):
-                    with factory(BytesIO(data), "") as image:
-                        width, height = image.size
-                        return ImageHeader(name.lower(), width, height, image.mode)
+                    with factory(head, "") as image:
+                        return _header_of(image)
             except Exception:  # noqa: BLE001 - a plugin may fail in any way on bytes that are not its own
-                if accepted is True and name in _LOADED_WHEN_OPENED:
-                    return ImageHeader(name.lower(), 0, 0, "")
+                if accepted is True and name in _CERTAIN:
+                    return _unopened(name, head.wanted)
     return None
+
+
+def _unopened(name: str, wanted: int) -> ImageHeader:
+    """Return the header of an image of which Pillow opens only more bytes, or none."""
+    if not wanted or name not in _MORE_HELPS:
+        return ImageHeader(_CERTAIN[name], 0, 0, "")
+    needs = more_bytes(wanted) if wanted <= _MOST_MORE else 1
+    return ImageHeader(_CERTAIN[name], 0, 0, "", needs=needs, length=wanted)

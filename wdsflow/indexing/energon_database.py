@@ -97,7 +97,7 @@ class EnergonDatabase:
         for place, number in enumerate(order):
             if place != number:
                 for table in ("samples", "sample_parts"):
-                    self._run(f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?", [(place, number)])  # noqa: S608
+                    self._run(f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?", [(place, number)])
         with _full_disk(self._path):
             self._connection.execute("COMMIT")
             self._connection.executescript(_INDEXES)

@@ -21,6 +21,7 @@ class IndexReport:
     indexed: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
     refused: list[tuple[str, str]] = field(default_factory=list)  # damaged shard, why
+    unpack: dict[str, str] = field(default_factory=dict)  # damaged shard -> command, where repair brings nothing back
     lacking: list[tuple[str, str]] = field(default_factory=list)  # file that could not be made, why
     kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
     settings: list[str] = field(default_factory=list)  # files of the user's, which stay

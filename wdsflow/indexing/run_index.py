@@ -194,6 +194,8 @@ class _FolderIndex:
                 self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
+            for found in (report.refused, report.lacking):
+                found.sort()  # shards end in any order
             self._finish()
         self._remove_gone()
         self._record.finish()
@@ -236,6 +238,7 @@ class _FolderIndex:
         report, facts = self._report, passed.facts
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
+            report.unpack |= {job.url: facts.unpack} if facts.unpack else {}
             report.samples += facts.samples
             if facts.samples:
                 report.left_out["in damaged shards"] += facts.samples

@@ -1,8 +1,9 @@
 """One pass over one shard: what all sidecars need of it."""
 
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,17 +12,19 @@ from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.scan.through_wids import count_samples, counts_alike
 from wdsflow.shards.identity import Identity
-from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
 from wdsflow.shards.samples.tar_samples import damage_of
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, local_file
+from wdsflow.shards.source.compression import unpack_command
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
+_BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
+
+_ALL = Grouping(beyond=True)
 
 
 class IndexedMember(NamedTuple):
@@ -47,12 +50,13 @@ class ShardFacts:
 
     url: str
     samples: int = 0
-    by_wids: int = 0  # samples as wids counts them, or as others do if it cannot open the shard
+    by_wids: int = 0  # samples as wids counts them
     by_energon: int = 0  # as Energon counts them: base names with dots in them may have merged some
     fields: dict[str, int] = field(default_factory=dict)  # name -> members
     size: int = 0  # bytes as stored
     changed: float = 0.0  # seconds since 1970
     damage: list[str] = field(default_factory=list)  # why it is not indexed
+    unpack: str = ""  # the command that unpacks a damaged stream of which no byte can be trusted
     obstacle: str = ""  # why its places cannot be named
     identity: Identity | None = None
 
@@ -93,11 +97,8 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
         identifying = Identifying(url) if hashed else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, digest=digest) as source:
-            walk = Walk(source, other_parsers=True)
+            walk = Walk(source)
             _walk_over(walk, shard, facts, contents, places=places)
-            if not (walk.is_plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
-                counted = count_samples(url)
-                facts.by_wids = facts.by_wids if counted is None else counted
             facts.size = source.size or 0
             if source.fd >= 0:
                 facts.changed = os.fstat(source.fd).st_mtime
@@ -106,7 +107,10 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
             if identifying is not None:
                 facts.identity = identifying.done()
                 facts.size = facts.identity.size
-        facts.damage = [text for text in damage_of(walk) if not _is_harmless(text)]
+            path = local_file(url)
+            if source.fault is not None and not source.fault.trusted and path is not None and source.compression:
+                facts.unpack = unpack_command(path, source.compression)
+        facts.damage = [text for text in damage_of(walk) if CUT_AFTER_END not in text]
         if walk.ended and not facts.damage and "tar.second-archive" in walk.seen:
             facts.damage = [
                 f"at byte {walk.seen['tar.second-archive'].offset:,} a second archive follows, which no reader reads"
@@ -117,51 +121,45 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
     return facts, contents
 
 
-def _is_harmless(text: str) -> bool:
-    return any(text.endswith(harmless) for harmless in HARMLESS[1:])
-
-
 def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
-    grouped = _Grouping(contents, keep=places)
-    for batch in walk:
-        scan.batch(batch, walk)
-        grouped.add(batch.rows)
+    fields: Counter[str] = Counter()
+    by_wids = _CountByWids()
+
+    def batches() -> Iterator[MemberBatch]:
+        for batch in walk:
+            scan.batch(batch, walk)
+            for name, _, _, _, kind in batch.rows:
+                if kind in ("file", "sparse"):
+                    by_wids.add(name)
+            contents.end = max(contents.end, Member(*batch.rows[-1]).end)
+            yield batch
+
+    for begins, key, suffix, (name, size, data, header, _) in grouped(batches(), _ALL):
+        fields[suffix] += 1
+        facts.by_energon += begins
+        if places and begins:
+            contents.samples.append(IndexedSample(key, header, []))
+        if places:
+            contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
     scan.finish(walk)
-    facts.by_wids = facts.by_energon = grouped.runs
-    facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
-    if grouped.sparse:
-        facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
+    facts.by_wids = by_wids.count
+    facts.fields = dict(sorted(fields.most_common(_FIELDS)))
 
 
-class _Grouping:
-    """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
+class _CountByWids:
+    """Counts neighbours of one key as wids does: among distinct names, dot-files and metadata included."""
 
-    def __init__(self, contents: ShardContents, *, keep: bool) -> None:
-        self.runs = 0
-        self.fields: Counter[str] = Counter()
-        self.sparse = ""
-        self._contents, self._keep = contents, keep
+    def __init__(self) -> None:
+        self.count = 0
         self._key: str | None = None
+        self._names: set[str] = set()
 
-    def add(self, rows: Sequence[Row]) -> None:
-        for name, size, data, header, kind in rows:
-            if kind == "file":
-                self._contents.end = data + (size + 511 & -512)
-            elif kind == "sparse":
-                self.sparse = self.sparse or name
-            else:
-                self._contents.end = max(self._contents.end, data)
-                continue
-            key, suffix = split_name(name)
-            if key is None or suffix is None or is_meta(name):
-                continue
-            self.fields[suffix] += 1
-            is_next = key != self._key
-            self._key = key
-            self.runs += is_next
-            if not self._keep:
-                continue
-            if is_next:
-                self._contents.samples.append(IndexedSample(key, header, []))
-            self._contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
+    def add(self, name: str) -> None:
+        """Take the next file."""
+        if name in self._names:
+            return
+        self._names.add(name)
+        if (found := _BY_WIDS.match(name)) and found[1] != self._key:
+            self._key = found[1]
+            self.count += 1

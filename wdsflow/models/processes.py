@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from wdsflow.engines.child_process import start_python
+from wdsflow.engines.family import end_family, start_family
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
@@ -80,7 +80,7 @@ class _ModelProcess:
     def end(self) -> None:
         with self._lock:
             self._ended = True
-            self._process.kill()
+            end_family(self._process)
         self._process.wait()
         _close(self._process)
 
@@ -102,7 +102,7 @@ class _ModelProcess:
                 self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        process = start_python(
+        process = start_family(
             "from wdsflow.models.server import serve; serve()",
             environment=_CPU if self.setup.device == "cpu" else {},
             stdin=subprocess.PIPE,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wdsflow.images.image_header import read_header
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.source_part import SourcePart
-from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk
 
@@ -72,18 +72,16 @@ def samples_of(url: str) -> Iterator[FoundSample]:
 
 def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples of a tar, each with the offset of its end."""
-    key, rows = "", dict[str, Row]()
-    for batch in Walk(source):
-        for row in batch.rows:
-            name, field = split_name(row[0])
-            if name is None or field is None:
-                continue
-            if rows and (name != key or field in rows):
-                yield row[3], FoundSample(key, rows, source)
-                rows = {}
-            key, rows[field] = name, row
-    if rows:
-        yield 1 << 63, FoundSample(key, rows, source)
+    sample: FoundSample | None = None
+    for begins, key, field, row in grouped(Walk(source), ALL_SAMPLES):
+        if begins:
+            if sample is not None:
+                yield row[3], sample
+            sample = FoundSample(key, {}, source)
+        if sample is not None:
+            sample.rows[field] = row
+    if sample is not None:
+        yield 1 << 63, sample
 
 
 def view(sample: FoundSample) -> SampleView:

@@ -58,7 +58,6 @@ class Reader(ABC):
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
-    own_parser: ClassVar[bool] = False  # has a tar parser of its own, where others use Python's tarfile
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
     gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
     stand_in: ClassVar[str] = "None"  # what it gives there
@@ -108,8 +107,8 @@ class Reader(ABC):
         return [[self.as_read(shard) for shard in shards]]
 
     def as_read(self, shard: ShardEvidence) -> ShardEvidence:
-        """Return the evidence of a shard as this reader's own tar parser finds it, where it differs from Python's."""
-        return shard.by_parser.get(self.name, shard) if self.own_parser else shard
+        """Return the evidence of a shard as this reader finds it, where it does not read the tar as others do."""
+        return shard
 
     def runs(self, shard: ShardEvidence) -> Runs:
         """Return the runs of a shard as this reader meets them."""

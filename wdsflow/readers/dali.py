@@ -3,38 +3,53 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.through_dali import CAPTION, PAST_END, UNDECIDED, decodes_alike
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import incomplete
 from .wanted_fields import IMAGE_TROUBLE
 
+_CAPTION = "txt"
+_BLOCK = 512  # bytes
+_ALIKE = frozenset(("jpeg", "webp", "png"))  # formats of which it takes what Pillow takes, where they are whole
+_DECODED = _ALIKE | {"bmp", "tiff", "ppm", "jp2"}
+_DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
+# What is in tars, and makes no difference for it.
+_SAME = frozenset(
+    {
+        *("tar.pax-overhead", "tar.directory", "tar.link", "tar.no-end-blocks", "tar.huge-member", "tar.trailing-data"),
+        *("name.not-utf8", "name.not-ascii", "name.appledouble", "name.macosx", "name.dotted", "name.upper"),
+        "name.mixed-prefix",
+    }
+)
+_FILES = ("name.no-field", "name.meta")  # what it takes for samples, and others do not
+
 
 class Dali(Reader):
     """``fn.readers.webdataset(paths=shards, ext=["jpg;jpeg;png;webp", "txt"])`` and ``fn.decoders.image(device="cpu")``.
 
     All shards are read when the pipeline is built, and one that is missing, compressed, cut or damaged ends that with an
-    exception: no sample comes out. PAX headers are skipped, with the names and sizes in them. Field names keep their
-    case. Of several fields for one output, and of a field that occurs twice, the first counts, and no others are looked
-    at. A file without an extension is a sample of its own, and so is a shard without files.
+    exception: no sample comes out. Field names keep their case. Of several fields for one output, and of a field that
+    occurs twice, the first counts, and no others are looked at. A file without an extension is a sample of its own, and
+    so are metadata (``__info__``) and a shard without files: the run ends there.
 
     A field that a sample lacks comes as an empty tensor. The decoder raises for one in place of an image, as for an
     image that it cannot decode, and the whole run ends. Without a caption, the sample would train with none: it counts as
-    dropped. The process dies at an empty caption which ends a shard without end blocks.
+    dropped.
 
     Ranks (``shard_id``, ``num_shards``) share the samples, not the shards: each reads all shards at the start. An epoch
     has as many samples as there are, the last batch is filled up from the next epoch.
 
-    Whole JPEG, WebP, PNG and BMP decode as with Pillow. GIF and the formats that Pillow knows alone are refused.
+    Whole JPEG, WebP and PNG decode as with Pillow. GIF and the formats that Pillow knows alone are refused.
 
-    Cannot be known here, so that the verdict is not exact: damaged JPEG, WebP and BMP, PNG with damage outside of its
-    pixels or with very long texts, TIFF, JPEG 2000 and PNM, and images of more pixels than Pillow allows. A damaged
-    image that Pillow refuses is taken as one that ends the run.
-    Cannot be known here, and not said: other values of ``missing_component_behavior`` (with "skip", samples without an
+    Not known here, so that the verdict is not exact: shards whose headers its tar parser may read in another way (names
+    or sizes in extended headers, dot-files, files without an extension, sparse members, a second archive), damaged
+    images, images of more pixels than Pillow allows, and other formats than JPEG, WebP and PNG.
+    Not known here, and not mentioned: other values of ``missing_component_behavior`` (with "skip", samples without an
     image or a caption are left out; with "error", one of them ends the run at the start), ``dont_use_mmap``,
     ``index_paths`` (an index of ``wdsflow index --dali`` gives it the samples that readers in Python find), decoding on
-    a GPU, and what your code makes of bytes that are not UTF-8.
+    a GPU, and how your code treats bytes that are not UTF-8.
 
     Source: DALI 2.4, operators/reader/loader/webdataset_loader.cc and webdataset/tar_utils.cc, libtar 1.2.20.
     """
@@ -45,14 +60,11 @@ class Dali(Reader):
     stand_in = "an empty tensor"
     shares_samples = True
     undecoded = frozenset({"gif"})
-    own_parser = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
         image = next((part for part in shape if part.suffix in IMAGE_FIELDS), None)
-        caption = next((part for part in shape if part.suffix == CAPTION), None)
-        if caption is not None and caption.status == PAST_END:
-            return (Fate("crash", "group", "past-end", CAPTION),)
+        caption = next((part for part in shape if part.suffix == _CAPTION), None)
         if image is None:
             reason = "no-field" if not shape else "no-image-or-caption" if caption is None else "no-image"
             return (Fate("crash", "decode", reason),)
@@ -65,27 +77,46 @@ class Dali(Reader):
         return shard.compression is None
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return a crash if there are fewer samples than ranks."""
+        """Return a crash if a shard cannot be read to its end, or if there are fewer samples than ranks."""
+        for shard in shards:
+            if self.opens(shard) and shard.error is None and (why := _damage(shard)):
+                return Fate("crash", "group", "unreadable-shard", why)
         ranks = self.options.world_size
-        if ranks == 1 or sum(shard.runs.count for shard in shards if self.opens(shard)) >= ranks:
+        if ranks == 1 or sum(self.runs(shard).count for shard in shards if self.opens(shard)) >= ranks:
             return None
         return Fate("crash", "group", "fewer-than-ranks")
+
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return a crash for a shard with a file that is a sample for it alone, or with an image that it refuses."""
+        empty = not shard.members and shard.runs.head is None
+        if shard.error is None and (empty or any(shard.tally(name).count for name in _FILES)):
+            return Fate("crash", "decode", "no-field")
+        return Fate("crash", "decode", "bad-image") if refused_images(shard) else None
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> "Dali | None":
         """Return the pass over all headers."""
         return _Building(self.options)
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return which image may or may not be decoded."""
+        """Return which header or image it may take for something else."""
+        if any(self.opens(shard) and _damage(shard) for shard in shards):
+            return ""  # the pass over the headers raises
         for shard in shards:
-            undecided = self.as_read(shard).tally(UNDECIDED)
-            if undecided.count:
-                return f"whether DALI decodes {undecided.detail} in {undecided.key} is not known here"
+            for name, tally in shard.tallies.items():
+                if tally.count and name.startswith(("tar.", "name.")) and name not in _SAME:
+                    return f"DALI has its own tar parser, which may find other samples: {TALLIES[name]}"
+                if tally.count and name in _DOUBTFUL:
+                    return f"whether DALI decodes {tally.detail} in {tally.key} is not known here"
+            if others := sorted(shard.images.formats.keys() - _ALIKE):
+                return f"whether DALI decodes every {others[0]} in {shard.url} is not known here"
         return ""
 
     def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
         """Return whether Pillow's judgement on the images is DALI's."""
-        return all(map(decodes_alike, shards))
+        return not any(
+            shard.images.formats.keys() - _ALIKE or any(shard.tally(name).count for name in _DOUBTFUL)
+            for shard in shards
+        )
 
 
 class _Building(Dali):
@@ -100,3 +131,21 @@ class _Building(Dali):
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> None:
         """Return None: this is the preparation."""
+
+    def at_shard(self, shard: ShardEvidence) -> None:
+        """Return None: nothing is decoded."""
+
+
+def refused_images(shard: ShardEvidence) -> int:
+    """Return how many images it does not decode, under names of other formats."""
+    formats = shard.images.formats
+    fields = {name: count.count for name, count in shard.fields.items()}
+    return sum(max(0, formats[name] - fields.get(name, 0)) for name in formats.keys() - _DECODED)
+
+
+def _damage(shard: ShardEvidence) -> str:
+    """Return why the pass over the headers raises; "" if it does not."""
+    if shard.stop.kind not in ("end", "eof"):
+        return shard.stop.detail
+    rest = shard.size - shard.stop.offset if shard.size and shard.stop.offset else 0
+    return "the file ends inside a block" if 0 < rest < 2 * _BLOCK and rest != _BLOCK else ""

@@ -25,7 +25,7 @@ class Energon(Reader):
     the training with an error, so that it never hangs. Of a field that occurs twice, the last counts.
 
     Samples are found by the index. A damaged shard is not in it: its samples are lost. There is no index at all, and
-    training ends at once, where a shard is compressed, has no sample, a sparse member or a sample whose name is not
+    training ends at once, where a shard is compressed, has no sample, or a sample whose name is not
     UTF-8, or where a key occurs twice in one folder, which includes members of a sample that are not adjacent.
 
     The index of ``energon prepare`` differs: it refuses all shards if one is missing, empty or cut inside a member, or a
@@ -117,8 +117,6 @@ def _obstacle(shard: ShardEvidence) -> str:
         return f"is compressed ({shard.compression})"
     if shard.runs.head is None:
         return "has no sample"
-    if shard.tally("tar.sparse").count:
-        return "has a sparse member"
     if _foreign(shard):
         return "has a name that is not UTF-8"
     again = twice_in(shard)

@@ -4,6 +4,7 @@ from typing import Any
 
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, UnknownColumns, holds_value, infer, value_of
 from wdsflow.scan.naming import is_hidden
+from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import split_name
@@ -31,29 +32,30 @@ def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -
 def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, Any]]:
     """Return the values of each of the first samples by field name, of those fields that hold values."""
     rows: list[dict[str, Any]] = []
-    key: str | None = None
     with open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for batch in walk:
-            for member in () if batch.beyond else batch.members:
-                if member.kind not in ("file", "sparse") or is_hidden(member.name):
-                    continue
-                own, suffix = split_name(member.name)
-                if own is None or suffix is None:
-                    continue
-                if own != key or not rows:
-                    if len(rows) == EXAMPLES:
-                        return rows
-                    key = own
-                    rows.append({})
-                if not holds_value(suffix):
-                    continue
-                if member.size > MOST_VALUE or walk.has_holes(member):
-                    raise UnknownColumns(f"{suffix} is too large or has holes")
-                try:
-                    rows[-1][suffix] = value_of(suffix, walk.read(member))
-                except UnknownColumns:
-                    raise
-                except Exception:  # noqa: BLE001 - decoders raise what they like; the scan counts such fields
-                    continue
+        for begins, _, suffix, row in grouped(walk, _VISIBLE):
+            if begins:
+                if len(rows) == EXAMPLES:
+                    return rows
+                rows.append({})
+            if not holds_value(suffix):
+                continue
+            if row[1] > MOST_VALUE or row[4] == "sparse":
+                raise UnknownColumns(f"{suffix} is too large or sparse")
+            try:
+                rows[-1][suffix] = value_of(suffix, walk.read(row))
+            except UnknownColumns:
+                raise
+            except Exception:  # noqa: BLE001 - decoders raise what they like; the scan counts such fields
+                continue
     return rows
+
+
+def _visible(name: str) -> tuple[str, str] | None:
+    """Split a name as datasets does, which skips hidden members and no metadata."""
+    key, suffix = split_name(name)
+    return None if key is None or suffix is None or is_hidden(name) else (key, suffix)
+
+
+_VISIBLE = Grouping(_visible)

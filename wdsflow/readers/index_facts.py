@@ -15,8 +15,21 @@ from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path, open_file
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
-from .sidecar_facts import SidecarFact, compare, gone, read_json, reason, some, stale, unlisted, whole, written_by
+from .sidecar_facts import (
+    SidecarFact,
+    compare,
+    count_text,
+    gone,
+    in_words,
+    read_json,
+    some,
+    stale,
+    unlisted,
+    whole,
+    written_by,
+)
 
 _LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
 _LOOKED_AT = 20  # other json files of a folder
@@ -106,7 +119,7 @@ def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
             counts = {base: whole(row["nsamples"]) for base, row in rows.items()}
             sizes = {base: row.get("filesize") for base, row in rows.items()}
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            facts = [SidecarFact(escape(full), "malformed", reason(error))]
+            facts = [SidecarFact(escape(full), "malformed", in_words(error))]
         else:
             wrong = [text for shard in shards if (text := _too_few(counts, shard))]
             facts = [*unlisted(full, counts, shards), *gone(full, (str(row["url"]) for row in rows.values()))]
@@ -119,7 +132,7 @@ def _too_few(counts: Mapping[str, int | None], shard: ShardEvidence) -> str:
     base = os.path.basename(shard.url)
     if shard.error or base not in counts or (counts[base] or 0) >= shard.samples:
         return ""
-    return f"{escape(base)}: {escape(str(counts[base]), 30)} instead of {shard.samples}"
+    return f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}"
 
 
 def _sizes(sizes: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> Iterator[str]:
@@ -150,7 +163,7 @@ def _listed(
             return
         counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        yield SidecarFact(escape(name), "malformed", reason(error))
+        yield SidecarFact(escape(name), "malformed", in_words(error))
         return
     yield from unlisted(name, counts, shards)
     yield from gone(name, map(str, counts_in(tree)))
@@ -171,7 +184,7 @@ def _dali(path: str, shard: ShardEvidence) -> str:
         return ""  # of another program
     samples = int(head.split(maxsplit=2)[1])
     if samples < shard.samples:
-        return f"{samples:,} samples instead of {shard.samples:,}"
+        return f"{how_many(samples, 'sample')} instead of {shard.samples:,}"
     words = tail.rstrip(b"\n").rpartition(b"\n")[2].split(b" ")
     at = int(words[-3 if head.startswith(b"v1.2") else -2])
     return _no_header(shard, at - BLOCK, os.fsdecode(words[-1]) if head.startswith(b"v1.2") else "")
@@ -183,7 +196,7 @@ def _energon(path: str, shard: ShardEvidence) -> str:
     if size % 8 or size < 8:
         return "cannot be read"
     if size // 8 - 1 < shard.samples:
-        return f"{size // 8 - 1:,} samples instead of {shard.samples:,}"
+        return f"{how_many(size // 8 - 1, 'sample')} instead of {shard.samples:,}"
     _, tail = _ends(path)
     last, end = struct.unpack("<2Q", tail[-16:]) if size >= 16 else (0, 0)
     if shard.size is not None and end > shard.size:

@@ -21,7 +21,6 @@ def scan_options(
         allow_pipe=allow_pipe,
         varieties=varieties,
         arrow=any(reader.through_arrow for reader in readers),
-        parsers=frozenset(reader.name for reader in readers if reader.own_parser),
     )
     if urls and level != "names" and any(reader.makes_columns for reader in readers):
         tables = any(reader.writes_tables for reader in readers)

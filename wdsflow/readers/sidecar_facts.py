@@ -52,14 +52,38 @@ def reason(error: Exception) -> str:
     return escape(f"{type(error).__name__}: {error}", 120)
 
 
+def in_words(error: Exception) -> str:
+    """Return why a file cannot be read, in one line, for people who do not know which code read it.
+
+    >>> in_words(json.JSONDecodeError("Expecting value", "x", 0))
+    'it is not JSON: Expecting value: line 1 column 1 (char 0)'
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return escape(f"it is not JSON: {error}", 120)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return escape(f"it lacks {error}", 120)
+    if isinstance(error, (TypeError, AttributeError)):
+        return "it has another form than such files have"
+    return escape(str(error), 120)
+
+
 def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     """Return a fact if counts, by base names, are not those of the shards; shards that could not be read are left out."""
     wrong = []
     for shard in shards:
         base = os.path.basename(shard.url)
         if base in counts and not shard.error and counts[base] != shard.samples:
-            wrong.append(f"{escape(base)}: {escape(str(counts[base]), 30)} instead of {shard.samples}")
+            wrong.append(f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}")
     return stale(name, wrong)
+
+
+def count_text(count: int | None) -> str:
+    """Return a count that a file lists, as text."""
+    return "no number" if count is None else escape(str(count), 30)
 
 
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:

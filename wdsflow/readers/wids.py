@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.through_wids import MIXED, NOT_PARSED, OPENED, foreseen
+from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Part, Shape, ShardEvidence
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
@@ -12,8 +12,19 @@ from .grouping import Sample, first_of, incomplete
 from .wanted_fields import IMAGE_TROUBLE, reason_for, refused
 
 _CAPTION = "txt"
-_DECODED = OPENED | {"txt", "text", "cls", "cls2", "json", "npy", "mp", "pt", "pth", "pickle", "pkl"}
+_OPENED = frozenset({"jpg", "png", "ppm", "pgm", "pbm", "pnm"})  # Image.open decodes no pixels
+_DECODED = _OPENED | {"txt", "text", "cls", "cls2", "json", "npy", "mp", "pt", "pth", "pickle", "pkl"}
+_PLAIN = frozenset({"txt", "json"})  # fields that it decodes as webdataset does
+_TROUBLE = frozenset({BAD, BOMB, NOT_UTF8})
+# What is in tars, and makes no difference for it.
+_ALIKE = frozenset(
+    {
+        *("tar.pax-overhead", "tar.directory", "tar.link", "tar.huge-member", "tar.trailing-data"),
+        *("name.appledouble", "name.macosx", "name.dotted", "name.upper", "name.mixed-prefix", "name.not-ascii"),
+    }
+)
 _SAFE = re.compile(r"([a-z0-9]+://)?[\w./,=@%+-]+", re.ASCII)  # what a shell and urlparse leave as it is
+NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
 
 
 class Wids(Reader):
@@ -24,15 +35,15 @@ class Wids(Reader):
     comes without this field, and counts as dropped. Everything that does not decode is an exception, when its sample is
     read: samples are read by number, here in the order of the index. No workers or ranks are needed to know the result.
 
-    A damaged shard is not in the index: its samples are lost. The tar parser is wids's own. It raises when it opens a
-    shard that is compressed, or has a size in base 256, or 100 bytes of a name that are not UTF-8, as where a longer name
-    is cut inside a letter. It takes the first 100 bytes for the name: no PAX records, GNU long names and prefixes are
-    read. Members with the name of another one shift all after them, so that samples mix. Members of samples that are not
-    adjacent are several samples. ``__meta__.json`` and dot-files are samples.
+    A damaged shard is not in the index: its samples are lost. One that is compressed raises when it is opened.
+    ``__meta__.json`` is a sample. Members of samples that are not adjacent are several samples.
 
-    Cannot be known here, so that the verdict is not exact: paths of shards with characters that a shell or a url treats
-    as special (wids runs ``cp {url} {local}``), and ``.pt`` fields.
-    Cannot be known here, and not said: other transformations, bytes after the end of a name, and old copies of shards:
+    Not known here, so that the verdict is not exact: shards whose headers its own tar parser may read in another way. It
+    takes the first 100 bytes for the name: no PAX records, GNU long names and prefixes are read. It tells members apart
+    by name but finds contents by position, so that after a name that occurs twice samples mix. Also: fields that it
+    decodes more leniently than webdataset, ``.pt`` fields, and paths of shards with characters that a shell or a url
+    treats as special (wids runs ``cp {url} {local}``).
+    Not known here, and not mentioned: other transformations, bytes after the end of a name, and old copies of shards:
     wids keeps them in ``/tmp/_wids_cache`` (``WIDS_CACHE``) by path, and reads them instead of shards that were written
     again.
 
@@ -44,7 +55,7 @@ class Wids(Reader):
     gives_none = True
     stand_in = "nothing"
     shares_samples = True
-    own_parser = True
+    sees_metadata = True
     unopened = "are damaged, and left out of its index"
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -52,8 +63,6 @@ class Wids(Reader):
         sample: Sample = {part.suffix: part for part in shape}
         image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
-            if part.status == MIXED:
-                return (Fate("crash", "group", "mixed-keys"),)
             if refused(part, _DECODED):
                 return (Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix),)
         if image is not None and image.status in IMAGE_TROUBLE:
@@ -63,6 +72,14 @@ class Wids(Reader):
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
         return shard.is_whole or shard.error == NOT_PARSED
+
+    def as_read(self, shard: ShardEvidence) -> ShardEvidence:
+        """Return a compressed shard as one that cannot be read."""
+        if not shard.is_whole or shard.compression is None or not self.runs(shard).count:
+            return shard
+        found = ShardEvidence(shard.url, size=shard.size)
+        found.fail(NOT_PARSED, f"it is compressed ({shard.compression})")
+        return found
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of the index; all, if there is none."""
@@ -74,7 +91,7 @@ class Wids(Reader):
 
     def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
         """Return whether all names will fit into headers, and differ from each other."""
-        return all(map(foreseen, shards))
+        return not any(_unlike(shard, ("name.", "key.")) for shard in shards)
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is not known of paths, or of pickled fields."""
@@ -83,4 +100,24 @@ class Wids(Reader):
                 return f"wids passes paths to a shell, and whether it finds this one is not known: {shard.url}"
             if any(name.rpartition(".")[2] == "pt" for name in shard.fields):
                 return "whether torch loads the .pt fields is not known here"
+            if names := sorted(_unlike(shard, ("tar.", "name.", "key."))):
+                return f"wids has its own tar parser, which may find other samples: {TALLIES[names[0]]}"
+            if any(not _decodes_alike(shape) for shape in shard.runs.shapes()):
+                return "whether wids decodes all fields that webdataset refuses is not known here"
         return ""
+
+
+def _unlike(shard: ShardEvidence, kinds: tuple[str, ...]) -> set[str]:
+    """Return what in a shard wids may read in another way."""
+    found = (name for name, tally in shard.tallies.items() if tally.count and name not in _ALIKE)
+    return {name for name in found if name.startswith(kinds)}
+
+
+def _decodes_alike(shape: Shape) -> bool:
+    """Return whether wids raises for the same fields as webdataset."""
+    image = first_of(IMAGE_FIELDS, {part.suffix: part for part in shape})
+    return all(part.status not in _TROUBLE or part.suffix in _PLAIN or _is(part, image) for part in shape)
+
+
+def _is(part: Part, image: Part | None) -> bool:
+    return image is not None and part.suffix == image.suffix

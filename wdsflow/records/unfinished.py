@@ -111,9 +111,9 @@ def uncounted_text(samples: int) -> str:
     """Return what is said of copied samples that ``write_counts`` is not told, as readers do not count them.
 
     >>> uncounted_text(2)
-    'not counted in sizes.json: 2 samples that are macOS files or have the key of another sample'
+    'not counted in sizes.json: 2 samples that have the key of another sample'
     """
-    what = how_many(samples, "sample that is a macOS file or has", "samples that are macOS files or have")
+    what = how_many(samples, "sample that has", "samples that have")
     return f"not counted in sizes.json: {what} the key of another sample"
 
 

@@ -6,7 +6,7 @@ import tarfile
 
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.members import Member
-from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, exactly
+from wdsflow.shards.write_shard import ShardWriter, exactly
 
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
@@ -29,8 +29,6 @@ class Contents:
 
     def part(self, member: Member, start: int, size: int) -> bytes:
         """Return up to ``size`` bytes from ``start`` on. Raises ShortSourceError if the source ends early."""
-        if member.kind == "sparse":
-            return self._unfold(member)[start : start + size]
         return exactly(self._of(member), member.data + start, max(0, min(size, member.size - start)))
 
     def same(self, one: Member, other: Member) -> bool:
@@ -39,8 +37,6 @@ class Contents:
             return False
         if one is other:
             return True
-        if one.kind == "sparse" or other.kind == "sparse":
-            return self.read(one) == self.read(other)
         for start in range(0, one.size, _CHUNK):
             step = min(_CHUNK, one.size - start)
             mine = exactly(self._of(one), one.data + start, step)
@@ -50,10 +46,7 @@ class Contents:
 
     def copy(self, member: Member, name: str, writer: ShardWriter) -> None:
         """Append the member to a shard under another name."""
-        if member.kind == "sparse":
-            writer.add_bytes(name, self._unfold(member))
-        else:
-            writer.add_range(name, self._of(member), member.data, member.size)
+        writer.add_range(name, self._of(member), member.data, member.size)
 
     def link_target(self, member: Member) -> str | None:
         """Return the name of the member that a link points to; None if it leads out of the archive."""
@@ -71,44 +64,3 @@ class Contents:
 
     def _of(self, member: Member) -> Source:
         return self._elsewhere[id(member)][1] if id(member) in self._elsewhere else self._source
-
-    def _unfold(self, member: Member) -> bytes:
-        try:
-            with tarfile.open(fileobj=io.BufferedReader(_View(self._of(member), member.header)), mode="r:") as tar:
-                info = tar.next()
-                file = tar.extractfile(info) if info and info.size == member.size else None
-                data = file.read() if file else b""
-        except (tarfile.TarError, ValueError) as error:
-            raise ShortSourceError(f"sparse member cannot be read: {error}") from error
-        if len(data) != member.size:
-            raise ShortSourceError(f"sparse member has {len(data)} of {member.size} bytes")
-        return data
-
-
-class _View(io.RawIOBase):
-    """A source from some offset on, as a file."""
-
-    def __init__(self, source: Source, start: int) -> None:
-        super().__init__()
-        self._source, self._start, self._at = source, start, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            raise io.UnsupportedOperation("the end is not known")
-        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
-        data = self._source.read_at(self._start + self._at, len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)

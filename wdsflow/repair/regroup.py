@@ -11,7 +11,6 @@ from wdsflow.shards.tar.members import Member
 
 from .clean_names import tidy_names
 
-SPARSE_LIMIT = 64 << 20  # larger sparse members are not expanded: a few bytes can claim terabytes
 _HOPS = 8  # links to links
 
 
@@ -91,14 +90,14 @@ def _contents(members: Sequence[Member], target_of: Callable[[Member], str | Non
     if all(member.kind == "file" for member in members):
         return list(members)
     by_name: dict[str, Member] = {}
-    for kinds in (("file", "sparse"), ("link",)):
+    for kind in ("file", "link"):
         for member in members:
-            if member.kind in kinds:
+            if member.kind == kind:
                 by_name.setdefault(posixpath.normpath(member.name), member)
 
     def follow(member: Member) -> Member | str:
         for _ in range(_HOPS):
-            if member.kind == "file" or (member.kind == "sparse" and member.size <= SPARSE_LIMIT):
+            if member.kind == "file":
                 return member
             if member.kind != "link":
                 return member.kind

@@ -87,7 +87,7 @@ class RepairReport(Report[ShardRepair]):
         if not samples:
             read = sum(not shard.unread for shard in self.shards)
             return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
-        reason, count = max(gone.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+        reason, count = max(gone.items(), key=lambda item: (item[1], item[0]))
         written = "would be written" if self.dry_run else "was written"
         most = f", {count:,} of them" if count < samples else ""
         return f"nothing {written}: {samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"

@@ -27,6 +27,7 @@ _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
+    "tar.sparse": "a sparse member is not read",
 }
 _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 
@@ -157,10 +158,9 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
             members.append(member)
             archives.append(archive)
     report.members = len(members)
-    whole = {member.header for member in members}
     for name, text in _DAMAGE.items():
         seen = walk.seen.get(name)
-        if seen is not None and not (name == "tar.truncated-data" and seen.offset in whole and seen.count == 1):
+        if seen is not None:
             more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
             what = seen.name or seen.detail
             report.lost.append(f"at byte {seen.offset:,} {text}{f': {what}' if what not in ('', text) else ''}{more}")
@@ -169,7 +169,9 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
     stop = walk.stop
     if source.fault is not None:
         report.lost.append(str(source.fault))
-    elif stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
+    elif stop is not None and (
+        stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & {*_DAMAGE, "tar.no-padding"})
+    ):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
     if source.cut and walk.ended:
         report.fixed["compressed stream cut after the end mark"] += 1  # nothing is lost by that

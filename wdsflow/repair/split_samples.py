@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from wdsflow.repair.dots import cut
+from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
@@ -15,6 +16,7 @@ from wdsflow.shards.tar.walk import Walk
 
 _LARGEST = 1 << 30  # bytes of the second part
 _MEMBERS = 64
+_BY_STEM = Grouping(cut, frozenset(("file", "sparse", "link", "directory", "special")))
 
 
 class HalfRun(NamedTuple):
@@ -88,16 +90,11 @@ def _runs(url: str) -> Generator[HalfRun, None, None]:
 
 def _runs_in(source: Source) -> Iterator[HalfRun]:
     run: HalfRun | None = None
-    for batch in Walk(source):
-        if batch.beyond:
-            break
-        for member in batch.members:
-            stem = cut(member.name)[0]
-            if run is not None and run.stem == stem:
-                run.members.append(member)
-                continue
+    for begins, stem, _, row in grouped(Walk(source), _BY_STEM):
+        if run is None or begins:
             if run is not None:
                 yield run
-            run = HalfRun(stem, [member])
+            run = HalfRun(stem, [])
+        run.members.append(Member(*row))
     if run is not None:
         yield run

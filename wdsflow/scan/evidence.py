@@ -224,13 +224,12 @@ class ShardEvidence:
     identity: Identity | None = None  # which bytes it has, where the scan was asked for it
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
-    # By the name of a reader that parses tars in its own way: what it finds, where that is not what all others find.
-    by_parser: dict[str, "ShardEvidence"] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
         """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
-        found = self.tally("tar.second-archive").count or self.tally("tar.damaged-stream").count
+        refused = ("tar.second-archive", "tar.damaged-stream", "tar.sparse")
+        found = any(self.tally(name).count for name in refused)
         return self.error is None and self.stop.kind == "end" and not found
 
     @property

@@ -1,9 +1,9 @@
 """What is unusual about member names: found once a field name or key, not once a member, where that is enough."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_meta
 
 from .evidence import Tally
 
@@ -49,16 +49,6 @@ def is_hidden(name: str) -> bool:
     return name.rpartition("/")[2].startswith((".", "__"))
 
 
-def is_junk(key: str) -> bool:
-    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
-    return key.endswith("/") or "__MACOSX/" in key
-
-
-def may_be_junk(keys: Iterable[bytes]) -> bool:
-    """Return whether ``is_junk`` has to be asked for some of the keys of samples that were found many at a time."""
-    return any(b"__MACOSX/" in key for key in keys)
-
-
 def is_dotted(suffix: str) -> bool:
     """Return whether a field name looks like the rest of a base name with a dot in it.
 
@@ -85,11 +75,3 @@ def is_side_image(suffix: str) -> bool:
     (True, True, False)
     """
     return not _SIDE_IMAGES.isdisjoint(suffix.split(".")[:-1])
-
-
-def key_of(name: str) -> tuple[str, str] | None:
-    """Split a name as webdataset does; None if it skips the member."""
-    if is_meta(name):
-        return None
-    key, suffix = split_name(name)
-    return None if key is None or suffix is None else (key, suffix)

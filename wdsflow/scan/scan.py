@@ -7,18 +7,14 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Tally
+from .evidence import ShardEvidence
 from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
 from .through_arrow import by_arrow
-from .through_dali import by_dali
-from .through_wids import by_wids
 
 __all__ = ["ScanOptions", "scan_shard"]
-
-_PARSERS = {"dali": by_dali, "wids": by_wids}  # by the name of the reader
 
 
 def scan_shard(
@@ -42,7 +38,7 @@ def scan_shard(
         identifying = Identifying(url) if options.identify else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
-            plain = _scan(source if view is None else view(source), shard, options, collector())
+            _scan(source if view is None else view(source), shard, options, collector())
             if identifying is not None:
                 shard.identity = identifying.done()
                 shard.bytes_read = shard.identity.size
@@ -52,21 +48,17 @@ def scan_shard(
                 lambda source, found: _scan(source, found, options, collector()),
                 allow_pipe=options.allow_pipe,
             )
-        for name in options.parsers:
-            own = _PARSERS[name](shard, options.level, collector, plain=plain, allow_pipe=options.allow_pipe)
-            if own is not None:
-                shard.by_parser[name] = own
     except SourceError as error:
         shard.fail(error.kind, error.detail, fix=error.fix)
     shard.seconds = time.perf_counter() - start
     return shard
 
 
-def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> bool:
-    """Fill the evidence; return whether other parsers find the same members as tarfile, as far as ``options`` ask."""
+def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
+    """Fill the evidence."""
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
-    walk = Walk(source, contents=options.level != "names", other_parsers=bool(options.parsers))
+    walk = Walk(source, contents=options.level != "names")
     for batch in walk:
         scan.batch(batch, walk)
     scan.finish(walk)
@@ -74,6 +66,3 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    if options.parsers and walk.extended:
-        shard.tallies["name.long"] = Tally(walk.extended)
-    return walk.is_plain

@@ -18,7 +18,6 @@ class ScanOptions:
     text_key: tuple[str, ...] = ()  # fields that are captions, although by their names they could be anything
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
-    parsers: frozenset[str] = frozenset()  # names of readers that have a tar parser of their own
     columns: Columns | None = None  # into which values must fit
     identify: bool = False  # hash all bytes as they are stored
     varieties: bool = False  # tell kinds of values apart, to try code on rare ones

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
-from .naming import is_hidden, is_junk, key_of, note_name
+from .naming import is_hidden, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes
@@ -31,15 +31,13 @@ class MemberWalk(Protocol):
     def seen(self) -> Mapping[str, Seen]:
         """What is wrong with the archive."""
 
-    def has_holes(self, member: Row) -> bool:
-        """Return whether a member is stored without some of its bytes."""
-
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""
 
 
 def _is_unusual(key: str) -> bool:
-    return not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+    odd = not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+    return odd or "__MACOSX/" in key
 
 
 class _Contents:
@@ -142,7 +140,7 @@ class Scanner:
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
-                self._member(name, header, kind, size, None if walk.has_holes(member) else read)
+                self._member(name, header, kind, size, read if kind == "file" else None)
                 run_key = None
                 continue
             if key != run_key:

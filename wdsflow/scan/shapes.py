@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from wdsflow.shards.tar.member_names import is_junk
+
 from .evidence import FieldCount, Shape, ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 
@@ -26,17 +28,21 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
             shard.fields.setdefault("*." + suffix.rpartition(".")[2][:16], FieldCount()).count += count
     # A field such as input.jpg stands in most samples; the rest of a dotted base name in one or a few.
     # A dict, not a set: the first of them is shown, and reports must not differ from run to run.
+    # The field of folder/._a.jpg is _a.jpg.
+    of_samples = {part.suffix.lower() for item in runs if not is_junk(item.key) for part in item.shape}
     wild = {
         suffix: None
         for suffix, count in counts.items()
         if is_dotted(suffix)
+        and suffix in of_samples
         and (count < 2 or count < shard.samples / 2)
         and not (shard.numbered and is_numbered(suffix))
     }
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])
     if wild:
-        shard.samples += sum(item.count * merged(item.shape, wild.__contains__) for item in runs)
+        items = (item for item in runs if not is_junk(item.key))
+        shard.samples += sum(item.count * merged(item.shape, wild.__contains__) for item in items)
 
 
 def _numbers(shape: Shape) -> bool:

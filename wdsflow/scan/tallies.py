@@ -6,6 +6,7 @@ A rule looks at ``shard.tally(name)``. The scan refuses a name that is not liste
 TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",
+    "tar.no-padding": "the file ends after a member's contents, inside the bytes that fill its last block",
     "tar.truncated-header": "the file ends inside a header",
     "tar.cut-stream": "the compressed stream ends too early",
     "tar.damaged-stream": "the compressed stream is damaged: a checksum does not match, or it cannot be unpacked",
@@ -25,7 +26,7 @@ TALLIES: dict[str, str] = {
     "name.control": "control character or newline in the name",
     "name.not-utf8": "name is not UTF-8",
     "name.not-ascii": "name has characters outside of ASCII",
-    "name.long": "a name of more than 100 bytes, or a size that a header cannot hold; counted if a reader parses tars itself",
+    "name.long": "a header that simple tar parsers (DALI, wids) read in another way, such as a name in an extended header",
     "name.no-field": "no extension: readers skip the member",
     "name.hidden": "dot-file at the top level: readers skip it",
     "name.appledouble": "macOS ._ twin or dot-file inside a folder: splits its neighbours",
@@ -92,5 +93,4 @@ TALLIES: dict[str, str] = {
     "image.rotated": "EXIF orientation is not 1; readers of this kind ignore it",
     "image.animated": "more than one frame: only the first is used",
     "image.uniform": "one colour only (level full)",
-    "image.undecided": "whether DALI decodes it is not known: it is damaged, or of a rare format (level full)",
 }

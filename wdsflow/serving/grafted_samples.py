@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.records.counts import Counts
-from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
-from wdsflow.reshaping.graft.graft_table import ABSENT
+from wdsflow.reshaping.graft.cells import ABSENT, decoded_at_once
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
-from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, noted_file, numbers_in, uncounted_of
+from wdsflow.reshaping.graft.join_samples import AMBIGUOUS, DAMAGED, WITHOUT, SampleJoin, cells_file, rows_file
+from wdsflow.reshaping.graft.look_shard import numbers_in, uncounted_of
 from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
@@ -57,21 +58,23 @@ class GraftedSamples:
         self._urls, self._options = list(urls), options
         targets = [folder / name for name in output_names(urls)]
         run = GraftRun(options, folder, urls, targets, None, None)
-        self._table = run.table()
-        self._looks = run.look(self._table)
         self._places = [run.place(target) for target in targets]
         self._kept: dict[int, ShardRecord] = {}
-        if choice is not None:
-            for number in range(len(urls)):
-                self._leave_out(number, choice)
-            found = self._kept.values()
-            if len(found) == len(urls) and not any(record.kept for record in found):
-                raise NoMatch(
-                    f"{choice.where or 'the recipe'} keeps none of {sum(record.samples for record in found):,} samples",
-                    [],
-                )
-        self._matches = run.decide(self._table, self._looks)
+        with run.table() as join:
+            self._looks = run.look(join)
+            if choice is not None:
+                self._choose(choice, join)
+            self._matches = run.decide(join, self._looks)
         self._fields = GraftedFields(options.fields, run.columns)
+
+    def _choose(self, choice: LedgerSubset, join: SampleJoin) -> None:
+        for number in range(len(self._urls)):
+            self._leave_out(number, choice, join)
+        found = self._kept.values()
+        if len(found) == len(self._urls) and not any(record.kept for record in found):
+            raise NoMatch(
+                f"{choice.where or 'the recipe'} keeps none of {sum(record.samples for record in found):,} samples", []
+            )
 
     def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the parts of the tar that ``graft`` writes."""
@@ -82,21 +85,22 @@ class GraftedSamples:
         rows = numbers_in(rows_file(self._places[number]))
         samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
         renaming = self._looks[number].renaming
-        values = self._table.values_of(np.maximum(rows, ABSENT))
         count = 0
-        for count, sample in enumerate(samples, 1):
-            if count > len(rows):
-                raise SourceChangedError
-            row, found = int(rows[sample.number]), next(values)
-            if row == DAMAGED or (row < 0 and self._options.drop_unmatched):
-                continue
-            while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
-                yield samples.headers[headers]
-                headers += 1
-            if found is None:
-                yield sample.start, sample.end
-            else:
-                yield from self._fields.pieces(sample, samples.read, found[1:], tally, extended=renaming)[0]
+        with open(cells_file(self._places[number]), "rb") as cells:
+            values = chain.from_iterable(decoded_at_once(cells, rows.tolist()))
+            for count, sample in enumerate(samples, 1):
+                if count > len(rows):
+                    raise SourceChangedError
+                row, found = int(rows[sample.number]), next(values)
+                if row == DAMAGED or (row < 0 and self._options.drop_unmatched):
+                    continue
+                while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
+                    yield samples.headers[headers]
+                    headers += 1
+                if found is None:
+                    yield sample.start, sample.end
+                else:
+                    yield from self._fields.pieces(sample, samples.read, found, tally, extended=renaming)[0]
         if count != len(rows) or input_identity(self._urls[number]) != self._looks[number].inputs:
             raise SourceChangedError
 
@@ -140,7 +144,7 @@ class GraftedSamples:
             raise SourceError("io", look.lost[0])
         return look
 
-    def _leave_out(self, number: int, choice: LedgerSubset) -> None:
+    def _leave_out(self, number: int, choice: LedgerSubset, join: SampleJoin) -> None:
         """Take samples that are not kept for damaged ones, which are in no tar."""
         look = self._looks[number]
         if look.unread:
@@ -151,11 +155,9 @@ class GraftedSamples:
                 raise SourceChangedError
         except (ValueError, OSError) as error:
             look.unread, look.lost = True, [str(error)]
+            join.forget(number)
             return
         self._kept[number] = record
-        place = noted_file(self._places[number])
-        rows = numbers_in(place)
-        out = np.ones(len(rows), np.bool_)
+        out = np.ones(look.samples, np.bool_)
         out[[row.number for row in kept]] = False
-        rows[out] = DAMAGED
-        rows.tofile(place)
+        join.leave_out(number, out)

@@ -101,6 +101,8 @@ def _expand_list(part: str, found: Expansion) -> None:
         with open(os.path.expanduser(part[1:]), encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
                 text = line.strip()
+                if "\0" in text:
+                    raise NoShards(part, f"it is not a text: {quote(part[1:])} names the file itself")
                 if text and not text.startswith("#"):
                     _expand_one(text, found, lists=False)
     except OSError as error:

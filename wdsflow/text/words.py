@@ -115,7 +115,7 @@ def relative(url: str) -> str:
     scheme = urlsplit(url).scheme
     if len(scheme) > 1 and scheme != "file":  # a single letter is a drive
         return url
-    path = os.path.normpath(url.removeprefix("file:").replace("//", "/", 1) if scheme == "file" else url)
+    path = os.path.normpath(url.removeprefix("file:").removeprefix("//") if scheme == "file" else url)
     inside = os.path.relpath(path) if os.path.isabs(path) else path
     return path if inside.startswith("..") else inside
 

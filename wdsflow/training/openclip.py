@@ -6,6 +6,7 @@ Imports torch and open_clip_train.
 
 import inspect
 import logging
+import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -25,7 +26,10 @@ except ModuleNotFoundError as error:
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.sidecar_facts import in_words
+from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.field_names import IMAGES, alternatives
+from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
@@ -218,22 +222,15 @@ def _schedule(
     if not is_train:
         samples = getattr(args, "val_num_samples", None) or 0
         return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
-    urls, weights = _shards(args)
+    factors = getattr(args, "train_data_upsampling_factors", None)
+    urls, weights = weighted_list(
+        args.train_data, factors, options, resampled=bool(getattr(args, "dataset_resampled", False))
+    )
     subset: Subset | None = None
     if options.ledger is not None:
         subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
         urls, weights, catalog.view = subset.urls, subset.weights, subset.view
     return _training(args, options, here, catalog, (urls, weights), floor=floor), subset
-
-
-def _shards(args: Namespace) -> tuple[list[str], list[float] | None]:
-    """Return the shards to train on, and their weights."""
-    factors = getattr(args, "train_data_upsampling_factors", None)
-    if factors is not None and not getattr(args, "dataset_resampled", False):
-        raise AssertionError(
-            "--train-data-upsampling-factors is only supported when sampling with replacement (--dataset-resampled)."
-        )
-    return weighted_list(args.train_data, factors)
 
 
 def _training(
@@ -309,8 +306,15 @@ def _size_beside(data: str, shards: int) -> float | None:
         known, listed = upstream.get_dataset_size(data)
         size = float(known or 0)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
-        told = f"it does not list {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-        _log.warning("sizes.json or __len__ next to the shards cannot be used, samples are counted: %s", told)
+        told = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
+        folder = os.path.dirname(data) or "."
+        file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
+        _log.warning(
+            "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --force",
+            os.path.join(folder, file),
+            told,
+            quote_path(folder),
+        )
         return None
     return size if listed == shards and 0 < size < inf else None
 

@@ -37,7 +37,7 @@ class CaptionCount(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield how often each caption occurs, in order."""
-        from .comparing.count_same import number_of_same
+        from .comparing.same import number_of_same
 
         return number_of_same(records, 16, folder, memory)
 

@@ -38,6 +38,6 @@ class Duplicate(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image occurred before, in order."""
-        from .comparing.count_same import later_of_same
+        from .comparing.same import later_of_same
 
         return later_of_same(records, 16, folder, memory)

@@ -53,6 +53,6 @@ class NearDuplicate(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image is near one that stays, in order."""
-        from .comparing.count_same import near_kept
+        from .comparing.same import near_kept
 
         return near_kept(records, self.distance, folder, memory)

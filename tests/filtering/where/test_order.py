@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.filtering.where.predicates import KINDS, SCORES, plain_values, predicates, values
+from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
 from wdsflow.filtering.where import PENDING, Call, explain, parse, pilot_from_json, pilot_of, plan
 from wdsflow.filtering.where.predicate import judge
 
@@ -47,26 +47,6 @@ def one_by_one(order, known):
         assert call not in some
         some[call] = known[call]
     return judge(order.terms, some), some
-
-
-@given(predicates, plain_values)
-def test_the_short_way_for_plain_values_says_what_the_long_way_says(text, known):
-    terms = parse(text, SCORES).terms
-    assert terms
-    for term in terms:
-        try:
-            short = term.fast(known)
-        except ArithmeticError:
-            short = term.result(known)  # the caller takes the long way then
-        assert term.result(known) is short
-
-
-def test_plain_values_take_the_short_way():
-    (term,) = parse("width / height > 1", SCORES).terms
-    assert term.fast({Call("width"): 3, Call("height"): 2}) is True
-    assert term.fast({Call("width"): 2, Call("height"): 3}) is False
-    with pytest.raises(ArithmeticError):
-        term.fast({Call("width"): 3, Call("height"): 0})
 
 
 def test_cheap_scores_come_first_and_none_after_the_decision():

@@ -251,6 +251,50 @@ def test_other_numbers_are_no_telephone_numbers(text):
     assert of_text("has_pii", text) is False
 
 
+@pytest.mark.parametrize(
+    ("written", "least", "most"), [("+1 {}", 8, 15), ("00 {}", 9, 15), ("00{} {}", 9, 15), ("02 {}", 9, 12), ("(02) {}", 9, 12), ("02-{}", 9, 12)]
+)  # fmt: skip
+def test_telephone_numbers_have_as_many_digits_as_their_form_allows(written, least, most):
+    known = sum(map(str.isdigit, written))
+    for digits in range(known + 5, 18):
+        rest = "2" * (digits - known)
+        text = written.format(rest) if written.count("{}") == 1 else written.format(rest[:2], rest[2:])
+        assert of_text("has_pii", text) is (least <= digits <= most), text
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("100-555-0123", False),
+        ("212-155-0123", False),
+        ("212-555-012", False),
+        ("212-555-01234", False),
+        ("212-555-0123.5", False),
+        ("212.555.0123.", True),
+        ("200 200 0000", True),
+        ("(212)555-0123", True),
+        ("x212-555-0123", False),
+        ("1-212-555-0123", False),
+        ("2019-5-1", False),
+        ("(030) 1234567", True),
+        ("0301234567", False),
+        ("a@b.de", True),
+        ("a@b.d", False),
+        ("a@b", False),
+        (f"{'a' * 64}@b.de", True),
+        (f"{'a' * 65}@b.de", False),
+        (f"a@{'b' * 63}.de", True),
+        (f"a@{'b' * 64}.de", False),
+        (f"a@b.{'d' * 24}", True),
+        (f"a@b.{'d' * 25}", False),
+        ("a@b.c.d.e.f.gh", True),
+        ("a@b.c.d.e.f.g.hi", False),
+    ],
+)
+def test_what_has_one_digit_or_letter_too_many_or_too_few_is_no_address_and_no_number(text, found):
+    assert of_text("has_pii", text) is found
+
+
 @pytest.mark.sample(15)
 @pytest.mark.parametrize("name", ["has_url", "has_pii", "is_filename_like", "word_repetition", "special_char_ratio"])
 @pytest.mark.parametrize("piece", ["a-", "a.", "1-", "(0 ", "a@", "www.", "12/", "a.com@", "12 34 "])

@@ -16,9 +16,28 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice.advice import advise
 from wdsflow.validate.advice.promises import Trial
 from wdsflow.validate.check import check
+from wdsflow.validate.finding import Advice, promises
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.verdicts.verdict import judge
+
+
+def test_nothing_is_promised_by_a_number_of_zero():
+    nothing = Advice(0, "leave out x", "timm", "timm", usable=0, now=0, samples=9)
+    assert promises([nothing]) == ""
+    assert nothing.text == "leave out x"
+
+
+def test_a_finding_agrees_with_the_verdict_that_differing_fields_end_the_run(tmp_path):
+    entries = [
+        (f"{n:03d}.{end}", data) for n in range(9) for end, data in (("jpg", PICTURE), (("cap", "txt")[n % 2], b"a"))
+    ]
+    write(tmp_path, [entries])
+    report = check(tmp_path / "s", ["datasets"], jobs=1)
+    assert report.verdicts[0].outcome == "crashes"
+    (finding,) = (each for each in report.findings if each.code == "F103")
+    assert finding.message.endswith("; Hugging Face datasets ends with an exception")
+    assert finding.severity == "error"
 
 
 @pytest.mark.parametrize(

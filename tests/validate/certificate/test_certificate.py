@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, leaf, load, root_of
+from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, load
 from wdsflow.shards.identities.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
 from wdsflow.shards.identity import Identity
 
@@ -32,20 +32,6 @@ def certificate(names, seed=0, mark=None):
     marks = mark or (lambda: rng.randrange(1 << 60))
     shards = {name: Identity(10_737_418_240 + rng.randrange(1000), rng.randbytes(32), marks()) for name in names}
     return Certificate("/somewhere/", shards, FACTS, whole=True)
-
-
-def test_the_root_is_that_of_rfc_6962():
-    """Leaves and roots of its reference implementation, Certificate Transparency's merkle tests."""
-    leaves = [bytes.fromhex(text) for text in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")]
-    leaves.append(bytes.fromhex("606162636465666768696a6b6c6d6e6f"))
-    roots = {
-        1: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-        2: "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-        3: "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-        5: "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-        8: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-    }
-    assert {count: root_of(leaves[:count]).hex() for count in roots} == roots
 
 
 def test_a_certificate_is_read_as_it_was_written(tmp_path):
@@ -78,13 +64,8 @@ def test_standard_tools_find_the_digest_and_the_root(tmp_path):
         for rest, size, value, _ in rows
     ]
 
-    def subtree(nodes):
-        if len(nodes) == 1:
-            return sha256(b"\0" + nodes[0]).digest()
-        half = 1 << (len(nodes) - 1).bit_length() - 1
-        return sha256(b"\1" + subtree(nodes[:half]) + subtree(nodes[half:])).digest()
-
-    assert subtree([f"{value.hex()} {size} {name}".encode() for name, size, value in rows]).hex() == tree["root"]
+    lines = b"".join(f"{value.hex()} {size} {name}\0".encode() for name, size, value in rows)
+    assert sha256(lines).hexdigest() == tree["root"]
 
 
 @pytest.mark.parametrize("mark", [lambda: 1_795_379_204_634_234, lambda: "0123456789abcdef"], ids=["mtime", "etag"])
@@ -159,9 +140,30 @@ def test_any_names_can_be_certified(tmp_path_factory, shards):
     assert load(path) == made
 
 
-def test_leaves_of_different_shards_differ():
+def test_shards_that_differ_only_in_where_their_names_begin_and_end_have_different_roots():
     one = Identity(1, bytes(32), None)
-    assert len({leaf("2 a", one), leaf("a", one), leaf("a", Identity(12, bytes(32), None))}) == 3
+    sets = [{"2 a": one}, {"a": one}, {"a": Identity(12, bytes(32), None)}, {"a": one, "b": one}]
+    sets.append({f"a\n{bytes(32).hex()} 1 b": one})
+    assert len({Certificate("", shards, FACTS).root for shards in sets}) == len(sets)
+
+
+@pytest.mark.parametrize(
+    ("key", "facts", "command"),
+    [
+        ("certificate", FACTS, "validate URL... --certify FILE"),
+        ("manifest", {"samples": 1}, "index URL... --checksums"),
+    ],
+)
+def test_a_file_of_another_version_is_refused_with_the_command_that_writes_it_again(tmp_path, key, facts, command):
+    path = tmp_path / "c.json"
+    made = Certificate("/somewhere/", certificate(["000.tar"]).shards, facts)
+    text = dump(made).replace(b'"wdsflow_certificate": 2', f'"wdsflow_{key}": 1'.encode()).rpartition(b'"digest"')[0]
+    path.write_bytes(text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode())
+    with pytest.raises(CertificateError) as told:
+        load(path)
+    assert str(told.value) == (
+        f"{path} is a {key} of version 1: only version 2 can be read; write it again with: wdsflow {command}"
+    )
 
 
 def test_a_folder_is_named_relative_to_the_certificate_where_one_holds_the_other(tmp_path):

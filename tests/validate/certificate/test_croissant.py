@@ -3,9 +3,12 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import datetime, timezone
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from support import faults, scenes
@@ -13,6 +16,10 @@ from support import faults, scenes
 from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.test_readme import img2dataset
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.shards.identities.certificate import CertificateError
+from wdsflow.validate.certificate.croissant import croissant, not_tars
 
 PYTHON = os.environ.get("WDSFLOW_MLCROISSANT", sys.executable)  # of an environment that has mlcroissant
 _READ = """
@@ -140,3 +147,30 @@ def test_no_metadata_are_written_of_shards_that_were_not_all_read(tmp_path, caps
     assert run("validate", f"{tmp_path}/{{0000..0001}}.tar", "--croissant", tmp_path / "c.json") == 1
     assert "no Croissant metadata written" in capsys.readouterr().err
     assert not (tmp_path / "c.json").exists()
+
+
+def test_metadata_of_odd_fields_is_what_the_golden_file_says(tmp_path):
+    """``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the file again."""
+    names = ["jpg", "seg.png", "png", "TXT", "json", "a[b]", "a b", "npy"]
+    for number, samples in enumerate((2, 1)):
+        members = {f"{number}{at}.{name}": b'{"b": 1, "a": "x"}' for at in range(samples) for name in names}
+        shards.write(tmp_path / f"{number} é.tar", {**members, f"{number}9.txt": b"a", "README": b"r"})
+    (tmp_path / "2.tar").write_bytes(b"<html>404</html>" * 99)
+    urls = sorted(map(str, tmp_path.glob("*.tar")))
+    found = [scan_shard(url, ScanOptions("headers", identify=True)) for url in urls]
+    (tmp_path / "in").mkdir()
+    written = [json.loads(croissant(found, tmp_path / name)) for name in ("c.json", "in/c.json", "elsewhere/c.json")]
+    assert [each["distribution"][0]["contentUrl"] for each in written[:2]] == ["0 é.tar", "../0 é.tar"]
+    tree = written[0]
+    assert tree.pop("dateModified") == datetime.now(timezone.utc).date().isoformat()
+    assert tree.pop("name") == re.sub(r"[^\w.-]+", "-", tmp_path.name).strip("-")
+    text = json.dumps(tree, indent=1, ensure_ascii=False) + "\n"
+    golden = Path(__file__).parent / "croissant.txt"
+    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert not_tars(found) == [str(tmp_path / "2.tar")]
+    with pytest.raises(CertificateError, match="no shard is a tar"):
+        croissant(found[2:], tmp_path / "c.json")
+    with pytest.raises(CertificateError, match=r"2\.tar was not read: not a tar: looks like HTML page"):
+        croissant([scan_shard(urls[2], ScanOptions("headers"))], tmp_path / "c.json")

@@ -284,6 +284,34 @@ def test_the_image_size_is_that_of_the_model_or_of_the_flag():
     assert image_size(command(model="hf-hub:someone/some-model")) == (224, 224, False)
 
 
+def test_the_image_size_of_a_model_in_a_local_folder_is_that_of_its_config(tmp_path):
+    model = f"local-dir:{tmp_path}"
+    assert image_size(command(model=model)) == (224, 224, False)
+    config = tmp_path / "open_clip_config.json"
+    config.write_text(json.dumps({"model_cfg": {"vision_cfg": {"image_size": [96, 64]}}}))
+    assert image_size(command(model=model)) == (96, 64, True)
+    assert image_size(command(model=model, force_image_size=(32,))) == (32, 32, True)
+    for broken in ("[1]", '{"model_cfg": 3}', "{", "[" * 100_000):
+        config.write_text(broken)
+        assert image_size(command(model=model)) == (224, 224, False)
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "said"),
+    [
+        (0.0004, 0.02, "First batch: after less than a second; "),
+        (0.4, 7.26, "First batch: after less than a second to 7.3 s; "),
+        (30.0, 900.0, "First batch: after 30 s to 15 min; "),
+    ],
+)
+def test_the_time_to_the_first_batch_is_never_after_0_seconds(fast, slow, said):
+    found = forecast(shards(100, 100), OpenClip33(), command())
+    assert found.resources is not None
+    needs = replace(found.resources, first_batch=(fast, slow))
+    [line] = [line for line in sentences(replace(found, resources=needs)) if line.startswith("First batch")]
+    assert line.startswith(said)
+
+
 @pytest.mark.parametrize(
     "changes", [{}, {"workers": 3}, {"dataset_resampled": True}, {"train_num_samples": None}, {"dataset_type": "csv"}]
 )

@@ -1,8 +1,11 @@
+import os
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from wdsflow.text.install import install_packages
+from wdsflow.text.install import install_extras, install_packages
 from wdsflow.text.shell import Command
 from wdsflow.validate.machine.checkup import CHECKS, Diagnosis, examine
 from wdsflow.validate.machine.machine_facts import UNLIMITED, Machine, this_machine
@@ -184,3 +187,67 @@ def test_this_machine_can_be_examined():
     found = examine()
     assert {each.name for each in found} <= CHECKS.keys()
     assert this_machine().cores >= 1
+
+
+# Facts of a machine -> what is said of them, name by name; both sides of each boundary.
+MACHINES: dict[str, dict[str, Any]] = {
+    "nothing known": {},
+    "other versions": {"versions": SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "pillow": "12.0"}},
+    "no webdataset": {"versions": {"python": "3.12.1", "open_clip_torch": "3.3.0"}},
+    "spawn": {"start_method": "spawn", "versions": SOUND},
+    "spawn, 4": {"start_method": "spawn", "versions": SOUND | {"open_clip_torch": "4.0.0"}},
+    "spawn, 3.14": {"start_method": "forkserver", "versions": SOUND | {"python": "3.14.0"}},
+    "shm of the defaults": {"shm_total": GIB, "shm_free": 308_281_344},
+    "less shm": {"shm_total": GIB, "shm_free": 308_281_343},
+    "shm of many workers": {"shm_total": 4 * GIB, "shm_free": 2_466_250_752},
+    "shm of fewer": {"shm_total": 4 * GIB, "shm_free": 2_466_250_751},
+    "4096 files": {"files_soft": 4096, "files_hard": 4096},
+    "4095 files": {"files_soft": 4095, "files_hard": 4096},
+    "1025 files": {"files_soft": 1025, "files_hard": 4095},
+    "1024 files": {"files_soft": 1024, "files_hard": 100_000},
+    "all files": {"files_soft": UNLIMITED, "files_hard": UNLIMITED},
+    "whole memory": {"memory": 64 * GIB, "memory_limit": 64 * GIB, "overcommit": 1},
+    "limited memory": {"memory": 64 * GIB, "memory_limit": 8 * GIB, "overcommit": 2},
+    "quota": {"cores": 8, "quota": 2.5},
+    "half a core": {"cores": 8, "quota": 0.5},
+    "whole quota": {"cores": 8, "quota": 8.0},
+    "threads": {"cores": 8, "variables": {"OMP_NUM_THREADS": "8"}},
+    "more threads": {"cores": 8, "variables": {"OMP_NUM_THREADS": "9"}},
+    "no threads": {"cores": 8, "variables": {"OMP_NUM_THREADS": "0"}},
+    "little temporary space": {"temp_free": GIB - 1},
+    "temporary space": {"temp_free": 10 * GIB},
+    "debugging": {"variables": {"MALLOC_CHECK_": "3", "PYTHONMALLOC": "default", "LD_PRELOAD": "/l/libtcmalloc.so"}},
+    "tunables": {"variables": {"GLIBC_TUNABLES": "glibc.malloc.x=1"}, "libc": "glibc 2.36", "huge_pages": "madvise"},
+    "huge pages": {"libc": "glibc 2.35", "huge_pages": "madvise"},
+    "older libc": {"libc": "glibc 2.34", "huge_pages": "madvise"},
+    "GPU": {"variables": {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "a:2"}},
+    "urls": {"variables": {"GOPEN_REWRITE": "a=b", "WDS_SEED": "3", "OPENCLIP_WDS_X": "1", "WDS": "no"}},
+    "TensorFlow": {"versions": SOUND | {"tensorflow": "2.20"}, "variables": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}},
+}
+
+
+def test_what_is_said_of_a_machine_is_what_the_golden_file_says():
+    """``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the file again."""
+    extras, installer = install_extras("openclip"), install_packages("*").removesuffix("'*'")
+    lines = []
+    for name, facts in MACHINES.items():
+        found = [" | ".join(map(str, each.to_dict().values())) for each in examine(Machine(**facts))]
+        new = [line for line in found if not facts or f"  {line}" not in lines]  # the others are said of every machine
+        lines += [name, *(f"  {line}" for line in new)]
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    text = text.replace(extras, "EXTRAS").replace(installer, "INSTALL ")
+    golden = Path(__file__).parent / "doctor.txt"
+    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_what_a_machine_does_not_tell_is_unknown(monkeypatch):
+    def fails(_):
+        raise OSError
+
+    monkeypatch.setattr("shutil.disk_usage", fails)
+    monkeypatch.setattr("os.sysconf", fails)
+    found = this_machine()
+    assert (found.shm_total, found.shm_free, found.temp_free, found.memory) == (None, None, None, None)
+    assert {each.name for each in examine(found)}.isdisjoint({"shared memory", "temporary files", "memory"})

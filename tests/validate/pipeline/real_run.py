@@ -12,7 +12,9 @@ def rows(element):
     """Return the samples in a batch."""
     if isinstance(element, list) and isinstance(element[0], dict):
         return len(element)
-    first = element[0] if isinstance(element, (list, tuple)) and not isinstance(element[0], (list, tuple)) else element
+    first = (
+        element[0] if isinstance(element, (list, tuple)) and not isinstance(element[0], tuple) else element
+    )  # columns
     return len(first)
 
 

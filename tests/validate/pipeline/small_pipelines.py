@@ -99,6 +99,28 @@ def first_seven(urls):
     return itertools.islice(read(urls), 7)
 
 
+def skips_first(urls):
+    samples = read(urls)
+    next(samples)
+    yield from samples
+
+
+def middle(urls):
+    return itertools.islice(read(urls), 10, 60)
+
+
+def twos(urls):
+    samples = read(urls)
+    return zip(samples, samples, strict=False)
+
+
+def readable(urls):
+    """Leave out what it cannot read."""
+    for sample in read(urls):
+        if sample["jpg"].endswith(b"\xff\xd9"):
+            yield sample
+
+
 def captioned(urls):
     for sample in read(urls):
         yield json.loads(sample["json"])["caption"].strip()
@@ -144,3 +166,35 @@ def without_last(urls):
     import webdataset as wds
 
     return wds.WebDataset(urls[:-1], shardshuffle=False)
+
+
+def ordinary(urls):
+    import webdataset as wds
+
+    return wds.WebDataset(urls, shardshuffle=False, handler=wds.ignore_and_continue)
+
+
+def lists(urls):
+    """Batches of its own making."""
+
+    def gathered(samples):
+        while some := list(itertools.islice(samples, 4)):
+            yield [sample["txt"] for sample in some] if len(some) == 4 else None
+
+    return ordinary(urls).compose(gathered).select(bool)
+
+
+def strict_beginning(urls):
+    return ordinary(urls).map(lambda sample: json.loads(sample["json"])["caption"]).slice(50)
+
+
+def only_long(sample):
+    if len(sample["txt"]) <= 6:
+        raise ValueError("short")
+    return sample
+
+
+def long_only(urls):
+    import webdataset as wds
+
+    return ordinary(urls).map(only_long, handler=wds.ignore_and_continue)

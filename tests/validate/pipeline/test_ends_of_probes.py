@@ -7,8 +7,11 @@ import pytest
 
 from tests.validate.pipeline.really import least, scanned
 from tests.validate.pipeline.test_probe_pipeline import write
+from wdsflow.validate.pipeline.fates import Prober
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeProcess
+from wdsflow.validate.pipeline.probe_samples import TinyTars, places_in
 from wdsflow.validate.tracing import machine_faults
 from wdsflow.validate.tracing.machine_faults import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
@@ -40,6 +43,15 @@ def test_a_sample_at_which_a_generator_ends_its_process_is_named_by_its_place(tm
     assert (verdict.outcome, least(verdict), verdict.usable) == ("crashes", 12, 12)
     assert (verdict.reasons[0].key, verdict.reasons[0].shard) == ("000012", urls[1])
     assert "exit status 9" in verdict.reasons[0].message
+
+
+def test_after_three_samples_that_end_their_process_no_more_are_tried(tmp_path: Path) -> None:
+    url = write(tmp_path / "0.tar", 8)
+    with ProbeProcess(f"{HOSTILE}:dies") as process:
+        prober = Prober(process, TinyTars(tmp_path, allow_pipe=False), 10.0)
+        runs = prober._alone(places_in(url, allow_pipe=False))
+
+    assert [run.died for run in runs.values()] == [True] * 3
 
 
 def test_a_pipeline_that_ends_its_process_while_it_is_built_cannot_be_built(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import webdataset
 from PIL import Image
 
-from tests.validate.pipeline.really import jpeg, least, scanned
+from tests.validate.pipeline.really import jpeg, least, probing, scanned
 from tests.validate.pipeline.test_probe_pipeline import judged, run, write
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
@@ -20,7 +21,8 @@ from wdsflow.validate.pipeline.estimate import Estimate
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probability import bounds
 from wdsflow.validate.pipeline.probe_child import ProbeRun
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
+from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
 
@@ -34,13 +36,12 @@ def strip(width: int, height: int) -> bytes:
     return buffer.getvalue()
 
 
-def captions(path: Path, samples: int, odd: dict[int, dict[str, bytes]]) -> str:
-    """Write samples of a picture and a caption in json; ``odd`` has other fields for some of them."""
+def captions(path: Path, samples: int, odd: dict[int, dict[str, bytes]], **more: bytes) -> str:
+    """Write samples of a picture and a caption in json, and ``more`` fields; ``odd`` has other ones for some of them."""
     with tarfile.open(path, "w") as tar:
         for number in range(samples):
-            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()} | odd.get(
-                number, {}
-            )
+            fields = {"jpg": jpeg(), "json": json.dumps({"caption": f"cat {number}", "width": 8}).encode()}
+            fields |= more | odd.get(number, {})
             for field, data in fields.items():
                 info = tarfile.TarInfo(f"{number:06d}.{field}")
                 info.size = len(data)
@@ -79,7 +80,70 @@ def test_reading_in_order_finds_what_probes_of_single_samples_cannot(tmp_path: P
 
     verdict = judged("first_seven", urls)
     assert (verdict.outcome, verdict.usable, verdict.least) == ("loses", 7, None)
-    assert "its own code ends early" in verdict.reasons[0].message
+    assert "its own code skips some, or ends early" in verdict.reasons[0].message
+
+
+def test_a_generator_of_which_nothing_comes_out_for_one_sample_is_counted_in_order(tmp_path: Path) -> None:
+    verdict = judged("skips_first", [write(tmp_path / "0.tar", 40)])
+    assert (verdict.outcome, verdict.usable, verdict.least) == ("trains", 39, None)
+    assert [reason.count for reason in verdict.reasons] == [1]
+    assert "its own code skips some, or ends early" in verdict.reasons[0].message
+
+    verdict = judged("middle", [write(tmp_path / "1.tar", 150)])
+    assert (verdict.outcome, verdict.usable, verdict.least) == ("loses", 50, None)
+
+
+def test_what_may_be_batches_is_a_range_from_their_number(tmp_path: Path) -> None:
+    verdict = judged("twos", [write(tmp_path / "0.tar", 40)])
+
+    assert (verdict.outcome, verdict.least, verdict.usable) == ("not known", 20, 40)
+    assert [reason.slug for reason in verdict.reasons] == ["not-known"]
+    assert "perhaps it gives batches" in verdict.reasons[0].message
+
+
+@pytest.mark.webdataset
+def test_batches_that_a_stage_of_the_user_makes_are_not_taken_for_samples(tmp_path: Path) -> None:
+    verdict = judged("lists", [write(tmp_path / "0.tar", 42)])
+
+    assert (verdict.outcome, verdict.least, verdict.usable) == ("not known", 10, 42)
+
+
+def test_the_rare_sample_that_is_lost_in_a_set_that_was_read_whole_is_named(tmp_path: Path) -> None:
+    url = captions(tmp_path / "0.tar", 60, {37: {"jpg": jpeg()[:-40]}})
+    options = ScanOptions("headers", varieties=True)
+
+    verdict = probe_pipeline(f"{SMALL}:readable", Evidence("headers", [scan_shard(url, options)]), options)
+
+    assert (verdict.outcome, verdict.usable, verdict.least) == ("trains", 59, None)
+    assert [(reason.slug, reason.count, reason.key) for reason in verdict.reasons] == [("dropped", 1, "000037")]
+
+
+@pytest.mark.webdataset
+def test_samples_that_share_a_key_where_shards_meet_are_a_reason(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{number}.tar", 10, start=9 * number) for number in range(3)]
+
+    verdict = judged("ordinary", urls)
+
+    if not webdataset.__version__.startswith("0."):  # newer ones end a sample where its shard ends
+        assert (verdict.usable, verdict.least, verdict.samples) == (30, None, 30)
+        return
+    assert (verdict.usable, verdict.least, verdict.samples) == (28, None, 30)
+    assert [reason.count for reason in verdict.reasons] == [2]
+    assert "they begin a shard, with the key with which the one before ends" in verdict.reasons[0].message
+
+
+@pytest.mark.webdataset
+def test_a_sample_after_those_that_a_slice_takes_ends_no_run(tmp_path: Path) -> None:
+    odd = {"json": b'{"title": "cat"}'}
+    options = ScanOptions("headers", varieties=True)
+    outcomes = {}
+    with probing("strict_beginning", "small_pipelines") as process:
+        for number in (49, 50):
+            url = captions(tmp_path / f"{number}.tar", 150, {number: odd})
+            evidence = Evidence("headers", [scan_shard(url, options)])
+            outcomes[number] = judge_pipeline(process, evidence, options, limits=FEW).outcome
+
+    assert outcomes == {49: "crashes", 50: "not known"}
 
 
 def test_code_that_may_end_at_any_sample_is_not_known_where_not_all_were_read(
@@ -160,7 +224,9 @@ def test_a_slice_is_named_and_counts_batches_as_such(tmp_path: Path) -> None:
     make = 'def make(urls): return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg").batched(4).slice(3)'
     code.write_text(f"import webdataset as wds\n{make}")
 
-    verdict = probe_pipeline(f"{code}:make", *scanned([url]))
+    with ProbeProcess(f"{code}:make") as process:
+        verdict = judge_pipeline(process, *scanned([url]))
+        assert judge_pipeline(process, *scanned([url]), limits=FEW).usable == 12
 
     assert (verdict.outcome, verdict.usable, verdict.least) == ("loses", 12, None)
     assert "28 of 40 samples: the pipeline ends after 12 samples: stage " in verdict.reasons[0].message

@@ -8,11 +8,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.validate.pipeline.really import differences, jpeg
+from tests.validate.pipeline.really import differences, jpeg, probing
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.validate.check import check
 from wdsflow.validate.pipeline import alone_in_batch
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.other_datasets import is_map_style
+from wdsflow.validate.pipeline.probe_child import RunRequest
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
 from wdsflow.validate.tracing.meter import TraceRun
 from wdsflow.validate.tracing.pipeline_steps import take_apart
@@ -110,7 +112,7 @@ def test_what_a_collate_function_leaves_out_of_a_batch_is_no_crash(made: str, mo
     came, facts = one_by_one(pipeline([1, None, 3, None, 5]))
     assert came == [3, ""]
     assert facts.collation_drops
-    assert [size for size, _, _ in facts.batches] == [4]
+    assert [each.size for each in facts.batches] == [4]
 
     came, facts = one_by_one(pipeline([1, 2, 3]))
     assert (came, facts.collation_drops) == ([3, ""], False)
@@ -139,6 +141,31 @@ def test_an_item_that_fits_into_no_batch_raises_what_its_batch_raises(monkeypatc
         return [int(text) for text in batch]
 
     assert one_by_one(data.DataLoader(["1", "2", "no"], batch_size=2, collate_fn=collate))[0] == [2, "ValueError"]
+
+
+def test_an_object_with_a_length_that_gives_items_by_number_is_a_dataset() -> None:
+    class Numbers:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    assert is_map_style(Numbers())
+    assert not is_map_style(Numbers)
+    assert not is_map_style([1])
+
+
+def test_that_a_collate_function_dropped_samples_is_known_after_a_run_in_which_it_did_not(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    urls = [
+        write(tmp_path / f"{start}.tar", 2, start=start) for start in (3, 0)
+    ]  # one caption of 5 characters, and none
+
+    with probing("collated", "dataset_pipelines") as process:
+        drops = [process.run(RunRequest((url,))).facts.collation_drops for url in urls]  # type: ignore[union-attr]
+        assert drops == [True, False]
+        assert process.collation_drops
 
 
 @pytest.mark.deep

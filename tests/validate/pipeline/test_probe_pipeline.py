@@ -134,10 +134,11 @@ def test_an_exception_is_reported_with_the_line_of_the_user_and_the_sample(tmp_p
 
 
 @pytest.mark.deep
+@pytest.mark.webdataset
 def test_where_contents_decide_in_a_large_set_the_answer_is_a_range_that_holds_the_number(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{shard}.tar", 300, start=300 * shard) for shard in range(4)]
 
-    verdict = judged("long_captions", urls, ProbeLimits(whole_seconds=0, samples=120))
+    verdict = judged("long_only", urls, ProbeLimits(whole_seconds=0, samples=120))
 
     assert verdict.least is not None
     assert 0 < verdict.least <= 600 <= verdict.usable < 1200

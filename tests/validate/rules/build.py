@@ -54,7 +54,6 @@ class Case:
             wanted,
             self.options.max_image_pixels,
             columns=columns,
-            parsers=frozenset({"dali", "wids"} & {*self.readers}),
         )
         shards = [scan_shard(str(folder / name), scan) for name in self.shards]
         if self.facts:

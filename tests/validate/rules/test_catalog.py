@@ -22,7 +22,6 @@ INFORMATIONAL = {
     "tar.directory",
     "key.again-junk",
     "key.again-twin",
-    "image.undecided",
     "name.long",
 }
 

@@ -55,6 +55,26 @@ def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     assert "OpenCLIP 3.3.0 drops 50 samples" in finding.message
 
 
+def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp_path):
+    write(
+        tmp_path, [[(f"photo.v{shard}{n}.{end}", data) for n in range(9) for end, data in PAIR] for shard in range(3)]
+    )
+    report = check(tmp_path / "s", ["open-clip-3.3"], jobs=1)
+    assert {each.code for each in report.findings} == {"P301", "W010"}
+    alone = [(f"photo.v{n}.jpg", PICTURE) for n in range(12)]
+    (tmp_path / "alone").mkdir()
+    write(tmp_path / "alone", [[*alone, *pairs(10), *samples(3, start=80, jpg=PICTURE)]])
+    report = check(tmp_path / "alone" / "s", ["open-clip-3.3"], jobs=1)
+    found = [each for each in report.findings if each.code == "F102"]
+    (verdict,) = report.verdicts
+    assert sum(each.count for each in found) == verdict.samples - verdict.usable == 15
+
+
+def test_a_sample_in_two_shards_is_reported_although_its_name_has_a_dot(tmp_path):
+    write(tmp_path, [[*pairs(6), ("a.v1.jpg", PICTURE)], [("a.v1.txt", CAPTION), *pairs(4, start=20)]])
+    assert "W009" in {each.code for each in check(tmp_path / "s", ["open-clip-3.3"], jobs=1).findings}
+
+
 def test_members_that_are_no_samples_are_not_counted_as_samples(tmp_path):
     write(tmp_path, MIXED["files of macOS next to samples without a caption"])
     text = str(check(tmp_path / "s", ["open-clip-3.3"], jobs=1))

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
@@ -37,7 +38,7 @@ class LongEpoch(TrainingRule):
         if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
             fix = flag("--workers", "1", note=", which rounds to whole batches only")
         yield self.finding(
-            f"an epoch of {length.asked:,} samples becomes {length.samples:,} ({length.inflation:.2f} times as long): "
-            f"rounded up to {length.worker_batches:,} x {max(1, arguments.workers)} workers x {whole:,}",
+            f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'} becomes {length.samples:,} ({length.inflation:.2f} times as "
+            f"long): rounded up to {length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}",
             fix=fix,
         )

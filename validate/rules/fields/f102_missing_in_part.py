@@ -1,6 +1,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from wdsflow.readers.base import Reader
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -62,7 +63,7 @@ def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> I
     for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
         want, lack = together[0]
         names = [item.reader.name for item, _ in together]
-        ending = [item.reader.name for item, one in together if crashes(context, item.reader, one.shape)]
+        ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
         worst = bool(ending) or any(totals[name] > limit for name in names)
         yield Finding(
             code=code,
@@ -76,6 +77,12 @@ def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> I
             readers=tuple(names),
             repair=fix(context, lack),
         )
+
+
+def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
+    """Return whether a reader ends with an exception at such samples, or because the first samples differ in fields."""
+    first = lack.shard is context.evidence.shards[0]
+    return crashes(context, reader, lack.shape) or (first and reader.name in context.ended_by_fields())
 
 
 def _message(want: Wants, lack: Lack) -> str:

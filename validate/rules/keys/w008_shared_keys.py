@@ -8,6 +8,7 @@ from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ..kit.base import Context, Rule
+from ..kit.unusual_names import is_wild
 
 _ENOUGH = 8  # of 64: one in eight keys is shared
 
@@ -42,12 +43,15 @@ class SharedKeys(Rule):
         if not pairs:
             return
         first, second = pairs[0]
+        cut = all(_cut_short(one) and _cut_short(other) for one, other in pairs)
         also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
         hurt = tuple(
             reader.name
             for reader in context.readers
             if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
         )
+        if cut and not hurt:
+            return  # W010 reports it
         yield Finding(
             code=self.code,
             severity="error" if hurt else self.severity,
@@ -74,6 +78,13 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
                 yield earlier, shard
         for value in values:
             owner.setdefault(value, shard)
+
+
+def _cut_short(shard: ShardEvidence) -> bool:
+    """Return whether dots have cut most keys of a shard: they would be other keys without."""
+    runs = list(shard.runs.counted())
+    wild = sum(item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape))
+    return wild * 2 > sum(item.count for item in runs)
 
 
 def _name(url: str) -> str:

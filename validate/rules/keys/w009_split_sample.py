@@ -1,13 +1,15 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from wdsflow.scan.naming import is_junk
+from wdsflow.scan.evidence import Run, ShardEvidence
+from wdsflow.shards.tar.member_names import is_junk
 from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import fields_in
+from ..kit.unusual_names import is_wild
 
 
 class SplitSample(Rule):
@@ -36,7 +38,7 @@ class SplitSample(Rule):
             tail, head = shard.runs.last, following.runs.head
             if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
                 continue
-            if not fields_in(tail.shape) & fields_in(head.shape):
+            if not fields_in(tail.shape) & fields_in(head.shape) and _continues(shard, tail, following, head):
                 found.append((shard, following, tail))
         severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
         for shard, following, tail in found:
@@ -51,3 +53,16 @@ class SplitSample(Rule):
                 readers=context.names(),
                 repair=repair(context.targets(), note="over all shards at once, to join the two parts"),
             )
+
+
+def _continues(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
+    """Return whether the two parts are of one sample, and not of several whose keys a dot cuts to the same (W010)."""
+    before, after = _names(shard, tail), _names(following, head)
+    return not before or not after or not before.isdisjoint(after)
+
+
+def _names(shard: ShardEvidence, run: Run) -> set[str]:
+    """Return what dots have cut off the keys of a run's samples; empty if it has a field that is no rest of a name."""
+    suffixes = [part.suffix for part in run.shape]
+    wild = all(is_wild(shard, suffix) for suffix in suffixes)
+    return {suffix.rpartition(".")[0] for suffix in suffixes} if wild else set()

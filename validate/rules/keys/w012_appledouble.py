@@ -1,6 +1,6 @@
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import is_junk
+from wdsflow.shards.tar.member_names import is_junk
 from wdsflow.text.words import how_many
 
 from ...finding import Severity

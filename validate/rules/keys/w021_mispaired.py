@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Run, ShardEvidence
-from wdsflow.scan.naming import is_junk
+from wdsflow.shards.tar.member_names import is_junk
 from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity

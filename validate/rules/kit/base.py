@@ -76,6 +76,11 @@ class Context:
         """Say that readers raise: "Ray Data ends with an exception"."""
         return f"{self.titles(names)} end{'s' if len(names) == 1 else ''} with an exception"
 
+    def ended_by_fields(self) -> set[str]:
+        """Return the readers that end with an exception because their first samples have different fields."""
+        crashed = (each for each in self.verdicts if each.outcome == "crashes")
+        return {each.reader for each in crashed if any(reason.slug == "schema" for reason in each.reasons)}
+
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
@@ -85,7 +90,9 @@ class Context:
             lost: the same, if they come with None.
         """
         wanted = set(names)
-        told = []
+        ended = [name for name in self.names() if name in wanted and name in self.ended_by_fields()]
+        told = [self.ending(ended)] if ended else []
+        wanted -= set(ended)
         given = {each.stand_in if each.gives_none else "": None for each in self.readers if each.name in wanted}
         for stand_in in sorted(given):
             verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)

@@ -1,16 +1,20 @@
 """Finds samples that lack a field that a reader needs, and which field they have instead; for F101, F102, F103."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.scan.shapes import merged
+from wdsflow.shards.tar.member_names import is_junk
 
 from .base import Context
 from .shape_rule import fields_in, folded, has_role, wanted
-from .unusual_names import is_wild, shown, undotted
+from .unusual_names import fold, is_wild, shown, undotted
 
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
@@ -67,6 +71,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
         cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+        hidden = _hidden(want.reader, shard, with_tail=not cut)
         # W001, W002 or W018 report a cut sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk(item.key):
@@ -80,8 +85,17 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
                 fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
                 lack = Lack(want.reader, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
                 rows[missing, instead] = lack
-            lack.count += item.count
+            lack.count += item.count + hidden[item.shape]
         yield from rows.values()
+
+
+def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
+    """Return how many samples dots in base names have merged into others, by the folded shapes of those."""
+    found: Counter[Shape] = Counter()
+    if shard.tally("name.dotted").count:
+        for item in reader.runs(shard).counted(with_tail=with_tail):
+            found[fold(shard, item.shape)] += item.count * merged(item.shape, partial(is_wild, shard))
+    return found
 
 
 def _dots_explain(

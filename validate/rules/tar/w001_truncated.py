@@ -9,7 +9,8 @@ class Truncated(TallyRule):
     """The shard ends inside a member, or its compressed stream is damaged.
 
     What: the file is shorter than its last header says, or ends in the middle of a header. Everything after that is
-    missing. The offset is that of the cut member. Or the compressed stream of a .tar.gz, .tar.bz2, .tar.xz or .tar.zst
+    missing. The offset is that of the cut member. If only the zeros are missing that fill its last block, its contents
+    are whole: other commands of wdsflow then report no loss. Or the compressed stream of a .tar.gz, .tar.bz2, .tar.xz or .tar.zst
     ends too early; if only its last bytes are missing, after the end of the archive, no sample is lost and the finding
     is a warning. Or that stream is damaged: a checksum in it does not match its contents.
 
@@ -29,7 +30,13 @@ class Truncated(TallyRule):
 
     code = "W001"
     severity = "error"
-    tallies = ("tar.damaged-stream", "tar.truncated-data", "tar.truncated-header", "tar.cut-stream")
+    tallies = (
+        "tar.damaged-stream",
+        "tar.truncated-data",
+        "tar.no-padding",
+        "tar.truncated-header",
+        "tar.cut-stream",
+    )
     counts_samples = False
     repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
@@ -48,8 +55,14 @@ class Truncated(TallyRule):
         read = f"{how_many(shard.members, 'member')} of {how_many(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
             return f"the file ends inside a member's contents{place}: everything after that is missing; {read}"
+        if shard.tally("tar.no-padding").count and not shard.tally("tar.cut-stream").count:
+            return (
+                "the file ends inside the padding of its last member, where readers raise an error: no contents are "
+                f"missing, unless members followed; {read}"
+            )
         if shard.tally("tar.cut-stream").count:
-            return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
+            silently = "" if shard.stop.kind == "error" else ": readers take it for the end, silently"
+            return f"{detail} at the end of a member{silently}; {read}"
         return f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:

@@ -1,6 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
 
-from ...finding import Severity
+from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule
 
 _NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
@@ -30,6 +30,9 @@ class Compressed(TallyRule):
 
     def seen(self, shard: ShardEvidence) -> Tally:
         return Tally(1, None, None, shard.compression) if shard.compression else Tally()
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        return None if shard.error or shard.is_distrusted else self.repair(shard.url)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _refusing(context, shard) else "warning"

@@ -1,5 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.shards.source.compression import UNPACK
 
+from ...finding import Repair
 from ..kit.base import TallyRule
 
 
@@ -27,11 +29,17 @@ class NotATar(TallyRule):
         cut = shard.tally("tar.cut-stream").count  # W001
         return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
 
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        command = shard.error_detail.partition(UNPACK)[2]
+        return Repair(command, note="then name the unpacked tar") if command else None
+
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":
             return "the file is empty: readers skip the shard or end with an exception; fetch or write it again"
         if detail.startswith("its first member"):
             return f"{detail}: readers skip the shard or end with an exception"
+        if UNPACK in shard.error_detail:
+            return f"{shard.error_detail.partition(UNPACK)[0]}: readers skip the shard or end with an exception"
         detail = detail.removeprefix("not a tar: ")
         reason = f" ({detail})" if detail else ""
         return f"not a tar archive{reason}: readers skip the shard or end with an exception; fetch or write it again"

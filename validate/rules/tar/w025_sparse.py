@@ -8,7 +8,8 @@ from ..kit.base import Context, TallyRule, first_seen
 class Sparse(TallyRule):
     """Sparse members cannot be read by offset.
 
-    What: members stored without their runs of zeros (``tar --sparse``).
+    What: members stored without their runs of zeros (``tar --sparse``). wdsflow does not read their contents either: its
+    commands leave such samples out, as they do with damage.
 
     Why it matters: tarfile, and therefore OpenCLIP and webdataset, fills the holes again. Readers that take bytes by
     offset and size from an index (DALI, wids, Energon, webshart) get shifted contents and fail to decode them.

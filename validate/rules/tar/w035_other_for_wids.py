@@ -1,9 +1,7 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.through_wids import MIXED
-from wdsflow.text.escape import escape
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Finding
@@ -33,47 +31,37 @@ class OtherForWids(Rule):
     repair_note = "writes plain headers, and each name once"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for each shard of which wids loses samples that other readers have."""
+        """Yield one finding for each shard that wids cannot open, or in which it finds other members."""
         for reader in context.readers:
             for shard in context.evidence.shards if reader.name == "wids" else ():
-                own = reader.as_read(shard)
-                if own is not shard and (what := _trouble(reader, shard, own)):
-                    yield self._finding(reader, shard, own, what)
+                if shard.is_whole and shard.samples and (found := _trouble(reader, shard)):
+                    yield self._finding(reader, shard, *found)
 
-    def _finding(self, reader: Reader, shard: ShardEvidence, own: ShardEvidence, what: str) -> Finding:
+    def _finding(self, reader: Reader, shard: ShardEvidence, what: str, place: Tally) -> Finding:
         kept = shard.tally("name.long").count  # a repair keeps long names
         if kept:
             what += "; write the shards again with keys of fewer bytes"
-        place = next((item for item in own.runs.counted() if _is_mixed(item.shape)), None)
         return Finding(
             code=self.code,
             severity=self.severity,
             message=what,
             shard=shard.url,
-            key=place.key or None if place else None,
-            offset=place.offset if place else own.stop.offset if own.error else None,
+            key=place.key,
+            offset=place.offset,
             count=1,
             readers=(reader.name,),
             repair=None if kept else self.repair(shard.url),
         )
 
 
-def _trouble(reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> str:
-    """Return what wids makes of the shard, "" if it has the samples that others have."""
+def _trouble(reader: Reader, shard: ShardEvidence) -> tuple[str, Tally] | None:
+    """Return what wids makes of the shard, and where; None if it has the samples that others have."""
     title = reader.title.split(" (")[0]
-    if own.error is not None:
-        return f"{title} cannot open the shard: {escape(own.error_detail)}"
-    if any(_is_mixed(item.shape) for item in own.runs.counted()):
-        return f"{title} takes members of other samples after a name that occurs twice"
-    lost = _usable(reader, shard) - _usable(reader, own)
-    if lost > 0 and shard.tally("name.long").count:
-        return f"{title} does not find {how_many(lost, 'sample')}: it reads no names in extended headers, only 100 bytes of each"
-    return ""
-
-
-def _is_mixed(shape: Shape) -> bool:
-    return any(part.status == MIXED for part in shape)
-
-
-def _usable(reader: Reader, shard: ShardEvidence) -> int:
-    return sum(item.count for item in shard.runs.counted() if reader.fates(item.shape)[0].kind == "usable")
+    if shard.compression is not None:
+        return f"{title} cannot open the shard: it is compressed ({shard.compression})", Tally(offset=0)
+    if (place := shard.tally("key.duplicate-field")).count:
+        return f"{title} takes members of other samples after a name that occurs twice", place
+    if (place := shard.tally("name.long")).count:
+        text = f"{title} does not read the names of {how_many(place.count, 'member')}: it reads no names in extended headers"
+        return f"{text}, only 100 bytes of each", place
+    return None

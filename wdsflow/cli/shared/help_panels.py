@@ -20,6 +20,8 @@ PANELS = (MAIN, SAMPLES, OUTPUT, LINES, CHECKS, MACHINES, OTHER)  # in this orde
 # What the commands that run another program take after --, as their usage shows it.
 AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS...", "bisect": "-- COMMAND..."}
 
+_SURE = 0.75  # similarity of a mistyped option of open_clip_train
+
 
 class PanelHelp(TyperCommand):
     """A command whose help groups options by their ``rich_help_panel``; those without one are main options."""
@@ -33,7 +35,13 @@ class PanelHelp(TyperCommand):
         """Refuse an option with two values: of two predicates the first would be dropped silently."""
         self._check_dashes(ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
-        for parameter in self.make_parser(ctx).parse_args(args=list(args))[2]:
+        _, loose, order = self.make_parser(ctx).parse_args(args=list(args))
+        if ctx.info_name == "train" and loose and not any(word.startswith("--train-data") for word in ctx.obj or ()):
+            own = [word for word in args if word not in loose]
+            words = command(["wdsflow", "train", *own, "--", "--train-data", loose[0], *(ctx.obj or ())])
+            several = "" if len(loose) == 1 else "; put a pattern in quotes, or the shell expands its braces"
+            ctx.fail(f"shards are named after --, by --train-data{several}" + ("" if several else f"\n  {words}"))
+        for parameter in order:
             if id(parameter) in once:
                 once.remove(id(parameter))
             elif _takes_one_value(parameter):
@@ -58,19 +66,26 @@ class PanelHelp(TyperCommand):
         }
         if all(word.partition("=")[0] in takes_value for word in args if word.startswith("--")):
             return
-        from wdsflow.readers.open_clip.openclip_flags import known_flags
+        from wdsflow.readers.open_clip.openclip_flags import known_flags, nearest_flag
 
         flags = known_flags() - takes_value.keys()
+        every = [*flags, *takes_value]
+        typed = [name for word in args if (name := word.partition("=")[0]).startswith("--") and name not in takes_value]
+        meant = {name: name if name in flags else nearest_flag(name, every, _SURE) for name in typed}
         own, after, target = list[str](), list[str](), list[str]()
         for word in args:
-            name, equals, _ = word.partition("=")
-            target = after if name in flags else own if name in takes_value or not target else target
-            target.append(word)
+            name, equals, value = word.partition("=")
+            theirs = meant.get(name) in flags
+            target = after if theirs else own if name in takes_value or not target else target
+            target.append(f"{meant[name]}{equals}{value}" if theirs else word)
             if target is own and (equals or not takes_value.get(name, False)):
                 target = []
         if after:
             words = ["wdsflow", ctx.info_name, *own, "--", *after, *(ctx.obj or ())]
-            ctx.fail(f"{after[0]} is an option of open_clip_train: put it after --\n  {command(words)}")
+            wrong = next((name for name in typed if meant[name] in flags and meant[name] != name), "")
+            right = f"{after[0].partition('=')[0]} is an option of open_clip_train: put it after --"
+            told = f"no such option: {wrong}; did you mean {meant[wrong]}, after --?" if wrong else right
+            ctx.fail(f"{told}\n  {command(words)}")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and then each panel that has options."""

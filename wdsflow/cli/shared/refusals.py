@@ -118,6 +118,13 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
 
 def _about_json(error: Any, typed: Typed) -> Iterator[str]:
     """Yield the name that may be meant, and the command with it if its name was typed."""
+    yield from _nearest_json(error, typed)
+    if not error.every and isinstance(where := typed.given.get("where"), str):
+        call = f"{error.score.name}({error.score.path!r})"
+        yield f"if others have it, drop those without: {typed.again(where=f'{call} is not null and ({where})')}"
+
+
+def _nearest_json(error: Any, typed: Typed) -> Iterator[str]:
     if error.found is None:
         if error.there:
             names = ", ".join(f"{each.score}({each.path!r})" for each in error.there)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.compression import UNPACK
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
@@ -87,9 +88,9 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
         yield f"chmod u+r {quote_path(path)}"
     elif first.kind == "refused" and first.url.startswith("pipe:") and "allow_pipe" not in typed.given:
         yield typed.again(allow_pipe=True)
-    elif first.kind == "io" and path is not None:
+    elif first.kind == "io" and path is not None and UNPACK not in first.reason:
         yield "it is not a shard: download or write it again"
-    elif first.kind == "io":
+    elif first.kind == "io" and path is None:
         yield "the server failed several times: check that it is up, and the address"
 
 
@@ -133,14 +134,26 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.jsonl.jsonl_names import is_lines
 
+    reasons = report.merged("quarantined")
+    if typed.name in ("filter", "score") and reasons and reasons.most_common(1)[0][0] == "scattered":
+        yield from _after_scattered(typed)
+        return
     aside = next((record.name for record in report.records if record.quarantine and not is_lines(record.name)), None)
-    mostly = report.merged("quarantined").total() > report.merged("dropped").total()
+    mostly = reasons.total() > report.merged("dropped").total()
     if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / aside))}"
     elif typed.name == "filter" and typed.given.keys() & {"where", "keep", "recipe"} and report.total("samples"):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
     elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):
         yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
+
+
+def _after_scattered(typed: Typed) -> Iterator[str]:
+    """Yield the commands that bring the members of samples together, and then run again."""
+    repaired = free(Path("repaired"))
+    yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
+    new = free(Path(typed.given["out"]))
+    yield f"then: {typed.again(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
 
 
 def _example(report: "RunReport", ledger: Path) -> str:

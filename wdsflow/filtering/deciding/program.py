@@ -71,7 +71,6 @@ class Program:
         ]
         self._beside_late = tuple(call for call in beside if call not in later)
         self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
-        self._straight = self.plan.straight(self._ways) if self.plan else None
         self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
         ranked = {call for number in self.ranks.values() for call in number.calls}
         # They need no decoding, no model and no other sample, so that a cut can compute them as it reads the samples.
@@ -118,7 +117,7 @@ class Program:
 
         Model scores are left open: see ``wanted``.
         """
-        self._begin(row, view)
+        self.resume(row, view)
         if not self._more:
             return
         judgement = row.judgement
@@ -141,16 +140,6 @@ class Program:
             found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(found, Unknown) else found
 
-    def _begin(self, row: Row, view: ShardView) -> None:
-        """Like ``resume``, faster for a sample without any values yet."""
-        if self._straight is not None and not row.values:
-            try:
-                row.judgement, row.values = self._straight(view)
-            except RAISED:  # report it again where kinds are distinguished
-                row.judgement = None
-        if row.judgement is None:
-            self.resume(row, view)
-
     def resume(self, row: Row, view: ShardView, *, cheap: bool = False) -> None:
         """Continue to decide a sample with its known values, as far as possible without a model.
 
@@ -161,7 +150,7 @@ class Program:
         known, ways = row.values, self._cheap_ways if cheap else self._ways
 
         def compute(call: Call) -> Any:
-            if call in known:
+            if known and call in known:
                 return known[call]
             way = ways.get(call)
             if way is None:

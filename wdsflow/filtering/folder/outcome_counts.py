@@ -8,7 +8,6 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
-from wdsflow.scan.naming import is_junk
 
 from .shard_record import ShardRecord
 
@@ -48,10 +47,10 @@ def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
 
 
 def uncounted(keys: Iterable[str]) -> int:
-    """Return how many samples readers do not count: those of macOS and the like, and of keys that come again."""
+    """Return how many samples readers do not count: those whose key came before."""
     known, found = set[str](), 0
     for key in keys:
-        found += is_junk(key) or key in known
+        found += key in known
         known.add(key)
     return found
 

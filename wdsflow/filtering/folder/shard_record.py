@@ -23,7 +23,7 @@ class ShardRecord(Line):
     input: dict[str, Any]
     samples: int = 0
     kept: int = 0
-    uncounted: int = 0  # kept, but no samples to readers: of macOS, or of a key that came before
+    uncounted: int = 0  # kept, but no samples to readers: of a key that came before
     dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
     failed: dict[str, int] = field(

@@ -70,10 +70,6 @@ class Staging:
         del found["__key__"], found["__url__"]
         if not found:
             raise Gone(f"{DROPPED}{self._stages[-1][0]}: no field is left")
-        for name, row in sample.fields.items():
-            value = found.get(name)
-            if row[4] != "file" and not (isinstance(value, Lying) and value.field == name):
-                raise Gone("sparse-member", f"{name!r} has holes: it can be copied, not changed")
         return found
 
     def _read(self, stage: SampleStage, found: dict[str, Any]) -> None:

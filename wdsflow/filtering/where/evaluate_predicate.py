@@ -70,6 +70,8 @@ def entry(value: Any, kind: Kind) -> Scalar | Unknown:
 
 def result_of(value: Any, kind: Kind) -> Result:
     """Return a score's value for the evaluation. An empty list is unknown: a missing value must never mean keep."""
+    if value.__class__ in KINDS[kind] and value == value:  # noqa: PLR0124 (the test for NaN)
+        return value  # type: ignore[return-value]
     if isinstance(value, Pending):
         return PENDING
     if isinstance(value, (list, tuple)) and not isinstance(value, Unknown):
@@ -198,6 +200,8 @@ def runner(node: Node) -> Run:
             return _spread(SIGNS[sign], (left, right))
         case Apply(function, arguments):
             return _spread(FUNCTIONS[function].run, arguments)
+        case Compare((sign,), (NameRef(call, kind), Literal(value))):
+            return _bound(SIGNS[sign], call, kind, value)
         case Compare(signs, operands):
             return _spread(SIGNS[signs[0]], operands) if len(signs) == 1 else _chain(node)
         case Membership(body, options):
@@ -216,6 +220,19 @@ def runner(node: Node) -> Run:
         case Quantified(how, body):
             inner = runner(body)
             return lambda values: over(inner(values), how == "any")
+
+
+def _bound(test: Callable[[Any, Any], Any], call: Call, kind: Kind, bound: Scalar) -> Run:
+    """Return the function for a score and a constant, the most frequent condition: several times as fast for one value."""
+    kinds = KINDS[kind]
+
+    def run(values: Lookup) -> Result:
+        value = values.get(call, PENDING)
+        if value.__class__ in kinds and value == value:  # noqa: PLR0124 (the test for NaN)
+            return test(value, bound)  # type: ignore[no-any-return]
+        return spread(test, [result_of(value, kind), bound])
+
+    return run
 
 
 def _spread(function: Callable[..., Any], bodies: tuple[Node, ...]) -> Run:

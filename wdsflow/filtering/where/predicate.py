@@ -11,7 +11,6 @@ from wdsflow.filtering.where.language.tree import And, IsNull, NameRef, Node, ca
 from wdsflow.filtering.where.language.values import PENDING, Call, Result, ScoreType, Unknown, Values
 
 from .evaluate_predicate import Run, over, runner
-from .fast_path import Fast, fast_runner
 from .known_facts import FACTS
 from .seek import Seek, seeker
 
@@ -44,11 +43,6 @@ class Term:
     def run(self) -> Run:
         """The function from values to a result; several entries are not yet folded into one."""
         return runner(self.node)
-
-    @cached_property
-    def fast(self) -> Fast:
-        """The same for plain values, faster."""
-        return fast_runner(self.node)
 
     @cached_property
     def seek(self) -> Seek:

@@ -8,21 +8,17 @@ fixed before the run, and `settle` names the term at which this plan would have 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
-from wdsflow.filtering.where.language.tree import NameRef, Node, children
-from wdsflow.filtering.where.language.values import PENDING, Call, Kind, Unknown, Value, Values
+from wdsflow.filtering.where.language.values import PENDING, Call, Many, Unknown, Value, Values
 
-from .evaluate_predicate import KINDS
-from .fast_path import fast_test
+from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
 _UNMEASURED = 0.5  # share of samples that pass a term
 _LEAST_DROPPED = 1e-3
-V = TypeVar("V")
-Found = dict[Call, Value | Unknown]
 
 
 @dataclass(frozen=True)
@@ -67,21 +63,9 @@ class Plan:
         judgement, _ = self.drive(lambda call: values.get(call, PENDING))
         return judgement if judgement.settled else judge(self.terms, values)
 
-    def drive(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
-        """Judge a sample, computing what is needed as it is needed; return the values with the judgement.
-
-        ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
-        """
-        return self._driver(compute)
-
-    def straight(
-        self, ways: Mapping[Call, Callable[[V], Any]]
-    ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
-        """Return a quicker way to begin with samples of which nothing is known yet: see ``Driver``."""
-        return self._driver.straight(ways)
-
     @cached_property
-    def _driver(self) -> "Driver":
+    def drive(self) -> "Driver":
+        """The function that judges a sample, computing what is needed as it is needed."""
         return Driver(self.terms, self.rank)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,88 +122,42 @@ class Driver:
     def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
         self._terms = terms
         self._drop = [Judgement(keep=False, term=term) for term in terms]
-        self._single = [term.calls[0] if len(term.calls) == 1 else None for term in terms]
+        self._singles = [(at, term.calls[0] if len(term.calls) == 1 else None) for at, term in enumerate(terms)]
         self._rank = rank
         self._before = [term.result({}) for term in terms]  # constants alone may decide
-        kinds = {call: KINDS[kind] for term in terms for call, kind in _kinds(term.node).items()}
-        fast = [term.fast for term in terms]
-        touched = {call: [at for at, term in enumerate(terms) if call in term.calls] for call in kinds}
-        self._about = {call: (kinds[call], [(at, fast[at]) for at in touched[call]]) for call in kinds}
+        calls = dict.fromkeys(call for term in terms for call in term.calls)
+        steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
+        self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
 
     def __call__(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
-        """Judge a sample; return the judgement and the values that were computed for it."""
+        """Judge a sample; return the judgement and the values that were computed for it.
+
+        ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
+        """
         values: dict[Call, Value | Unknown] = {}
         results: list[Any] = self._before.copy()
-        plain, about = True, self._about
+        touched = self._touched
         if False in results:
             return self._drop[results.index(False)], values
-        for at, single in enumerate(self._single):
+        for at, single in self._singles:
             while results[at] is PENDING:
                 call = single or self._next(at, values)
                 value = compute(call)
                 if value is PENDING:
                     return OPEN, values
                 values[call] = value
-                kinds, touched = about[call]
-                plain = plain and value.__class__ in kinds and value == value  # noqa: PLR0124 (NaN)
-                for other, fast in touched:
+                for other, run, drop in touched[call]:
                     if results[other] is PENDING:
-                        try:
-                            result = fast(values) if plain else self._terms[other].result(values)
-                        except (KeyError, ArithmeticError):
-                            result = self._terms[other].result(values)
-                        results[other] = result
+                        result = run(values)
+                        if result.__class__ is Many:
+                            result = over(result, decisive=False)
                         if result is False:
-                            return self._drop[other], values
+                            return drop, values
+                        results[other] = result
         for at, result in enumerate(results):
             if result is not True:
                 return Judgement(None, self._terms[at], result), values
         return KEEP, values
 
-    def straight(
-        self, ways: Mapping[Call, Callable[[V], Any]]
-    ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
-        """Return a function that judges a sample without any values, as far as possible without choices.
-
-        It returns the judgement, None if it is left open, and the values. It goes through the first terms, as long as
-        each asks for one score that no term of several asks for, and that ``ways`` has; it stops where a value is not
-        plain. None if not even the first term is like that. A way may raise whatever it likes.
-        """
-        several = {call for term in self._terms if len(term.calls) != 1 for call in term.calls}
-        steps: dict[Call, tuple[tuple[type, ...], list[tuple[Callable[[Any], Any], Judgement]]]] = {}
-        whole = all(result is PENDING for result in self._before)
-        for single in self._single if whole else ():
-            whole = single is not None and single in ways and single not in several
-            if single is None or not whole:
-                break
-            touched = [(fast_test(self._terms[at].node, single), self._drop[at]) for at, _ in self._about[single][1]]
-            steps[single] = self._about[single][0], touched
-        if not steps:
-            return None
-        road, end = [(call, ways[call], *step) for call, step in steps.items()], KEEP if whole else None
-
-        def run(view: V) -> tuple[Judgement | None, Found]:
-            values: Found = {}
-            for call, way, kinds, tests in road:
-                values[call] = value = way(view)
-                if value.__class__ not in kinds or value != value:  # noqa: PLR0124 (NaN)
-                    return None, values
-                try:
-                    for test, drop in tests:
-                        if not test(value):
-                            return drop, values
-                except (KeyError, ArithmeticError):
-                    return None, values
-            return end, values
-
-        return run
-
     def _next(self, at: int, values: dict[Call, Any]) -> Call:
         return min(self._terms[at].seek(values), key=self._rank.__getitem__)
-
-
-def _kinds(node: Node) -> dict[Call, Kind]:
-    found: dict[Call, Kind] = {node.call: node.kind} if isinstance(node, NameRef) else {}
-    for child in children(node):
-        found.update(_kinds(child))
-    return found

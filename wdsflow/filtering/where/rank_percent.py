@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,11 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.stages.scores.base import DatasetScore, Tier, Value
+from wdsflow.tables import Tables
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.sample_view import View
 
-_AT_ONCE = 1 << 16  # rows
+_AT_ONCE = 1 << 14  # rows
 _VALUE = struct.Struct(">d")
 
 
@@ -51,33 +51,20 @@ class RankPercent(DatasetScore):
     def resolve(
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
-        """Yield the rank of each sample, in order. Keys and numbers are sorted on disk, by SQLite."""
-        import sqlite3
-
+        """Yield the rank of each sample, in order."""
         import numpy as np
 
-        from wdsflow.stages.scores.dataset.comparing.compared_results import Census, ComparedResults
-
-        with TemporaryDirectory(dir=folder, prefix="rank-") as place:
-            census, left, count = Census(), iter(records), 0
-            with closing(sqlite3.connect(Path(place) / "ranks", isolation_level=None)) as ranks:
-                for pragma in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{memory >> 11}"):
-                    ranks.execute(f"PRAGMA {pragma}")
-                ranks.execute(
-                    "CREATE TABLE ranks (value REAL, key BLOB, shard INTEGER, sample INTEGER, "
-                    "PRIMARY KEY (value, key, shard, sample)) WITHOUT ROWID"
+        with TemporaryDirectory(dir=folder, prefix="rank-") as place, Tables(Path(place), memory=memory // 2) as tables:
+            tables.run("CREATE TABLE numbers (value DOUBLE, key BLOB, place UBIGINT)")
+            left, count = iter(records), 0
+            while rows := list(islice(left, _AT_ONCE)):
+                count += len(rows)
+                tables.add(
+                    "numbers",
+                    value=np.array([_VALUE.unpack_from(data)[0] for *_, data in rows]) + 0.0,  # -0.0 is 0.0
+                    key=[data[_VALUE.size :] for *_, data in rows],
+                    place=np.array([shard << 32 | sample for shard, sample, _ in rows], np.uint64),
                 )
-                ranks.execute("BEGIN")
-                while rows := list(islice(left, _AT_ONCE)):
-                    count += len(rows)
-                    census.see(np.array([shard << 32 | sample for shard, sample, _ in rows], np.uint64))
-                    parts = ((*_VALUE.unpack_from(data), data[_VALUE.size :], *at) for *at, data in rows)
-                    ranks.executemany("INSERT INTO ranks VALUES (?, ?, ?, ?)", sorted(parts))
-                results, rank = ComparedResults(Path(place), census, memory // 4), 0
-                ordered = ranks.execute("SELECT shard << 32 | sample FROM ranks ORDER BY value, key, shard, sample")
-                while found := ordered.fetchmany(_AT_ONCE):
-                    places = np.array(found, np.int64)[:, 0].astype(np.uint64)
-                    ends = np.arange(rank + 1, rank + 1 + len(places), dtype=np.uint32)
-                    results.add(places, np.zeros(len(places), np.uint32), ends)
-                    rank += len(places)
-            yield from results.values(lambda rank: 100 * rank / count)
+            tables.run("CREATE TABLE ranks AS SELECT place FROM numbers ORDER BY value, key, place")
+            for at, rank in tables.rows("SELECT place, rowid + 1 FROM ranks ORDER BY place"):
+                yield at >> 32, at & 0xFFFFFFFF, 100 * rank / count

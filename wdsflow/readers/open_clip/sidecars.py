@@ -14,6 +14,7 @@ from wdsflow.readers.sidecar_facts import (
     SidecarFact,
     compare,
     gone,
+    in_words,
     read_json,
     read_text,
     reason,
@@ -80,14 +81,15 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
     try:
         sizes = read_json(name, _LARGEST)
     except (OSError, ValueError, RecursionError) as error:
-        folder.sizes_error = reason(error)
+        folder.sizes_error, told = reason(error), in_words(error)
     else:
         if sizes is None and not os.path.isfile(name):
             return
         if not isinstance(sizes, dict):
-            folder.sizes_error = f"TypeError: it is a {type(sizes).__name__}, not an object"
+            told = f"it is a {type(sizes).__name__}, not an object"
+            folder.sizes_error = f"TypeError: {told}"
     if folder.sizes_error:
-        facts = [SidecarFact(escape(name), "malformed", folder.sizes_error)]
+        facts = [SidecarFact(escape(name), "malformed", told)]
     else:
         folder.sizes = sizes
         facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
@@ -105,14 +107,16 @@ def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: S
         value = ast.literal_eval(text)  # as OpenCLIP does; literals only, and short
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         folder.length_error = reason(error)
+        told = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
     else:
         if isinstance(value, (int, float)):
             folder.length = value
         else:
-            folder.length_error = f"TypeError: it holds a {type(value).__name__}, not a number"
+            told = f"it holds a {type(value).__name__}, not a number"
+            folder.length_error = f"TypeError: {told}"
     facts = []
     if folder.length_error:
-        facts = [SidecarFact(escape(name), "malformed", folder.length_error)]
+        facts = [SidecarFact(escape(name), "malformed", told)]
     elif alone and folder.sizes is None and not any(shard.error for shard in shards):
         samples = sum(shard.samples for shard in shards)
         if folder.length != samples:
@@ -127,7 +131,7 @@ def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
         try:
             stats = read_json(name, _STATS_LARGEST)
         except (OSError, ValueError, RecursionError) as error:
-            found.facts.append(SidecarFact(escape(name), "malformed", reason(error)))
+            found.facts.append(SidecarFact(escape(name), "malformed", in_words(error)))
             continue
         successes = whole(stats.get("successes")) if isinstance(stats, dict) else None
         if successes is not None:

@@ -4,6 +4,7 @@ Follows get_data, get_dataset_fn, expand_urls, get_dataset_size and get_wds_data
 which are alike in 3.3.0 and 4.x up to here, in the order in which they raise.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -185,8 +186,8 @@ def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ..
             raise _CrashError(f"AssertionError: {error}", "weights") from error
         text = f"ValueError: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}"
         raise _CrashError(text, "weights") from error
-    if sum(weights) <= 0:
-        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0", "weights")
+    if not 0 < sum(weights) < math.inf:
+        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is no number above 0", "weights")
     return tuple(urls), tuple(weights)
 
 

@@ -12,7 +12,7 @@ from threading import Event
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.samples.tar_sample import HARMLESS, TarSample
+from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.unpack import seekable
@@ -169,7 +169,7 @@ def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Even
                 held.append(_counted(sample, samples, job, done))
                 if len(held) == _AT_ONCE:
                     _add(parts, held, stop)
-            done.trouble += [text for text in samples.damage if not text.endswith(HARMLESS)]
+            done.trouble += [text for text in samples.damage if not is_harmless(text)]
             done.left_out += samples.left_out
     except _Stopped:
         raise

@@ -13,8 +13,8 @@ from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from .decide_matches import Matches
 from .grafted_sample import NULL
+from .join_samples import Matches
 
 
 @dataclass

@@ -17,11 +17,11 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.write_shard import ShortSourceError
 
-from .decide_matches import AMBIGUOUS, rows_file
+from .cells import ABSENT, decoded_at_once
 from .graft_report import ShardGraft
-from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
-from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, numbers_in, uncounted_of
+from .join_samples import AMBIGUOUS, DAMAGED, WITHOUT, cells_file, rows_file
+from .look_shard import ShardLook, notes_file, numbers_in, uncounted_of
 from .noted_samples import NotedSamples, noted, read_notes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraftJob:
-    """One shard to write to ``target``; ``place``: where the first pass noted its rows."""
+    """One shard to write to ``target``; ``place``: where its samples and their rows are noted."""
 
     url: str
     target: Path
@@ -41,12 +41,12 @@ class GraftJob:
     decided: str = ""  # what decides its rows
 
 
-def graft_shard(job: GraftJob, table: GraftTable, fields: GraftedFields, stop: Event) -> ShardGraft:
+def graft_shard(job: GraftJob, stop: Event, *, fields: GraftedFields) -> ShardGraft:
     """Write a shard. What cannot be read is reported in ``lost``. Raises OSError if the output cannot be written."""
     report = ShardGraft(job.url, lost=list(job.look.lost))
     if not job.look.unread:
         try:
-            _write(job, table, fields, report, stop)
+            _write(job, fields, report, stop)
         except OSError as error:
             if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in UNREADABLE:
                 raise
@@ -57,19 +57,22 @@ def graft_shard(job: GraftJob, table: GraftTable, fields: GraftedFields, stop: E
     return report
 
 
-def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft, stop: Event) -> None:
+def _write(job: GraftJob, fields: GraftedFields, report: ShardGraft, stop: Event) -> None:
     rows = numbers_in(rows_file(job.place))
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():
         _count_unwritten(rows, job, report)
         return
-    with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
+    with (
+        seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _),
+        open(cells_file(job.place), "rb") as cells,
+    ):
         if job.look.noted:
             parts, headers = read_notes(notes_file(job.place)), job.look.headers
         else:
             samples = Samples(source, contents=False)
             parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
-        pieces = _Pieces(job, table, fields, report)
+        pieces = _Pieces(job, cells, fields, report)
         with tar_of_ranges(job.target) as tar:
             tar.copy_all(source, chain.from_iterable(pieces.all(source, parts, headers, rows, stop)))
         report.bytes = tar.size
@@ -91,8 +94,8 @@ def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) ->
 class _Pieces:
     """Makes the pieces of the new shard, and counts."""
 
-    def __init__(self, job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft) -> None:
-        self._job, self._table, self._fields, self._report = job, table, fields, report
+    def __init__(self, job: GraftJob, cells: Iterator[bytes], fields: GraftedFields, report: ShardGraft) -> None:
+        self._job, self._cells, self._fields, self._report = job, cells, fields, report
         self.tally = FieldTally()
 
     def all(
@@ -107,15 +110,13 @@ class _Pieces:
 
         Raises SourceChangedError, also at the end, and OSError.
         """
-        import numpy as np
-
         report, given = self._report, 0
         for notes in parts:
             chosen = rows[report.samples :][: len(notes.keys)]
             if len(chosen) < len(notes.keys):
                 raise SourceChangedError
             numbers, at = chosen.tolist(), 0
-            for found in self._table.values_at_once(np.maximum(chosen, ABSENT)):
+            for found in decoded_at_once(self._cells, numbers):
                 if stop.is_set():
                     raise InterruptedError("given up")
                 quick = self._fields.plain_pieces(notes, at, found, extended=self._job.look.renaming)
@@ -142,7 +143,7 @@ class _Pieces:
             pieces, possible = self._fields.pieces(
                 sample,
                 lambda row: source.read_at(row[2], row[1]),
-                values[1:],
+                values,
                 self.tally,
                 extended=self._job.look.renaming,
             )

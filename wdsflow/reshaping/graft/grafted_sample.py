@@ -10,7 +10,7 @@ from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.write_shard import member, members
 
-from .graft_table import Unusable
+from .cells import Unusable
 from .join_on import FieldToSet
 from .noted_samples import NotedSamples
 from .set_in_json import BrokenJson, set_in_json
@@ -104,14 +104,14 @@ class GraftedFields:
         Args:
             notes: the samples.
             first: the place of the first of them.
-            values: of the row of each, its value of the join first; None if it has none.
+            values: of the row of each, in the order of the columns; None if it has none.
             extended: as for ``pieces``.
         """
         pieces: list[Pieces | None] = [None] * len(values)
         chosen, names, contents = list[int](), list[bytes](), list[bytes]()
         if extended or not self._only_text:
             return pieces
-        columns = [(target, notes.fields[target], place + 1) for target, _, _, place in self._fields]
+        columns = [(target, notes.fields[target], place) for target, _, _, place in self._fields]
         for at, found in enumerate(values, first):
             if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
                 continue

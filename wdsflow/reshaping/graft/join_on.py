@@ -117,3 +117,15 @@ def join_text(value: Any, kind: str) -> str | None:
         return None
     text: str = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     return text.lower() if kind in HASHES else text
+
+
+def join_query(cell: str, type_of_it: Any, kind: str) -> str:
+    """Return what DuckDB does with a value of a type of Arrow in place of ``join_text``; "" if it is not text or a whole number."""
+    import pyarrow as pa
+
+    if pa.types.is_string(type_of_it):
+        return f"nullif({f'lower({cell})' if kind in HASHES else cell}, '')"
+    if not pa.types.is_integer(type_of_it):
+        return ""
+    whole = cell if pa.types.is_unsigned_integer(type_of_it) else f"{cell}::BIGINT"
+    return f"lpad(lower(to_hex({whole})), 16, '0')" if kind == "xxh3" else f"{cell}::VARCHAR"

@@ -1,17 +1,38 @@
-"""The samples of a shard as the first pass found them, noted on the disk: the second pass need not walk over the tar again."""
+"""What the first pass found in a shard, noted on the disk: the values for the join, and the samples for the second pass, which need not walk over the tar again."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.tar.plain_entries import Row
 
-if TYPE_CHECKING:
-    from wdsflow.shards.samples.sample_run import SampleRun
-
-
 AT_ONCE = 4096  # samples of a line, about
+
+
+class JoinValues(NamedTuple):
+    """What neighbouring samples are joined on, which of them are next to damage, and what they say of the checked columns.
+
+    ``told``: for each sample, a value for each column, or nothing; empty if nothing is checked.
+    """
+
+    values: list[str | None]
+    damaged: list[int]
+    told: list[list[str | None]]
+
+    def write(self, file: BinaryIO) -> None:
+        """Append it to a file."""
+        import orjson
+
+        file.write(orjson.dumps([*self]) + b"\n")
+
+    @staticmethod
+    def read(path: Path) -> Iterator["JoinValues"]:
+        """Yield what a file has. Raises OSError."""
+        import orjson
+
+        with open(path, "rb") as lines:
+            yield from (JoinValues(*orjson.loads(line)) for line in lines)
 
 
 class NotedSamples:
@@ -36,21 +57,6 @@ class NotedSamples:
         self.trouble.append(sample.trouble)
         for name, rows in self.fields.items():
             rows.append(sample.fields.get(name))
-
-    def add_run(self, run: "SampleRun", keys: list[str]) -> None:
-        """Note many samples; ``keys`` are its own, as text."""
-        self.keys += keys
-        self.start += run.start.tolist()
-        self.end += run.end.tolist()
-        self.trouble += [""] * len(keys)
-        for name, rows in self.fields.items():
-            if name not in run.names:
-                rows.extend([None] * len(keys))
-                continue
-            place = run.names.index(name)
-            numbers = (each[:, place].tolist() for each in (run.size, run.data, run.header))
-            ending = run.endings[place]
-            rows.extend((key + ending, *each, "file") for key, *each in zip(keys, *numbers, strict=True))
 
     def sample(self, place: int) -> TarSample:
         """Return one of them, with the fields that were noted, and without its number."""

@@ -1,15 +1,12 @@
 """Joins that are refused before anything is written, with what was found."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
-from .decide_matches import Matches
-from .graft_table import GraftTable
 from .join_on import JoinOn
-from .look_shard import ShardLook
+from .join_samples import Contradiction, Matches, SampleJoin
 
 _SHOWN = 3
 
@@ -39,22 +36,18 @@ class ContradictedJoin(ValueError):
         self.column, self.evidence = column, evidence
 
     @staticmethod
-    def check(looks: Sequence[ShardLook]) -> None:
+    def check(found: Contradiction | None) -> None:
         """Raise it if there are any."""
-        found: Counter[str] = sum((Counter(look.contradicted) for look in looks), Counter())
-        if not found:
+        if found is None:
             return
-        column, count = found.most_common(1)[0]
-        compared = sum(look.compared.get(column, 0) for look in looks)
-        rows = [row for look in looks for row in look.evidence if row[1] == column][:_SHOWN]
         evidence = [
             f"{escape(key, 60)}: the table has {escape(there, 200)}, the shard {escape(here, 200)}"
-            for key, _, there, here in rows
+            for key, there, here in found.evidence
         ]
         raise ContradictedJoin(
-            f"the keys are not those of the table: {count:,} of {compared:,} compared samples have another {column}; "
-            "img2dataset gives samples new numbers in each download",
-            column,
+            f"the keys are not those of the table: {found.samples:,} of {found.compared:,} compared samples have another "
+            f"{found.column}; img2dataset gives samples new numbers in each download",
+            found.column,
             evidence,
         )
 
@@ -67,19 +60,14 @@ class NoMatch(ValueError):
         self.advice = advice
 
     @staticmethod
-    def of(looks: Sequence[ShardLook], table: GraftTable, matches: Matches, on: JoinOn, named: str) -> None:
+    def of(samples: int, join: SampleJoin, matches: Matches, on: JoinOn, named: str) -> None:
         """Raise it, with examples of both sides."""
-        import numpy as np
-
-        samples = sum(look.samples for look in looks)
-        if not table.rows or not samples:
-            what = f"{named} has no rows" if not table.rows else "the shards have no samples"
+        if not join.rows or not samples:
+            what = f"{named} has no rows" if not join.rows else "the shards have no samples"
             raise NoMatch(what, [])
         if matches.by_rows + matches.by_samples:
             raise NoMatch("all samples that have a row are ambiguous", [])
-        here = [each for look in looks for each in look.examples][:_SHOWN]
-        first = table.values_of(np.arange(min(table.rows, 100), dtype=np.int64))
-        there = [str(row[0]).rpartition("\0")[2] for row in first if row and row[0] is not None][:_SHOWN]
+        here, there = join.values_of_samples(_SHOWN), join.values_of_rows()[:_SHOWN]
         advice = [
             f"the samples have {_such(here)}" if here else f"no sample has {on.kind} {on.name}".rstrip(),
             f"the table has {_such(there)} in column {on.column}" if there else f"column {on.column} has no values",

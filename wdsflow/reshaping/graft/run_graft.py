@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from wdsflow.records.output_record import OutputRecord
@@ -23,19 +22,19 @@ from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
-from .decide_matches import Matches, decide
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
-from .graft_table import Ambiguous, GraftTable, build_table
 from .grafted_sample import GraftedFields
-from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
-from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
+from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
+from .join_samples import Ambiguous, Matches, SampleJoin
+from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, joins_file, look_at
+from .noted_samples import JoinValues
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from .table_errors import NoColumn, TableError
 from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
-_WORK = "graft"  # folder of the table and of the rows of each shard while a run works
+_WORK = "graft"  # folder of the join and of what is noted of each shard while a run works
 _UNMATCHED = "graft-unmatched.jsonl"
 _REASONS = {
     "code": "another wdsflow wrote it",
@@ -45,7 +44,6 @@ _REASONS = {
     "decided": "other rows match its samples now",
 }
 _SHOWN = 5  # unmatched rows
-_AT_ONCE = 4096  # rows
 
 
 @dataclass(frozen=True)
@@ -168,66 +166,77 @@ class GraftRun:
     def graft(self, ready: Callable[[], object], *, again: bool) -> GraftReport:
         """Do all of it; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
         with scratch_folder(self._work), ExitStack() as stack:
-            table = stack.enter_context(self.table())
-            looks = self.look(table)
-            matches = self.decide(table, looks)
+            join = stack.enter_context(self.table())
+            looks = self.look(join)
+            matches = self.decide(join, looks)
             ready()
-            unmatched = self._list(table, matches)
-            report = self._write(table, looks, matches, again=again)
+            unmatched = self._list(join, matches)
+            stack.close()
+            report = self._write(looks, matches, again=again)
         report.unmatched = unmatched
         report.listed = str(self._listed) if report.unmatched else ""
         report.check()
         return report
 
-    def table(self) -> GraftTable:
+    def table(self) -> SampleJoin:
         """Read the table. Raises TableError, OSError."""
         asked = self._asked
         self._identity = _identity(asked.table)
-        table = build_table(self._work / "table", asked.table.batches(asked.on, self.columns))
-        if _identity(asked.table) != self._identity:
-            table.__exit__()
-            raise TableError("the table changed while it was read")
-        return table
+        self._work.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            join = stack.enter_context(SampleJoin(self._work, asked.on, self.columns, self._checked))
+            join.read(asked.table)
+            if _identity(asked.table) != self._identity:
+                raise TableError("the table changed while it was read")
+            stack.pop_all()
+        return join
 
     @cached_property
     def _scopes(self) -> list[str] | None:
         """What is before the keys of each shard, if each has keys of its own."""
         return self._asked.table.scope(self._urls) if self._asked.on.kind == "key" else None
 
-    def look(self, table: GraftTable) -> list[ShardLook]:
-        """Look at all shards, and note the rows of each in its ``place``."""
+    def look(self, join: SampleJoin) -> list[ShardLook]:
+        """Look at all shards, note the samples of each in its ``place``, and add them to the join."""
         asked = self._asked
         places = [self.place(target) for target in self._targets]
         each = zip(self._urls, places, self._scopes or [""] * len(places), strict=True)
         work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
-        wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
+        digits = digits_of(join.values_of_rows()) if asked.on.kind in HASHES else 32
+        look = partial(look_at, wanted=Wanted(asked.on, touched, self._checked, digits))
+        numbers = {place: number for number, place in enumerate(places)}
         found: dict[Path, ShardLook] = {}
-        look = partial(_look, folder=table.folder, wanted=wanted)
-        run_on_shards(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
+
+        def note(job: LookJob, seen: ShardLook) -> None:
+            found[job.place] = seen
+            if not seen.unread:
+                join.add_samples(numbers[job.place], JoinValues.read(joins_file(job.place)))
+
+        run_on_shards(work, look, note, asked.jobs, self._begin)
         return [found[place] for place in places]
 
     def place(self, target: Path) -> Path:
         """Return where the rows of a shard are noted."""
         return self._work / target.name
 
-    def decide(self, table: GraftTable, looks: Sequence[ShardLook]) -> Matches:
-        """Return which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
+    def decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> Matches:
+        """Decide which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
         asked = self._asked
-        ContradictedJoin.check(looks)
-        there = [None if look.unread else self.place(target) for target, look in zip(self._targets, looks, strict=True)]
-        matches = decide(table, there, asked.ambiguous)
+        matches = join.join()
+        ContradictedJoin.check(join.contradiction())
         if asked.ambiguous == "refuse":
             AmbiguousJoin.check(matches, str(asked.on))
+        there = [None if look.unread else self.place(target) for target, look in zip(self._targets, looks, strict=True)]
+        join.give(matches, there, asked.ambiguous)
         if not matches.matched and not all(look.unread for look in looks):
-            NoMatch.of(looks, table, matches, asked.on, asked.named)
+            NoMatch.of(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
         return matches
 
-    def _write(self, table: GraftTable, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
+    def _write(self, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
         asked, record = self._asked, self._record
         assert record is not None
-        digests = matches.digests or [""] * len(looks)
-        each = zip(self._urls, self._targets, looks, digests, strict=True)
+        each = zip(self._urls, self._targets, looks, matches.digests, strict=True)
         work = [
             GraftJob(url, target, self.place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
             for url, target, look, digest in each
@@ -236,10 +245,9 @@ class GraftRun:
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
-        write = partial(_graft_one, folder=table.folder, fields=GraftedFields(asked.fields, self.columns))
         report.shards = run_outputs(
             [(record, job) for job in work],
-            write,
+            partial(graft_shard, fields=GraftedFields(asked.fields, self.columns)),
             self._made_from,
             report,
             jobs=asked.jobs,
@@ -255,34 +263,14 @@ class GraftRun:
         inputs = job.look.inputs or input_identity(job.url)
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
 
-    def _list(self, table: GraftTable, matches: Matches) -> list[str]:
+    def _list(self, join: SampleJoin, matches: Matches) -> list[str]:
         """Write the rows that no sample has, a line each, and return the first of them."""
-        import orjson
-
-        rows = matches.listed
-        if rows is None or not len(rows):
+        if not matches.unmatched_rows:
             self._listed.unlink(missing_ok=True)
             return []
-        column = self._asked.on.column
-        shown = [_shown(row) for row in table.values_of(rows[:_SHOWN])]
-        with writing(self._listed) as file, open(file, "wb", closefd=False) as stream:
-            for start in range(0, len(rows), _AT_ONCE):
-                part = rows[start : start + _AT_ONCE]
-                stream.writelines(
-                    orjson.dumps({"row": number + 1, column: _shown(row)}) + b"\n"
-                    for number, row in zip(part.tolist(), table.values_of(part), strict=True)
-                )
-        return shown
-
-
-def _look(job: LookJob, stop: Event, *, folder: Path, wanted: Wanted) -> ShardLook:
-    with GraftTable(folder) as table:
-        return look_at(job, table, wanted, stop)
-
-
-def _graft_one(job: GraftJob, stop: Event, *, folder: Path, fields: GraftedFields) -> ShardGraft:
-    with GraftTable(folder) as table:
-        return graft_shard(job, table, fields, stop)
+        with writing(self._listed) as file, open(file, "w", encoding="utf-8", newline="", closefd=False) as stream:
+            stream.writelines(join.unmatched_lines())
+        return join.unmatched(_SHOWN)
 
 
 def _identity(table: TableFiles) -> list[Any]:
@@ -293,10 +281,6 @@ def _identity(table: TableFiles) -> list[Any]:
     return found
 
 
-def _shown(row: list[Any] | None) -> str:
-    return str(row[0]).replace("\0", "/") if row else ""
-
-
 def join_of(files: TableFiles, text: str) -> JoinOn:
     """Parse what is joined on; a ledger has a name of its own for the hash of images."""
     on = parse_on(text)
@@ -305,26 +289,14 @@ def join_of(files: TableFiles, text: str) -> JoinOn:
     return on
 
 
-def _columns(asked: GraftOptions) -> tuple[list[str], tuple[tuple[str, int], ...]]:
-    """Return the columns that are read, without that of the join, and the places of those that keys are checked by."""
+def _columns(asked: GraftOptions) -> tuple[list[str], tuple[str, ...]]:
+    """Return the columns whose values are set, and those by which keys are checked."""
     names = asked.table.columns()
     columns = list(dict.fromkeys(each.column for each in asked.fields))
     for column in (asked.on.column, *columns):
         if column not in names:
             raise NoColumn(asked.named, column, names, asked.table.text(asked.table.files[0]))
-    checked: list[tuple[str, int]] = []
-    if asked.on.kind == "key":
-        for column in (CHECKED_IMAGE,) if asked.table.kind == "ledger" else CHECKED:
-            if column in names:
-                columns += [] if column in columns else [column]
-                checked.append((column, columns.index(column)))
-    return columns, tuple(checked)
-
-
-def _digits(on: JoinOn, table: GraftTable) -> int:
-    import numpy as np
-
-    if on.kind not in HASHES:
-        return 32
-    first = table.values_of(np.arange(min(table.rows, 100), dtype=np.int64))
-    return digits_of([text for row in first if row and (text := join_text(row[0], on.kind))])
+    if asked.on.kind != "key":
+        return columns, ()
+    checked = (CHECKED_IMAGE,) if asked.table.kind == "ledger" else CHECKED
+    return columns, tuple(column for column in checked if column in names)

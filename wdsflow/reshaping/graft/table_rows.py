@@ -26,22 +26,25 @@ from wdsflow.shards.output_names import output_names
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceError, place_of
 from wdsflow.shards.source.opening import open_source
+from wdsflow.tables import name
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
-from .graft_table import Batch
-from .join_on import JoinOn, join_text
+from .join_on import JoinOn, join_query, join_text
 from .table_errors import NoColumn, NoTable, TableError
 
 _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
 _LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
+_LARGE_ROWS = 2 << 10  # bytes of a row on average: DuckDB sorts what it reads
 _FIRST = 1000  # lines in which names of columns are looked for
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
 Columns = Sequence[str]
+Batch = tuple[Sequence[str | None], Sequence[Sequence[Any]]]
+"""Values to join on, and the row of each: its other values."""
 
 
 @dataclass
@@ -69,15 +72,45 @@ class TableFiles:
         """Return the path of a file of text whose first line has the names of columns; "" of another."""
         return str(path) if self.kind in {"csv", "tsv"} else ""
 
-    def batches(self, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-        """Yield the rows. Raises TableError, naming the place, if a file is not a table or lacks a column."""
-        for path in self.files:
-            if self.kind in {"parquet", "ledger"}:
-                yield from self._of_parquet(path, on, columns)
-            elif self.kind == "jsonl":
-                yield from _of_lines(path, on, columns)
-            else:
-                yield from _of_csv(path, self.kind, on, columns)
+    def query(self, path: Path, on: JoinOn, columns: Columns, checked: Columns) -> str:
+        """Return the query by which DuckDB reads a file of Parquet; "" if its values are not plain text.
+
+        Its parameters are a number that is added to that of each row, and the path. Its columns are the number of the row,
+        the value to join on, the others as one line of JSON, and those of ``checked`` as they are compared.
+        """
+        import pyarrow as pa
+
+        if self.kind not in {"parquet", "ledger"} or re.search(
+            r"[*?\[\]]", str(path)
+        ):  # DuckDB takes these for patterns
+            return ""
+        file = _parquet(path)
+        types = {each.name: _plain(each.type) for each in file.schema_arrow}
+        _require(path, file.schema_arrow.names, [on.column, *columns, *checked])
+        if len({each.lower() for each in file.schema_arrow.names}) < len(file.schema_arrow.names):
+            return ""  # DuckDB takes these for one name
+        if not all(pa.types.is_string(types[each]) for each in (*columns, *checked)):
+            return ""
+        about = (file.metadata.row_group(group) for group in range(file.metadata.num_row_groups))
+        if any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about):
+            return ""
+        value = join_query(name(on.column), types[on.column], on.kind)
+        if not value:
+            return ""
+        if self.kind == "ledger" and on.kind == "key":
+            value = f"'{(path.stem + _BETWEEN).replace(chr(39), 2 * chr(39))}' || {value}"
+        cells = f"encode(json_array({', '.join(map(name, columns))})::VARCHAR)"
+        checks = (join_query(name(each), types[each], each) for each in checked)
+        options = "file_row_number = true, hive_partitioning = false"
+        return (
+            f"SELECT {', '.join((f'? + file_row_number, {value}, {cells}', *checks))} FROM read_parquet(?, {options})"
+        )
+
+    def batches(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
+        """Yield the rows of a file. Raises TableError, naming the place, if it is not a table or lacks a column."""
+        if self.kind in {"parquet", "ledger"}:
+            return self._of_parquet(path, on, columns)
+        return _of_lines(path, on, columns) if self.kind == "jsonl" else _of_csv(path, self.kind, on, columns)
 
     def scope(self, urls: Sequence[str]) -> list[str] | None:
         """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
@@ -213,6 +246,14 @@ def _output_of(path: Path, record: ShardRecord) -> str:
 
 def _name(url: str) -> str:
     return output_names([url])[0]
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of the values of a type of Arrow."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(kind) else kind
 
 
 def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str = "") -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.records.counts import Counts
-from wdsflow.shards.samples.tar_sample import HARMLESS
-
-JUNK = "of macOS, or a name that begins with a dot in a folder"  # no sample to a reader
+from wdsflow.shards.samples.tar_sample import is_harmless
 
 
 class Apart(NamedTuple):
@@ -45,12 +43,12 @@ class InputReport:
     @property
     def lost(self) -> list[str]:
         """The damage that loses something."""
-        return [damage for damage in self.damage if not any(text in damage for text in HARMLESS)]
+        return [damage for damage in self.damage if not is_harmless(damage)]
 
     @property
     def unusable(self) -> int:
         """Samples that cannot be copied."""
-        return self.dropped.total() - self.dropped[JUNK]
+        return self.dropped.total()
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""

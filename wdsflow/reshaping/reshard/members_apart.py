@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 
-from wdsflow.scan.naming import is_junk
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.escape import escape
@@ -38,6 +37,6 @@ def refuse_apart(inputs: Sequence[InputReport], opened: Opened) -> None:
 
 def _key_at(found: InputReport, place: int, opened: Opened) -> str:
     with suppress(SourceError), opened(found) as source:
-        keys = (sample.key for sample in Samples(source, contents=False) if not is_junk(sample.key))
+        keys = (sample.key for sample in Samples(source, contents=False))
         return next(islice(keys, place, None), "")
     return ""

@@ -7,10 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from wdsflow.repair.contents import Contents
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.tar.member_names import split_name
-from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import header
@@ -152,17 +150,13 @@ def _renamed(
     while (digest := xxh3_64_intdigest(key_bytes(f"{key}-{number}"))) in taken:
         number += 1
     taken.add(digest)
-    new, contents = f"{key}-{number}", Contents(source)
+    new = f"{key}-{number}"
     for entry in entries:
-        if entry.kind not in ("file", "sparse") or split_name(entry.name)[0] != key:
+        if entry.kind != "file" or split_name(entry.name)[0] != key:
             yield InputRange(piece.number, entry.header, entry.next)
             continue
         yield header(new + entry.name[len(key) :], entry.size)
-        if entry.kind == "file":
-            yield InputRange(piece.number, entry.data, entry.data + padded(entry.size))
-        else:
-            data = contents.read(Member(entry.name, entry.size, entry.data, entry.header, entry.kind))
-            yield data + bytes(-len(data) % BLOCK)
+        yield InputRange(piece.number, entry.data, entry.data + padded(entry.size))
     report.renamed += 1
     if len(report.examples) < _EXAMPLES:
         report.examples.append(f"{both_ends(key, _SHOWN)} -> {both_ends(new, _SHOWN)}")

@@ -2,18 +2,14 @@
 
 import errno
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO
-
-import numpy as np
+from typing import BinaryIO
 
 from wdsflow.repair.contents import Contents
-from wdsflow.repair.regroup import SPARSE_LIMIT
-from wdsflow.scan.naming import is_junk, may_be_junk
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -24,17 +20,14 @@ from wdsflow.shards.source.unpack import Packing, seekable, unpack
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
-from .input_report import JUNK, InputReport
-from .sample_rows import COLUMNS, END, KEY, PIECE, PLACE, START, RowFile, rows_of
+from .input_report import InputReport
+from .sample_rows import COLUMNS, PIECE, RowFile, rows_of
 from .sample_shapes import SampleShapes
-
-if TYPE_CHECKING:
-    from wdsflow.shards.samples.sample_run import SampleRun
 
 CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _MOST_FIELDS = (1 << 16) - 1
 NEXT_TO_DAMAGE = "next to damage: it may have lost members"
-TOO_SPARSE = "it has a sparse member of more than 64 MiB"
+SPARSE = "it has a sparse member"
 
 
 @dataclass(frozen=True)
@@ -126,14 +119,8 @@ def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event)
     rows.remove()
     with _opened(job.key_file if job.keys else None) as keys:
         notes = _Notes(found, rows, shapes, keys)
-        for part in samples.runs():
-            if isinstance(part, TarSample):
-                notes.add(part)
-            elif may_be_junk(part.keys):
-                for sample in part.samples():
-                    notes.add(sample)
-            else:
-                notes.add_run(part)
+        for sample in samples:
+            notes.add(sample)
             if len(notes.numbers) >= COLUMNS * PIECE:
                 notes.flush()
             if stop.is_set():
@@ -158,34 +145,17 @@ class _Notes:
     def add(self, sample: TarSample) -> None:
         """Note a sample."""
         self._found.samples += 1
-        if "/" in sample.key and is_junk(sample.key):
-            self._found.dropped[JUNK] += 1
-            return
         key = key_bytes(sample.key)
         digest = self._digest(key)
         fields_of_it = None if sample.trouble == "beside-damage" else sample.names or tuple(sample.fields)
-        self._shapes.add((digest,), fields_of_it, sample.key, sample.key)
+        self._shapes.add(digest, fields_of_it, sample.key)
         if sample.trouble and (reason := _unusable(sample)):
             self._found.dropped[reason] += 1
             return
         fields = min(len(sample.fields), _MOST_FIELDS)
         self.numbers.extend((digest, sample.start, sample.end, self._place | fields))
-        self._note_keys((key,))
-
-    def add_run(self, run: "SampleRun") -> None:
-        """Note many samples, none of which is left out."""
-        digests = [*map(self._digest, run.keys)]
-        self._found.samples += len(digests)
-        self._shapes.add(digests, run.names, run.keys[0].decode(), run.keys[-1].decode())
-        rows = np.empty((len(digests), COLUMNS), np.uint64)
-        rows[:, KEY], rows[:, START], rows[:, END] = digests, run.start, run.end
-        rows[:, PLACE] = self._place | min(len(run.names), _MOST_FIELDS)
-        self.numbers.frombytes(rows.tobytes())
-        self._note_keys(run.keys)
-
-    def _note_keys(self, keys: Iterable[bytes]) -> None:
         if self._keys is not None:
-            self._keys.writelines(len(key).to_bytes(4, "little") + key for key in keys)
+            self._keys.write(len(key).to_bytes(4, "little") + key)
 
     def flush(self) -> None:
         """Append the rows to the file."""
@@ -196,10 +166,8 @@ class _Notes:
 def _unusable(sample: TarSample) -> str:
     if sample.trouble == "beside-damage":
         return NEXT_TO_DAMAGE
-    if sample.trouble == "sparse-member" and any(
-        row[4] == "sparse" and row[1] > SPARSE_LIMIT for row in sample.fields.values()
-    ):
-        return TOO_SPARSE
+    if sample.trouble == "sparse-member":
+        return SPARSE
     return ""
 
 
@@ -234,7 +202,7 @@ def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, sto
         for sample in samples:
             if stop.is_set():
                 raise InterruptedError("given up")
-            if is_junk(sample.key) or _unusable(sample):
+            if _unusable(sample):
                 continue
             for row in sample.fields.values():
                 contents.copy(Member(*row), row[0], writer)

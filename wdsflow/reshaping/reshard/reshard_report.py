@@ -12,7 +12,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
-from .input_report import JUNK, InputReport
+from .input_report import InputReport
 from .reshard_options import Grid
 
 _LISTED = 10  # inputs with damage that are shown
@@ -96,19 +96,15 @@ class ReshardReport(Report[OutputReport]):
 
     def _lines(self) -> Iterable[str]:
         yield from _damage(self.inputs)
-        yield f"before: {evenness([found.samples - found.dropped[JUNK] for found in self.inputs if not found.unread], self.grid)}"
+        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
         yield from self.again_lines("written", _LISTED)
         if self.removed:
             yield f"removed: {how_many(self.removed, 'shard')} that an earlier run made of other inputs"
         yield f"{how_many(len(self.inputs), 'input')} -> {how_many(len(self.outcomes), 'shard')}{self.done_before}"
-        junk = self.left_out[JUNK]
-        left_out = Counter({reason: count for reason, count in self.left_out.items() if reason != JUNK})
-        yield Counts("samples", self.samples - junk, self.samples_written, left_out).line()
-        yield from reason_lines("left out", left_out)
-        if junk:
-            yield f"files that are no samples, left out: {junk:,} x {JUNK}"
+        yield Counts("samples", self.samples, self.samples_written, self.left_out).line()
+        yield from reason_lines("left out", self.left_out)
         if self.renamed:
             examples = [each for output in self.outcomes for each in output.examples][:3]
             shown = ", ".join(escape(each, 200) for each in examples)

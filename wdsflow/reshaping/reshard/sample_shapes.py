@@ -1,7 +1,6 @@
 """Finds samples of one tar whose members are not next to each other."""
 
 from array import array
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,14 +20,13 @@ class SampleShapes:
         self._numbers: dict[tuple[str, ...] | None, int] = {}
         self._digests, self._shapes = array("Q"), array("L")
 
-    def add(self, digests: Sequence[int], fields: tuple[str, ...] | None, first: str, last: str) -> None:
-        """Take neighbouring samples with the same fields; None: what is left of a damaged one. ``first`` and ``last`` are keys."""
-        number = self._numbers.setdefault(fields, len(self._numbers))
+    def add(self, digest: int, fields: tuple[str, ...] | None, key: str) -> None:
+        """Take the next sample; ``fields`` is None for what is left of a damaged one."""
         if fields is not None:
-            self.first = self.first if self.first[1] else (first, fields)
-            self.last = last, fields
-        self._digests.extend(digests)
-        self._shapes.extend([number] * len(digests))
+            self.first = self.first if self.first[1] else (key, fields)
+            self.last = key, fields
+        self._digests.append(digest)
+        self._shapes.append(self._numbers.setdefault(fields, len(self._numbers)))
 
     def apart(self) -> Apart:
         """Return the samples whose key comes again with other fields, none of them the same."""

@@ -39,7 +39,7 @@ def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int)
     if header is None:
         if not size:
             return ("image.empty",)
-        start = head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         return ("image.html",) if start.startswith(_MARKUP) else ("image.not-image",)
     name, width, height, mode, bits, orientation, animated, _progressive, alpha, _icc, needs, length = header
     notes = _traits(name, mode, bits, orientation, animated, alpha, suffix)

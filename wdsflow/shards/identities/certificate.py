@@ -1,4 +1,7 @@
-"""A certificate, or a manifest, as a file: ``docs/certificate.md`` describes the format for other programs."""
+"""Which bytes a set of shards has, and what they were judged, as a file: ``docs/certificate.md`` describes the format for other programs.
+
+``validate --certify`` and ``index --checksums`` write it; the latter, a manifest, has no verdicts.
+"""
 
 import json
 import os
@@ -12,7 +15,9 @@ from typing import Any, NamedTuple
 
 from wdsflow.shards.identity import Identity
 
-VERSION = 1  # of the format; rises only if programs for the old one would break
+VERSION = 2  # of the format; rises only if programs for the old one would break
+_VERSION = "wdsflow_certificate"  # the key of the version, which no other JSON has
+_OLD_MANIFEST = "wdsflow_manifest"  # the key of version 1, where there are no verdicts
 _DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"\n\}\n')
 
 
@@ -39,8 +44,12 @@ class Certificate:
 
     @property
     def root(self) -> str:
-        """Return the Merkle root over the shards, 64 hexadecimal digits: the same for the same names and bytes."""
-        return root_of(leaf(name, self.shards[name]) for name in in_order(self.shards)).hex()
+        """Return the SHA-256 over the shards, 64 hexadecimal digits: the same for the same names and bytes."""
+        found = sha256()
+        for name in in_order(self.shards):
+            shard = self.shards[name]
+            found.update(f"{shard.sha256.hex()} {shard.size} ".encode() + _bytes_of(name) + b"\0")
+        return found.hexdigest()
 
     @property
     def size(self) -> int:
@@ -59,11 +68,6 @@ class Certificate:
         return "certificate" if "verdicts" in self.facts else "manifest"
 
 
-def leaf(name: str, shard: Identity) -> bytes:
-    """Return the input of the leaf of a shard: hash, size and name as one line of text."""
-    return f"{shard.sha256.hex()} {shard.size} ".encode() + _bytes_of(name)
-
-
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names in the order of a certificate: by their bytes."""
     return sorted(names, key=_bytes_of)
@@ -72,7 +76,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 def dump(certificate: Certificate) -> bytes:
     """Return the file: JSON with a line for each shard; the last line but one has the hash of all lines before it."""
     head = {
-        f"wdsflow_{certificate.kind}": VERSION,
+        _VERSION: VERSION,
         "root": certificate.root,
         "folder": certificate.folder,
         "whole": certificate.whole,
@@ -94,9 +98,10 @@ def load(path: str | Path, wanted: str = "certificate") -> Certificate:
     tree = _tree(data, path, wanted)
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
-    kind = "certificate" if "wdsflow_certificate" in tree else "manifest"
-    if (version := tree.pop(f"wdsflow_{kind}")) != VERSION:
-        raise CertificateError(f"{path} is a {kind} of version {version}, not {VERSION}")
+    kind = "certificate" if "verdicts" in tree else "manifest"
+    if (version := tree.pop(_VERSION, 1)) != VERSION:
+        again = f"only version {VERSION} can be read; write it again with: wdsflow {_how(kind)}"
+        raise CertificateError(f"{path} is a {kind} of version {version}: {again}")
     try:
         rows = list(_shards(tree.pop("shards")))
         contents = {name: ShardFields(int(about[0]), dict(about[1])) for name, _, about in rows if about}
@@ -113,14 +118,17 @@ def load(path: str | Path, wanted: str = "certificate") -> Certificate:
     return certificate
 
 
+def _how(wanted: str) -> str:
+    return "validate URL... --certify FILE" if wanted == "certificate" else "index URL... --checksums"
+
+
 def _tree(data: bytes, path: str | Path, wanted: str) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"{path} is not a {wanted}, or was damaged: it is not JSON: {error}") from None
-    if not isinstance(tree, dict) or tree.keys().isdisjoint(("wdsflow_certificate", "wdsflow_manifest")):
-        how = "validate URL... --certify FILE" if wanted == "certificate" else "index URL... --checksums"
-        raise CertificateError(f"{path} is not a {wanted}; write one with: wdsflow {how}")
+    if not isinstance(tree, dict) or tree.keys().isdisjoint((_VERSION, _OLD_MANIFEST)):
+        raise CertificateError(f"{path} is not a {wanted}; write one with: wdsflow {_how(wanted)}")
     return tree
 
 
@@ -166,27 +174,3 @@ def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity, list[Any]]
 
 def _bytes_of(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def root_of(leaves: Iterable[bytes]) -> bytes:
-    """Return the 32 bytes of the root over the inputs of the leaves, in their order, by RFC 6962, section 2.1, with SHA-256.
-
-    >>> root_of([]).hex()[:16], root_of([b""]).hex()[:16]
-    ('e3b0c44298fc1c14', '6e340b9cffb37a98')
-    """
-    whole: list[tuple[int, bytes]] = []  # complete trees, the largest first: their height, and their root
-    for each in leaves:
-        height, node = 0, sha256(b"\0" + each).digest()
-        while whole and whole[-1][0] == height:
-            height, node = height + 1, _node(whole.pop()[1], node)
-        whole.append((height, node))
-    if not whole:
-        return sha256().digest()
-    root = whole.pop()[1]
-    while whole:
-        root = _node(whole.pop()[1], root)
-    return root
-
-
-def _node(left: bytes, right: bytes) -> bytes:
-    return sha256(b"\1" + left + right).digest()

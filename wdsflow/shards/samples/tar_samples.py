@@ -4,11 +4,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, cast
 
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.members import MemberBatch, Piece, Seen
+from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name, why_junk
+from wdsflow.shards.tar.members import Piece, Seen
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
@@ -16,9 +15,6 @@ from wdsflow.shards.tar.walk import Walk
 
 from .near_damage import NearDamage, losers
 from .tar_sample import Range, TarSample, troubles
-
-if TYPE_CHECKING:
-    from .sample_run import SampleRun
 
 _NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields
@@ -51,17 +47,19 @@ class Samples:
 
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
-    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. The iteration
-    raises SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read: for ranges
-    alone.
+    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. Files of macOS and
+    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are none; with ``junk``, they are
+    samples as well. The iteration raises SourceError if the file is not a tar, OSError if the disk fails. Without
+    ``keep``, less is read: for ranges alone.
     """
 
-    def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
+    def __init__(self, source: Source, *, contents: bool, keep: bool = True, junk: bool = False) -> None:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
+        self._junk = junk
         self._walk = Walk(source, contents=contents, keep=keep)
         self._pieces: Sequence[Piece] = ((0, b""),)  # piece of the tar around the latest members
         self._base, self._window = self._pieces[0]  # the latest piece that was used
@@ -117,15 +115,8 @@ class Samples:
         self._base, self._window = pieces[0]
 
     def __iter__(self) -> Iterator[TarSample]:
-        found = cast("Iterator[TarSample]", self._found())  # without arrays there are no runs
+        found = self._found()
         return found if self.source.fault is None else self._distrusted(found, self.source.fault.trusted)
-
-    def runs(self) -> Iterator["TarSample | SampleRun"]:
-        """Iterate likewise, with neighbouring samples as one run where that is quicker: of a local tar, without ``keep``."""
-        if self.source.fault is not None:
-            return iter(self)
-        self._walk.use_arrays()
-        return self._found()
 
     @staticmethod
     def _distrusted(found: Iterator[TarSample], trusted: int) -> Iterator[TarSample]:
@@ -136,21 +127,11 @@ class Samples:
             yield sample
 
     # One loop without calls of our own, on purpose: a call a member would cost a tenth of the run.
-    def _found(self) -> Iterator["TarSample | SampleRun"]:  # noqa: C901, PLR0912, PLR0915
+    def _found(self) -> Iterator[TarSample]:  # noqa: C901, PLR0912, PLR0915
         end, hurt = 0, False
         prefix, length = _NO_NAME, 1  # of the current sample's members
         current, waiting = self._current, self._waiting
-        for batch, run in self._batches():
-            if run is not None:  # the first and the last sample of arrays are in no run: it is whole
-                if current is not None:
-                    self._learn(current)
-                    yield self._finish()
-                    current = None
-                self.left_out += waiting
-                waiting.clear()
-                self._before, end = run.names, int(run.end[-1])
-                yield run
-                continue
+        for batch in self._walk:
             pieces = batch.pieces or ((batch.base, batch.window),)
             rows, at = batch.rows, 0
             self.members += len(rows)
@@ -198,6 +179,15 @@ class Samples:
                         self.headers += self._global_headers(last, header)
                     continue
                 key, field = split[0], split[1].lower()
+                if is_junk(key) and not self._junk:
+                    if current is not None:
+                        self._learn(current)
+                        yield self._finish()
+                        current = None
+                    self._waiting[why_junk(name)] += 1
+                    if gap:
+                        self.headers += self._global_headers(last, header)
+                    continue
                 if current is None or key != current.key or field in current.fields:
                     if current is not None:
                         self._learn(current)
@@ -211,27 +201,11 @@ class Samples:
                 waiting.clear()
                 current.fields[field] = row
                 current.end = end
-                if kind == "sparse" and self._walk.has_holes(row):
+                if kind == "sparse":
                     current.trouble = "sparse-member"
                 if self._pieces is not pieces:
                     self._take_up(pieces)
         yield from self._last()
-
-    def _batches(self) -> Iterator[tuple[MemberBatch, "SampleRun | None"]]:
-        """Yield the members that the walk finds, or runs of them."""
-        for batch in self._walk:
-            if batch.arrays is None:
-                yield batch, None
-                continue
-            from .sample_run import parts_of
-
-            for start, stop, run in parts_of(batch.arrays):
-                if run is None:
-                    yield batch._replace(rows=batch.arrays.rows(start, stop)), None
-                    continue
-                self.members += stop - start
-                yield batch, run._replace(number=self._number)
-                self._number += len(run.keys)
 
     def _learn(self, sample: TarSample) -> None:
         """Remember the endings of a sample's member names: nearly all samples are like the one before."""
@@ -252,7 +226,7 @@ class Samples:
                 return "", 0
             current.names = names
         key = rows[at][0][: -len(endings[0])]
-        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__"):
+        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__") or "__MACOSX/" in key:
             return "", 0
         for ending in endings:
             name, size, data, header, kind = rows[at]
@@ -281,7 +255,7 @@ class Samples:
             key, suffix = split_name(name)
             if key is not None and suffix is not None:
                 return key, suffix
-            reason = "no-extension"
+            reason = why_junk(name) or "no-extension"
         self._waiting[reason] += 1
         return None
 
@@ -319,7 +293,7 @@ class Samples:
         if not self.source.random:
             return tuple(sample.fields) != self._before
         if self._losers is None:
-            others = Samples(self.source, contents=False, keep=False)
+            others = Samples(self.source, contents=False, keep=False, junk=self._junk)
             others._surveys = True
             known, least = set(), sys.maxsize
             for other in others:

@@ -1,5 +1,9 @@
 """Which compression a file or a stream of bytes has."""
 
+import os
+
+from wdsflow.text.shell import quote_path
+
 _ANY = bytes(range(256))
 # What each byte at the start may be.
 _MAGIC: tuple[tuple[str, tuple[bytes, ...]], ...] = (
@@ -10,6 +14,24 @@ _MAGIC: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("zst", (b"\x28", b"\xb5", b"\x2f", b"\xfd")),
     ("zst", (bytes(range(0x50, 0x60)), b"\x2a", b"\x4d", b"\x18")),  # a frame to skip: pzstd begins with one
 )
+
+UNPACK = "; to unpack it: "  # before the command, in messages about files that Python cannot read as a stream
+_TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+
+
+def unpack_command(path: str, kind: str) -> str:
+    """Return the command that unpacks a file of this machine into a new one next to it, whatever its checksums say.
+
+    >>> unpack_command("/none/a.tar.gz", "gz"), unpack_command("/none/a.tgz", "gz"), unpack_command("/none/a", "xz")
+    ('gzip -dc /none/a.tar.gz > /none/a.tar', 'gzip -dc /none/a.tgz > /none/a.tar', 'xz -dc < /none/a > /none/a.tar')
+    """
+    stem, ending = os.path.splitext(path)
+    known = ending in (f".{kind}", ".tgz")
+    stem = (stem if known else path).removesuffix(".tar")
+    target, number = f"{stem}.tar", 2
+    while os.path.lexists(target):
+        target, number = f"{stem}-{number}.tar", number + 1
+    return f"{_TOOLS[kind]} -dc {'' if known else '< '}{quote_path(path)} > {quote_path(target)}"
 
 
 def compression_of(start: bytes) -> str | None:

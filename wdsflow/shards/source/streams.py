@@ -6,8 +6,8 @@ from itertools import chain
 
 from wdsflow.text.install import install_packages
 
-from .base import HISTORY, Source, SourceError, StreamFault
-from .compression import compression_of, follows
+from .base import HISTORY, Source, SourceError, StreamFault, local_file
+from .compression import UNPACK, compression_of, follows, unpack_command
 from .decompress import CODECS, PIECE, Damaged, NotStreamed, Raw, Stream
 
 _TAIL = 8  # bytes
@@ -110,7 +110,7 @@ class ForwardSource(Source):
         try:
             yield from filter(None, stream.pieces())
         except Damaged as damage:
-            self.damage, self.breaks = str(damage), True
+            self.damage, self.breaks = self._unstreamed(damage), True
             if self._from + len(self._held) and not isinstance(damage, NotStreamed):
                 self._doubt(str(damage), stream.proven)
             return
@@ -134,6 +134,13 @@ class ForwardSource(Source):
             return
         if not after:
             self._ended()
+
+    def _unstreamed(self, damage: Damaged) -> str:
+        """Return what is wrong, with the command that unpacks a file if only a stream of it cannot be read."""
+        path, kind = local_file(self.url), self.compression
+        if not isinstance(damage, NotStreamed) or path is None or kind is None:
+            return str(damage)
+        return f"{damage}{UNPACK}{unpack_command(path, kind)}"
 
     def _check(self, stream: Stream, after: bytes, *, another: bool) -> None:
         """Note what is wrong with a stream that was unpacked to its end, or with the bytes after it."""

@@ -1,1 +1,25 @@
-"""One tar: headers, members, and a walk over them by tarfile's rules."""
+"""The walk: from the bytes of a tar to its members, as Python's tarfile delivers them, with damage in its place.
+
+All readers of WebDataset shards read tars with ``tarfile.open(mode="r|*")``, so that its rules decide which samples a
+training sees. The walk follows these rules, says where and how tarfile ends, and then goes on: members after damage
+are found, so that losses can be counted and repaired.
+
+    with open_source(url) as source:            # bytes: local or remote, compressed or not
+        walk = Walk(source)
+        for batch in walk:                      # neighbouring members: name, size, data, header, kind
+            for name, size, data, header, kind in batch.rows: ...
+        walk.stop, walk.seen                    # how tarfile ends; damage and oddities, each counted, with its first place
+
+``shards/samples`` makes samples of members: ``grouped`` for what looks at members one by one, ``Samples`` for ranges of
+bytes that are copied. Nothing else in this project groups neighbouring members.
+
+How it reads. ``windows`` reads as little as the place allows: all bytes of small members, only headers of large ones.
+``plain_entries`` is the quick way through headers: nearly all bytes of a header repeat from member to member, so these
+are compared with headers that were checked in full, and the rest (name, size, checksum) is checked each time. Whatever
+is unusual goes the careful way, one entry at a time, with the same result: ``tar_entry`` reads headers and extended
+headers (``tar_header``, ``pax_records``, ``sparse``), ``delivery`` says what tarfile makes of the contents, and after
+damage ``header_search`` finds the next header and ``damaged_headers`` what the lost ones still tell.
+
+Extended headers of more than 4 MiB are refused as damage. Files are not mapped into memory: a mapped file that shrinks
+would kill the process. Arrays (NumPy over many headers at a time) were measured and were not quicker.
+"""

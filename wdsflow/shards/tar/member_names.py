@@ -32,3 +32,36 @@ def is_meta(name: str) -> bool:
     (True, False, True)
     """
     return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
+
+
+def is_junk(key: str) -> bool:
+    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders.
+
+    >>> is_junk("photos/"), is_junk("__MACOSX/photos/"), is_junk("photos/001")
+    (True, True, False)
+    """
+    return key.endswith("/") or ("__MACOSX/" in key and "/__MACOSX/" in f"/{key}")
+
+
+def why_junk(name: str) -> str:
+    """Return which file of no sample a name is: of macOS, or hidden; empty if it is neither.
+
+    >>> why_junk("__MACOSX/._a.jpg"), why_junk("d/._a.jpg"), why_junk(".DS_Store"), why_junk("d/a.jpg")
+    ('macosx', 'appledouble', 'hidden', '')
+    """
+    folders, _, base = name.rpartition("/")
+    if "__MACOSX" in folders.split("/"):
+        return "macosx"
+    return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
+
+
+def key_of(name: str) -> tuple[str, str] | None:
+    """Split a name as webdataset does; None if it skips the member.
+
+    >>> key_of("photos/001.seg.png"), key_of("README"), key_of("__info__")
+    (('photos/001', 'seg.png'), None, None)
+    """
+    if is_meta(name):
+        return None
+    key, suffix = split_name(name)
+    return None if key is None or suffix is None else (key, suffix)

@@ -1,13 +1,10 @@
 """What a walk over a tar delivers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from .plain_entries import Row
 from .tar_header import padded
-
-if TYPE_CHECKING:
-    from .entry_arrays import EntryArrays
 
 Piece = tuple[int, bytes]  # offset, bytes of the tar
 _new = tuple.__new__  # Member's own is written in Python and takes twice as long
@@ -39,11 +36,10 @@ class MemberBatch(NamedTuple):
     beyond: bool  # after the place where Python's tarfile stops
     pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
     behind: Behind = ""  # what lies between its first row and the row before: the end of a whole archive, or damage
-    arrays: "EntryArrays | None" = None  # the members, instead of rows
 
     @property
     def members(self) -> list[Member]:
-        """The rows with names; none of a batch of arrays."""
+        """The rows with names."""
         return [_new(Member, row) for row in self.rows]
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from .tar_header import BadHeader
 
 LIMIT = 64 << 20  # bytes of extended headers kept for one member
-WHOLE = 4 << 20  # bytes of one that are read at once; longer ones are condensed
+LONGEST = 4 << 20  # bytes of one extended header; a longer one is refused
 TIMES = frozenset(("mtime", "atime", "ctime", "LIBARCHIVE.creationtime"))
 OTHER = ""  # stands for all records that change nothing for us
 

@@ -1,4 +1,4 @@
-"""The quick way through the plain entries of a tar; everything else is left to ``entry.py``.
+"""The quick way through the plain entries of a tar; everything else is left to ``tar_entry``.
 
 Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
 What repeats was checked in full when it first came and is compared afterwards; what changes (name, size, time,
@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable
 from zlib import adler32
 
-from .libtar import skips
-from .named_entries import read_named
 from .pax_records import is_strict
 from .tar_header import BLOCK, BadHeader, number
 
@@ -57,15 +55,11 @@ _NEVER = Sums(1 << 40)  # agrees with no header
 class Skimmer:
     """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
 
-    def __init__(self, *, other_parsers: bool = False) -> None:
-        self.other_parsers = other_parsers
+    def __init__(self) -> None:
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
         self.alone = 0  # extended headers that carried nothing but a time
         self.fetched = 0  # bytes that ``refill`` returned
-        self.odd = False  # with other_parsers: some header may tell one of them something else than tarfile
-        self.trusting = True  # False: every entry is left to the careful way
         self.huge: list[Row] = []
-        self.timed: list[Row] = []  # rows whose extended header tells other times, too
         self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
         self.tails: dict[bytes, Sums] = {}  # all after the checksum: type, link, magic, owner, prefix
         self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
@@ -97,30 +91,8 @@ class Skimmer:
 
     def forget(self) -> None:
         """Take nothing as known: every entry is left to the careful way."""
-        self.trusting = False
         self.times, self.tails, self.owners = {}, {}, set()
         self.latest = b"\xff", 0, b"\xff", _NEVER, b""
-
-    def unread(self, rows: list[Row], alone: bool) -> bool:
-        """Take the last row back; tell whether it is among those that ``alone`` counts."""
-        row = rows.pop()
-        if self.timed and self.timed[-1] is row:
-            self.timed.pop()
-        return alone
-
-    def _named(self, window: bytes, base: int, at: int) -> Row | None:
-        """Read an entry with an extended header that is not known yet."""
-        found = read_named(window, at) if self.trusting else None
-        if found is None:
-            return None
-        row = (found.name, found.size, base + found.data, base + at, "file")
-        if found.only_times:
-            self.timed.append(row)
-            self.odd = self.odd or (self.other_parsers and not skips(window, at))
-            if found.data - at == SPAN:
-                self.learn(window[found.data - BLOCK : found.data])
-                self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
-        return row
 
     # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
@@ -148,9 +120,6 @@ class Skimmer:
                     known = times.get(window[at : at + BLOCK])
                     if known and startswith(known[0], at):
                         time, end = known
-                    elif row := self._named(window, base, at):
-                        append(row)
-                        at = row[2] - base + (row[1] + 511 & -512)
                     else:
                         break
                     continue
@@ -177,7 +146,8 @@ class Skimmer:
                     careful = at <= 0
                 elif base + at > length and at > len(window):
                     at = header = rows[-1][3] - base
-                    alone -= self.unread(rows, startswith(time, at))
+                    alone -= startswith(time, at)
+                    rows.pop()
                 else:
                     if at > HUGE and rows[-1][1] > HUGE:
                         self.huge.append(rows[-1])

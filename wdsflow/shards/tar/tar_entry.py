@@ -1,16 +1,27 @@
 """One entry of a tar: its extended headers, its own header, and where its data lie, by tarfile's rules.
 
-This is the careful way; ``fast.py`` walks the plain entries and leaves the rest to it.
+This is the careful way; ``plain_entries`` walks the plain entries and leaves the rest to it.
 """
 
 from typing import Literal, NamedTuple
 
-from .long_pax import condensed, first_name
-from .pax_records import LIMIT, TIMES, WHOLE, RefusedRecord, read_records, refuses_negative
-from .sparse import Pieces, is_sparse, more_pieces, sparse_map
-from .tar_header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, Read, padded, parse_header, text
+from .pax_records import LIMIT, LONGEST, TIMES, WANTED, RefusedRecord, read_records, refuses_negative
+from .tar_header import (
+    BLOCK,
+    REGULAR,
+    SUPPORTED,
+    ZEROS,
+    BadHeader,
+    Header,
+    Read,
+    is_foreign,
+    padded,
+    parse_header,
+    text,
+)
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
+_MOST_MAPS, _MORE = 10_000, 504  # blocks of an old map of a sparse member; the byte that says that one follows
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
 
 _KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
@@ -39,9 +50,9 @@ class Entry(NamedTuple):
     data: int
     next: int  # where tarfile looks for the next header
     tell: int  # where a stream reader stands before it reads the data
-    pieces: Pieces | None
     only_times: bool  # the extended header tells nothing but times
     depth: int  # number of extended headers
+    foreign: bool  # parsers that know no extended headers find another name or size
 
 
 class _Extension(NamedTuple):
@@ -60,8 +71,8 @@ class _State:
         self.budget = LIMIT
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
-        self.pieces: Pieces | None = None
-        self.short = False  # the file ends inside an extended header that claims to be long
+        self.sparse = False
+        self.foreign = False
 
     @property
     def skips(self) -> bool:
@@ -79,35 +90,29 @@ class _State:
             raise Ending("end", offset, "", offset)
         try:
             found = parse_header(block, first=first)
+            self.foreign = self.foreign or is_foreign(block)
         finally:
             self.at += BLOCK
         return found
 
     def body(self, header: Header) -> bytes:
-        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``RefusedRecord``."""
+        """Read the contents of an extended header. Raises ``BadHeader`` and ``RefusedRecord``."""
         length = blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
-        if length <= WHOLE:
-            contents = self.read(self.at, length) if length else b""
-            self.at += len(contents)
-        else:
-            contents = self._long(header.type, length)
-            self.short = not self.read(self.at + length - 1, 1)
-            self.at += length
+        if length > LONGEST:
+            raise RefusedRecord(f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}")
+        contents = self.read(self.at, length) if length else b""
+        self.at += len(contents)
         self.budget -= len(contents)
         if self.budget < 0:
             raise RefusedRecord(f"extended headers of one member have more than {LIMIT:,} bytes")
         return contents
 
-    def _long(self, kind: bytes, length: int) -> bytes:
-        if kind == b"K":
-            return b""
-        return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
-
     def apply(self, values: dict[str, str]) -> None:
         """Let PAX records replace what the header says. Raises ``RefusedRecord``."""
         for keyword, value in values.items():
+            self.foreign = self.foreign or keyword in WANTED
             if keyword == "GNU.sparse.name":
                 self.name = value
             elif keyword == "path":
@@ -157,7 +162,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
-        raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
+        raise Ending("error", start, detail, end.resume) from None
     except BadHeader as error:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
     except RefusedRecord as error:
@@ -179,11 +184,16 @@ def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extens
 def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
     state.name, state.size, state.type = header.name, header.size, header.type
     if header.sparse:
-        state.pieces, more, real = header.sparse
+        state.sparse = True
+        more, real = header.sparse
+        blocks_left = _MOST_MAPS
         while more:
             block = state.read(state.at, BLOCK)
             state.at += len(block)
-            more = more_pieces(block, state.pieces)
+            blocks_left -= 1
+            if len(block) < BLOCK or not blocks_left:
+                raise RefusedRecord("the map of a sparse member is cut or too long")
+            more = bool(block[_MORE])
         state.data = state.at
         state.next = state.data + blocks(header.size)
         state.size = real
@@ -200,25 +210,28 @@ def _unwind(state: _State, extension: _Extension) -> None:
     """Let an extended header change what stands after it."""
     if extension.type in (b"L", b"K"):
         if extension.type == b"L":
+            state.foreign = True
             state.name = text(extension.body)
         if state.type == b"5":
             state.name = state.name.removesuffix("/")
         return
-    if is_sparse(extension.values):
-        state.pieces, end = sparse_map(extension.values, extension.body, state.read, state.at)
-        if end is not None:
-            state.at = state.data = end
+    state.sparse = state.sparse or _is_sparse(extension.values)
     if extension.type != b"g":
         state.apply(extension.values)
         if "size" in extension.values:
             state.next = state.data + (blocks(state.size) if state.skips else 0)
 
 
+def _is_sparse(values: dict[str, str]) -> bool:
+    """Return whether tarfile takes a map of the member from these records, or from its contents."""
+    new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
+    return new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+
+
 def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
-        kind = "file" if state.pieces is None else "sparse"
+        kind = "sparse" if state.sparse else "file"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
-    return Entry(
-        state.name, state.size, kind, header, state.data, state.next, state.at, state.pieces, only_times, len(chain)
-    )
+    where = header, state.data, state.next, state.at
+    return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)

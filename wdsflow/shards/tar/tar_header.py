@@ -19,8 +19,10 @@ REGULAR = frozenset((b"0", b"\0", b"7", b"S"))
 SUPPORTED = frozenset((b"0", b"\0", b"1", b"2", b"5", b"6", b"7", b"3", b"4", b"L", b"K", b"S"))
 GNU = frozenset((b"L", b"K", b"S"))
 
-_NUMBERS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))  # all but size
+_REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # mode, owner, group, device: mostly the same
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
+_PLAIN_SIZE = re.compile(rb" *[0-7]+ *[\0 ]")
+_FORMAT = 0o170000  # the part of a mode that tells the kind of a file
 
 
 class BadHeader(ValueError):
@@ -33,7 +35,7 @@ class Header(NamedTuple):
     name: str
     size: int
     type: bytes
-    sparse: tuple[list[tuple[int, int]], bool, int] | None = None  # pieces, more follow, real size
+    sparse: tuple[bool, int] | None = None  # its map goes on after the header, real size
 
 
 def padded(size: int) -> int:
@@ -75,6 +77,13 @@ def _keeps_type() -> bool:
     return hasattr(tarfile.TarInfo, "_frombuf")
 
 
+@lru_cache(maxsize=1024)
+def _check_numbers(fields: bytes) -> None:
+    """Decode the numbers that repeat from header to header. Raises ``BadHeader``."""
+    for start, end in _REPEATED:
+        number(fields[start:end])
+
+
 def parse_header(block: bytes, *, first: bool = True) -> Header:
     """Parse a full block that is not all zero; ``first``: no extended header stands before it.
 
@@ -82,21 +91,33 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     """
     if not checksum_holds(block, number(block[148:156])):
         raise BadHeader("wrong checksum")
-    for start, end in _NUMBERS:
-        number(block[start:end])
+    _check_numbers(block[100:124] + block[329:345])
+    number(block[136:148])
     size = number(block[124:136])
-    name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500])
+    name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500]) if block[345] else ""
     sparse = None
     if kind == b"\0" and name.endswith("/") and (first or not _keeps_type()):  # the oldest format knows no directories
         kind = b"5"
     if kind == b"S":
-        pieces = [(number(block[at : at + 12]), number(block[at + 12 : at + 24])) for at in range(386, 482, 24)]
-        sparse = (pieces, bool(block[482]), number(block[483:495]))
+        for at in range(386, 482, 12):
+            number(block[at : at + 12])
+        sparse = (bool(block[482]), number(block[483:495]))
     if kind == b"5":
         name = name.rstrip("/")
     if prefix and kind not in GNU:
         name = f"{prefix}/{name}"
     return Header(name, size, kind, sparse)
+
+
+def is_foreign(block: bytes) -> bool:
+    """Return whether simple parsers, such as those of DALI and wids, read something else from a sound header.
+
+    They differ on prefixes, sizes that are not plain octal numbers, contiguous files, and modes with the kind of a file.
+    """
+    kind = block[156:157]
+    if kind == b"7" or (block[345] and kind not in GNU) or _PLAIN_SIZE.fullmatch(block, 124, 136) is None:
+        return True
+    return kind in b"xXg" and bool(number(block[100:108]) & _FORMAT)
 
 
 def is_header(block: bytes, *, old: bool = False) -> bool:

@@ -5,14 +5,12 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import Source, StreamFault
 
 from .damaged_headers import HeaderGap, lost_between
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
-from .libtar import is_plain_header, skips
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
@@ -20,17 +18,12 @@ from .tar_entry import Ending, Entry, read_entry
 from .tar_header import BLOCK, is_header, looks_like
 from .windows import Windows
 
-if TYPE_CHECKING:
-    from .entry_arrays import ArrayReader
-
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
+NOT_TAR = "not a tar: looks like "
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
-_SMALL = 16 << 10  # mean bytes a member up to which reading all is quicker than reading headers
-_WORTH = 16  # members for which arrays are worth their start
-_FAILURES, _MOST_FAILURES = 4, 6  # how often they may not be; then 2 ** failures batches are read without them
 
 
 class Walk:
@@ -38,13 +31,10 @@ class Walk:
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
     ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones are in them, and of others the first few KiB. With ``other_parsers``, ``is_plain``
-    tells whether libtar and wids find the same members.
+    find its members: small ones are in them, and of others the first few KiB.
     """
 
-    def __init__(
-        self, source: Source, *, contents: bool = False, keep: bool = False, other_parsers: bool = False
-    ) -> None:
+    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
         self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
@@ -52,34 +42,15 @@ class Walk:
         self.gap = HeaderGap()  # what is known of the damage before the latest batch, or at the end
         self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
-        self._source, self._contents = source, contents
-        self._skim = Skimmer(other_parsers=other_parsers)
+        self._source, self._skim = source, Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
         self._rows: list[Row] = []
-        self._extended = 0  # with other_parsers: members with extended headers
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
         self._behind: Behind = ""
-        self._arrays: ArrayReader | None = None
-        self._failed = self._to_skip = 0  # how often arrays were not worth it; batches before they are tried again
         self._archive = 0  # where the latest archive begins
         self._hole = 0  # where the latest end or damage begins
-        self._holed: set[int] = set()  # headers of members of the latest batch that have holes
-
-    @property
-    def extended(self) -> int:
-        """With ``other_parsers``: how many members have extended headers that tell more than times."""
-        return self._extended - (self.seen["tar.pax-overhead"].count if "tar.pax-overhead" in self.seen else 0)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether other parsers find the same members."""
-        return not self.extended and not self._skim.odd and not self.global_records
-
-    def has_holes(self, member: Row) -> bool:
-        """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
-        return member[3] in self._holed
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
@@ -110,8 +81,6 @@ class Walk:
             while True:
                 if not self._quick():
                     yield from self._batch()
-                    if self._arrays is not None:
-                        yield from self._read_arrays(self._arrays)
                     windows.load(skim.base + skim.at, windows.least)
                     continue
                 try:
@@ -152,12 +121,9 @@ class Walk:
             if skim.alone:
                 first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
                 self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
-            for row in skim.timed:
-                self._see("tar.pax-overhead", row[3], row[0], "")
             for row in skim.huge:
                 self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
         skim.alone = 0
-        skim.timed.clear()
         skim.huge.clear()
         return careful
 
@@ -168,42 +134,9 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
-            self._extended += sum(row[2] - row[3] != BLOCK for row in rows) if skim.other_parsers else 0
             yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
-            self._holed.clear()
-
-    def use_arrays(self) -> None:
-        """Deliver plain members as arrays where that is quicker: of local shards, read for names and sizes alone."""
-        from .entry_arrays import CAN_READ, ArrayReader
-
-        names_alone = not (self._contents or self._windows.keep or self._skim.other_parsers)
-        if CAN_READ and self._source.fd >= 0 and names_alone:
-            self._arrays = ArrayReader(self._source, self._skim)
-            self._windows.brief = True
-
-    def _read_arrays(self, reader: "ArrayReader") -> Iterator[MemberBatch]:
-        """Yield the next members as arrays, until one needs a look of its own."""
-        skim, windows = self._skim, self._windows
-        self._to_skip = max(0, self._to_skip - 1)
-        windows.brief = windows.mean < _SMALL and not self._to_skip
-        while windows.brief and skim.trusting and not self._beyond:
-            found = reader.read(skim.base + skim.at)
-            self._failed = min(self._failed + 1, _MOST_FAILURES) if found is None or len(found.size) < _WORTH else 0
-            self._to_skip = 1 << self._failed if self._failed > _FAILURES else 0
-            windows.brief = windows.mean < _SMALL and not self._to_skip
-            if found is None:
-                return
-            timed = found.data - found.header == SPAN
-            if timed.any():
-                first = int(timed.argmax())
-                name = found.rows(first, first + 1)[0][0]
-                self._see("tar.pax-overhead", int(found.header[first]), name, "", int(timed.sum()))
-            end = int(found.end[-1])
-            skim.window, skim.base, skim.at = b"", end, 0
-            windows.settle(len(found.size), end)
-            yield MemberBatch([], b"", end, beyond=False, arrays=found)
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
@@ -220,7 +153,7 @@ class Walk:
         if problem == CUT:
             what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
             detail = self._source.damage or f"the file ends inside {what}"
-            self._see("tar.truncated-data", entry.header, entry.name, detail)
+            self._see("tar.no-padding" if delivered else "tar.truncated-data", entry.header, entry.name, detail)
             self._halt("error", entry.header, detail)
             return entry.tell if self._source.random else max(entry.tell, self._windows.end())
         self._see("tar.bad-header", entry.header, entry.name, problem)
@@ -231,9 +164,6 @@ class Walk:
         """Let the quick way know the headers of a plain entry."""
         view, skim = self._windows.view, self._skim
         last = view(entry.data - BLOCK, BLOCK)
-        if skim.other_parsers and not skim.odd:
-            timed = view(entry.header, BLOCK) if entry.only_times else b""
-            skim.odd = not is_plain_header(last) or bool(timed and not skips(timed, 0))
         self._magic = self._magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
             self.global_records = True
@@ -248,14 +178,14 @@ class Walk:
         """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
-        if size and entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
-            self._holed.add(entry.header)
         if self._beyond:
             return
         if entry.kind != "file":
             self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
         if size > HUGE:
             self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
+        if entry.foreign:
+            self._see("name.long", entry.header, entry.name, "")
         if entry.only_times:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 
@@ -286,7 +216,7 @@ class Walk:
         missing = ending.detail if self._first else "empty file"
         if len(self._first) == BLOCK and is_header(self._first, old=True):
             missing = f"its first member cannot be read: {missing}"
-        detail = f"not a tar: looks like {looks}" if looks else self._source.damage or missing
+        detail = f"{NOT_TAR}{looks}" if looks else self._source.damage or missing
         self._halt("unreadable", 0, detail)
         return None if looks or not self._first else ending.resume
 

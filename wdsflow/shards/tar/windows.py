@@ -37,7 +37,6 @@ class Windows:
         self.length = source.length or 0
         self.step = _WINDOW if source.fd >= 0 else _MANY if source.random else _STREAM
         self.full = 16  # rows of a batch, names only
-        self.brief = False  # batches are to be short, names only
         self.refill: Callable[[int], bytes] | None = None
         self.asked = self.least = 0
         self.mean = 0.0  # bytes of an entry on average
@@ -87,7 +86,8 @@ class Windows:
             return False
         least = skim.base + skim.at - last[3]
         skim.at = last[3] - skim.base
-        skim.alone -= skim.unread(rows, skim.window.startswith(skim.latest[0], skim.at))
+        skim.alone -= skim.window.startswith(skim.latest[0], skim.at)
+        rows.pop()
         if not outside or last[1] > self.inside or (skim.at == 0 and self.asked >= least):
             return True
         self.least = least
@@ -150,7 +150,7 @@ class Windows:
             cluster = _HOP if self.keep else _CLUSTER
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
-            self.full = max(16, min(1024, int(_BATCH / mean))) if mean and not self.brief else 16
+            self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
             read: Callable[[int], bytes] = partial(pread, source.fd, self.step)
             read = read if source.fd >= 0 else self._read
             self.refill = partial(self._kept, read) if self.keep else read

@@ -55,8 +55,12 @@ class EpochRun:
     ) -> None:
         self.engine = engine
         self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
-        self._ready: queue.Queue[Ready | _End] = queue.Queue(1)
-        self._stop = threading.Event()
+        # Whoever abandons an iterator closes it while garbage is collected, maybe in the midst of these very calls: no
+        # lock may be held then that closing takes. queue.Queue and threading.Event have one, SimpleQueue has none.
+        self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each batch that may still be put there
+        self._room.put(None)
+        self._stop = False
         self.planner: Planner | None = None
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())
@@ -72,7 +76,7 @@ class EpochRun:
         """
         started = time.monotonic()
         while True:
-            if self._stop.is_set():
+            if self._stop:
                 raise RuntimeError(
                     "this pass over the loader was ended: another one has begun, or the loader was closed"
                 )
@@ -82,6 +86,7 @@ class EpochRun:
                 look(time.monotonic() - started)
                 continue
             if isinstance(item, Ready):
+                self._room.put(None)
                 return item
             self._ready.put(item)  # whoever asks again gets the same
             if item.error is not None:
@@ -90,12 +95,13 @@ class EpochRun:
 
     def close(self, wait: float = 5.0) -> None:
         """Stop; wait a while for what is being done."""
-        if self._stop.is_set():  # by an earlier call
+        if self._stop:  # by an earlier call
             return
-        self._stop.set()
+        self._stop = True
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
+        self._room.put(None)  # whoever waits there sees that nothing is wanted any more
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
             if self._thread.is_alive():  # it gives something to a process that hangs
@@ -137,14 +143,16 @@ class EpochRun:
         yield from self.planner.chunks()
 
     def _look(self) -> None:
-        if self._stop.is_set():
+        if self._stop:
             raise _Stopped
 
     def _put(self, item: Ready | _End) -> None:
         while True:
             self._look()
-            with contextlib.suppress(queue.Full):
-                self._ready.put(item, timeout=0.2)
+            with contextlib.suppress(queue.Empty):
+                self._room.get(timeout=_LOOK)
+                self._look()
+                self._ready.put(item)
                 return
 
 

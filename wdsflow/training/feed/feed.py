@@ -16,6 +16,7 @@ from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.assemble import Assembler
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.rank_place import RankPlace, decoders_for, start_method
+from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
@@ -24,7 +25,7 @@ from .batch_planner import Planner
 from .caption_sources import Captions
 from .epoch_run import EpochRun
 from .lanes import Lane, LanePosition
-from .memory_shares import Shares, shares
+from .memory_shares import Shares, TooLittleMemory, shares
 from .sample_catalog import Catalog
 from .sample_work import SampleWork
 from .schedule import Schedule
@@ -33,6 +34,7 @@ from .tokenizing import TokenizedCaptions
 _MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
 _FLOAT = 4
+_MEBIBYTE = 1 << 20
 _LARGEST = 4 << 20  # bytes of such an image that come through shared memory
 _MOST_LOST = 50_000  # samples in a row, where shards are drawn forever
 
@@ -94,6 +96,7 @@ class Feed:
             recipe.captions.at_epoch(epoch),
             self._tokens,
             self.largest,
+            processes_named(recipe.options, known=recipe.images.known),
             hold=self._budget().hold,
         )
 
@@ -158,6 +161,8 @@ class Feed:
         ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
         if self._method is None:
             return Threads(self._workers, ahead)
+        if self._method == "fork":
+            self.recipe.images.import_all()
         return Decoders(
             self._workers,
             ahead,
@@ -185,12 +190,17 @@ class Feed:
             values = images.shape[0] * images.shape[1] * images.shape[2]
         memory = options.memory
         assert memory is None or isinstance(memory, int)
-        return shares(
-            memory,
-            batch=self.recipe.batch_size,
-            sample=values * _FLOAT,
-            made=values if images.known else values * _FLOAT,
-            decoders=self._workers,
-            chunk=self._chunk,
-            lanes=self.recipe.schedule.lanes,
-        )
+        try:
+            return shares(
+                memory,
+                batch=self.recipe.batch_size,
+                sample=values * _FLOAT,
+                made=values if images.known else values * _FLOAT,
+                decoders=self._workers,
+                chunk=self._chunk,
+                lanes=self.recipe.schedule.lanes,
+            )
+        except TooLittleMemory as error:
+            more = command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
+            fixes = f"  more memory: {more}\n  smaller batches: {argument(options, 'batch_size')}"
+            raise ValueError(f"{error}\nTo fix it:\n{fixes}") from None

@@ -13,7 +13,7 @@ from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
-from wdsflow.training.workers.decoder_deaths import ProcessDied, death_message
+from wdsflow.training.workers.decoder_deaths import ProcessDied, ProcessNotStarted, death_message, not_started_message
 
 from .batch_planner import StarvedError, StarvedFeed
 from .epoch_counter import EpochCounter
@@ -137,6 +137,10 @@ class Loader:
         except FeedStopped as error:
             self._watchdog.start()
             raise self._told(self._placed(type(error), str(error))) from error.__cause__
+        except ProcessNotStarted as error:
+            self._watchdog.start()
+            message = not_started_message(error, self._recipe.options, known=self._recipe.images.known)
+            raise self._told(self._placed(DecoderError, message)) from error.__cause__
         return self._run, epoch
 
     def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:

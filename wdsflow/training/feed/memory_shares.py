@@ -10,6 +10,14 @@ _DEFAULT = 2 << 30
 _CHUNKS = 16  # a decoder, on their way: work does not pause while a batch is joined
 
 
+class TooLittleMemory(ValueError):
+    """Not even three batches and one image fit; ``least`` bytes are needed."""
+
+    def __init__(self, message: str, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
 class Shares(NamedTuple):
     """Bytes for decoders, for raw content that a lane's shuffling holds and for what is on its way, samples made ahead.
 
@@ -26,8 +34,8 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
     """Divide ``memory`` bytes; None stands for as much as is sensible, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
-    The share of shuffling does not depend on ``decoders``: the order of samples depends on it. Raises ValueError if not
-    even three batches and one image fit.
+    The share of shuffling does not depend on ``decoders``: the order of samples depends on it. Raises
+    TooLittleMemory.
     """
     batches = _BATCHES * batch * sample
     wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
@@ -39,10 +47,8 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
     else:
         free = max(0, memory - fixed)
     if memory < least:
-        raise ValueError(
-            f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}, "
-            f"and all in all {least:,} are needed; use a smaller --batch-size or more --memory"
-        )
+        what = f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}"
+        raise TooLittleMemory(f"{what}, and all in all {least:,} are needed", least)
     shuffle, raw = free // 4, free // 4
     left = memory - least
     ahead = min(wanted, decoders * chunk + left // 4 // max(made, 1))

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.samples.range_view import RangeView
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.sample_tasks import Blob, Reading, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss
@@ -129,31 +129,24 @@ class Catalog:
     def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
         wanted, real = self._wanted, source.real if isinstance(source, RangeView) else int
         walk = Walk(source, contents=not later)
-        key: str | None = None
+        latest: str | None = None
         fields: dict[str, Blob] = {}
-        for batch in walk:
-            if batch.behind and key is not None:  # what stands before and after damage does not belong together
-                yield self._sample(url, key, fields)
-                key = None
-            for row in batch.rows:
-                name, size, data, _, kind = row
-                if kind != "file" and (kind != "sparse" or walk.has_holes(row)):
-                    continue
-                prefix, suffix = split_name(name)
-                if prefix is None or suffix is None or is_meta(name):
-                    continue
-                suffix = suffix.lower()
-                if prefix != key or suffix in fields:
-                    if key is not None:
-                        yield self._sample(url, key, fields)
-                    key, fields = prefix, {}
-                if later or suffix not in wanted:
-                    fields[suffix] = Blob(suffix, size, real(data) if later else -1)
-                else:
-                    small = source.random or size <= _INSIDE_STREAM
-                    fields[suffix] = Blob(suffix, size, -1, walk.read(row) if small else None)
-        if key is not None:
-            yield self._sample(url, key, fields)
+        for begins, key, suffix, row in grouped(walk, ALL_SAMPLES):
+            if begins:
+                if latest is not None:
+                    yield self._sample(url, latest, fields)
+                latest, fields = key, {}
+            _, size, data, _, kind = row
+            if kind == "sparse":
+                continue
+            name = suffix.lower()
+            if later or name not in wanted:
+                fields[name] = Blob(name, size, real(data) if later else -1)
+            else:
+                small = source.random or size <= _INSIDE_STREAM
+                fields[name] = Blob(name, size, -1, walk.read(row) if small else None)
+        if latest is not None:
+            yield self._sample(url, latest, fields)
         stop, distrusted = walk.stop, walk.seen.get("tar.damaged-stream")
         if distrusted is not None:
             self._report(Damage(url, WRONG_CHECKSUM, distrusted.detail))

@@ -48,12 +48,13 @@ class SampleWork:
     captions: Captions
     tokens: TokenizedCaptions
     largest: int  # bytes of an encoded image
+    processes: str = 'args["workers"]'  # how the user names the number of decoding processes
     files: Files = field(default_factory=Files, compare=False, repr=False)
     hold: "Callable[[int], AbstractContextManager[None]] | None" = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        return SampleWork, (self.images, self.captions, self.tokens, self.largest)
+        return SampleWork, (self.images, self.captions, self.tokens, self.largest, self.processes)
 
     def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk. Raises SampleError.
@@ -94,7 +95,7 @@ class SampleWork:
         except MemoryError as error:
             return FeedLoss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
         except TransformError as error:  # the user's code
-            raise _failed("the image transform", [task], error) from error
+            raise self._failed("the image transform", [task], error) from error
         except Exception as error:
             # Not the sample's fault: no sample may make wdsflow raise anything else.
             raise RuntimeError(
@@ -139,7 +140,22 @@ class SampleWork:
             assert cause is not None
             of = [index for index, text in zip(made, texts, strict=True) if [text] == list(failure.texts)]
             what = "the tokenizer" if of else "the tokenizer, for several captions at once,"
-            raise _failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
+            raise self._failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
+
+    def _failed(self, what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
+        """Return what the user's own code did, where, and how to do without the sample."""
+        cause = error.__cause__ if isinstance(error, TransformError) else error
+        told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
+        stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
+        inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
+        lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
+        lines += shared_memory_notes(error if cause is None else cause, self.processes)
+        if isinstance(error, TransformError) and error.always:
+            lines.append("It does the same for a picture of noise: correct the code, no sample is to blame.")
+            lines += ["A function without return returns None."] * (told == "it returned None")
+            return SampleError("\n".join(lines))
+        fixes = [f"  {fix}" for fix in without(tasks[0])] if len(tasks) == 1 else []
+        return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))
 
 
 def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
@@ -164,15 +180,3 @@ def _exactly(fd: int, blob: Blob) -> bytes:
             "truncated", f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?"
         )
     return data
-
-
-def _failed(what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
-    """Return what the user's own code did, where, and how to do without the sample."""
-    cause = error.__cause__ if isinstance(error, TransformError) else error
-    told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
-    stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
-    inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
-    lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
-    lines += shared_memory_notes(error if cause is None else cause)
-    fixes = [f"  {fix}" for fix in without(tasks[0])] if len(tasks) == 1 else []
-    return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))

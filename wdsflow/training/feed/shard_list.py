@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from itertools import islice
+from math import inf
 
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.shards.source.base import local_file, local_path
@@ -32,10 +33,15 @@ _LOOKED_AT = 100  # samples without an image or a caption whose fields are named
 def shard_list(data: str | Sequence[str]) -> list[str]:
     """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
 
-    Raises ShardsError if a pattern matches nothing; warns of single shards that are missing.
+    Raises ShardsError if a pattern matches nothing, or cannot be expanded; warns of single shards that are missing.
     """
     try:
         urls = list(openclip_urls(data) if isinstance(data, str) else data)
+    except KeyError as error:  # of the environment
+        raise ShardsError(f"the environment variable {error.args[0]} is not set, which '{data}' uses") from None
+    except ValueError:
+        raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
+    try:
         found = [each for url in urls for each in _more(url)]
         _check_there(data, found)
     except NoShards as error:
@@ -58,16 +64,38 @@ def _check_there(data: str | Sequence[str], urls: Sequence[str]) -> None:
 
 
 def weighted_list(
-    data: str | Sequence[str], factors: str | Sequence[float] | None
+    data: str | Sequence[str],
+    factors: str | Sequence[str | float] | float | None,
+    options: FeedOptions,
+    *,
+    resampled: bool,
 ) -> tuple[list[str], list[float] | None]:
-    """Return shards, and a weight for each where ``--train-data-upsampling-factors`` are given.
+    """Return shards, and a weight for each if ``train_data_upsampling_factors`` are given.
 
-    Raises ValueError if there are not as many factors as sources.
+    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
     """
     if factors is None:
         return shard_list(data), None
+    name, drawn = argument(options, "train_data_upsampling_factors"), argument(options, "dataset_resampled")
+    if not resampled:
+        set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
+        raise ValueError(f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}")
     sources = data.split("::") if isinstance(data, str) else list(data)
-    return weighted_urls(sources, factors.split("::") if isinstance(factors, str) else factors, shard_list)
+    each = (
+        factors.split("::") if isinstance(factors, str) else [factors] if isinstance(factors, float | int) else factors
+    )
+    if len(each) != len(sources):
+        raise ValueError(
+            f"{name} has {how_many(len(each), 'factor')} for {how_many(len(sources), 'source')} in "
+            f"{argument(options, 'train_data')}: give one for each part between '::'"
+        )
+    try:
+        weights = [float(factor) for factor in each]
+    except (TypeError, ValueError):
+        weights = []
+    if not 0 < sum(weights) < inf:
+        raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
+    return weighted_urls(sources, weights, shard_list)
 
 
 def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:

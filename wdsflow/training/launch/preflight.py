@@ -24,12 +24,15 @@ from wdsflow.training.feed.subset import to_see_terms
 from wdsflow.training.feed_errors import NothingKept, SubsetError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
+from wdsflow.training.stalls.work_in_progress import inspect
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
 from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.report.finding_groups import fixes as fixes_of
 from wdsflow.validate.report.finding_groups import group
+from wdsflow.validate.report.next_steps import repair_step
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
@@ -223,11 +226,15 @@ def _judge(
     if whole and options.schedule == "openclip":
         # Unlike OpenCLIP the feed expands globs, and counts samples where the files next to the shards do not tell them.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
-        given = arguments.train_num_samples
-        if given is None and not told_size(urls, context.sidecars or Sidecars()):
-            given = max(1, context.verdicts[0].usable + sum(shard.unreached for shard in evidence.shards))
+        given, verdict = arguments.train_num_samples, context.verdicts[0]
+        counted = given is None and not told_size(urls, context.sidecars or Sidecars())
+        if counted:  # where none is usable, those that there will be after a repair
+            unreached = sum(shard.unreached for shard in evidence.shards)
+            given = max(1, (verdict.usable or verdict.samples) + unreached)
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
         found = forecast(evidence, reader, told, context.sidecars)
+        if counted:
+            found = replace(found, length_source="counted by name")
         if _unreached(evidence):
             note = "the feed also reads what follows damage in a shard, which is not counted here"
             found = replace(found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note))
@@ -266,7 +273,7 @@ def _result(
     lines += _other_layout(context, peeked)
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
-    fixes = _fixes(context, options, fatal, peeked)
+    fixes = _fixes(context, options, findings, peeked)
     fixes += [] if dry_run else [f"full report: {command(options, '--dry-run')}"]
     fixes += [f"to train without this check: {command(options, '--no-preflight')}"]
     why = wrong or (f"{subset}: {fatal[0].message}" if subset else fatal[0].message)
@@ -317,9 +324,10 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
 
 
 def _fixes(
-    context: Context, options: FeedOptions, fatal: Sequence[Finding], peeked: Sequence[ShardEvidence]
+    context: Context, options: FeedOptions, findings: Sequence[Finding], peeked: Sequence[ShardEvidence]
 ) -> list[str]:
     """Return what to do, each line with the command that does it at its end."""
+    fatal = _fatal(context, findings)
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
     fixes: list[str] = []
@@ -332,15 +340,23 @@ def _fixes(
         fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
         fixes += _shared(context, options)
-    for finding in fatal:
-        if finding.repair is None or (finding.code == "F101" and fixes):
-            continue
-        if finding.repair.flags:
-            fixes.append(f"{finding.repair.note}: {command(_with(options, finding.repair.flags))}")
-        else:
-            note = f" ({finding.repair.note})" if finding.repair.note else ""
-            fixes.append(f"or write other shards{note}: {finding.repair.command}")
+    fixes += _repairs(options, findings, known=bool(fixes))
+    if not fixes and not context.verdicts[0].usable:
+        fixes.append(f"see what a sample holds: {inspect(context.evidence.shards[0].url)}")
     return list(dict.fromkeys(fixes))
+
+
+def _repairs(options: FeedOptions, findings: Sequence[Finding], *, known: bool) -> Iterator[str]:
+    """Yield the repairs of all errors, those of the refusal first: what a report lists as what to do.
+
+    ``known``: a place for the missing field is known, which needs no other shards.
+    """
+    errors = [each for each in findings if each.severity == "error" and not (known and each.code == "F101")]
+    for repair, codes in sorted(fixes_of(errors), key=lambda each: not _STARVES & set(each[1])):
+        if repair.flags:
+            yield f"{repair.note}: {command(_with(options, repair.flags))}"
+        else:
+            yield f"{repair_step(repair, codes).line}: {repair.command}"
 
 
 def _shared(context: Context, options: FeedOptions) -> Iterator[str]:

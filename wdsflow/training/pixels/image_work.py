@@ -1,10 +1,12 @@
 """From the encoded bytes of an image to its place in a batch."""
 
+import io
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.peak import Mode
 from wdsflow.training.workers.decoded_sample import as_array
@@ -14,11 +16,19 @@ from .transforms import RandomCrop, Whole, recognise
 if TYPE_CHECKING:
     import torch
 
+_NOISE = (256, 256, 3)  # a picture that any preprocessing takes
 Hold = Callable[[int], AbstractContextManager[Any]]
 
 
 class TransformError(RuntimeError):
-    """The user's own preprocessing raised, as the cause tells, or returned what is no image."""
+    """The user's own preprocessing raised, as the cause tells, or returned what is no image.
+
+    ``always``: it does so for any image, so that no sample is to blame.
+    """
+
+    def __init__(self, message: str, *, always: bool = False) -> None:
+        super().__init__(message)
+        self.always = always
 
 
 def image_work(
@@ -66,6 +76,22 @@ class ImageWork:
         """Refuse images that take more than ``budget`` bytes while they are decoded."""
         self._decode = replace(self._decode, budget=budget)
 
+    def import_all(self) -> None:
+        """Import what ``run`` needs for most images, by running it on a small one.
+
+        Processes that are forked import nothing then: one would wait forever for a module that another thread of its
+        parent was importing when it was forked, and each would import it again.
+        """
+        from PIL import Image
+
+        small = io.BytesIO()
+        Image.new("RGB", (64, 64)).save(small, "JPEG")
+        with suppress(StageError, Dropped):  # it is refused where memory is small
+            if self._transform is None:
+                self._decode.decode(small.getvalue())
+            else:
+                self.run(small.getvalue(), 0)
+
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
         """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
 
@@ -99,23 +125,33 @@ class ImageWork:
 
         import numpy as np
         import torch
+        from PIL import Image
 
-        assert self._preprocess is not None
         random.seed(seed)
         np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's transforms draw from
         torch.default_generator.manual_seed(seed)
+        made, wrong, error = self._try(image)
+        if wrong:
+            # A picture of noise tells whether it is the code or the image that is at fault.
+            again = self._try(Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8)))
+            always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(error, OSError)
+            raise TransformError(f"it {wrong}", always=always) from error
+        return made
+
+    def _try(self, image: Any) -> tuple[Any, str, BaseException | None]:
+        """Return what the preprocessing makes of an image, what is wrong with that, and what it raised. Raises MemoryError."""
+        import numpy as np
+
+        assert self._preprocess is not None
         try:
             made = self._preprocess(image)
         except MemoryError:
             raise
-        except BaseException as error:  # SystemExit, too
-            raise TransformError(f"it raised {type(error).__name__}: {error}") from error
-        if made is None:
-            raise TransformError("it returned None")
+        except BaseException as error:  # noqa: BLE001 - SystemExit, too; the caller raises from it
+            return None, f"raised {type(error).__name__}: {error}", error
         array = as_array(made)
-        if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
-            raise TransformError("it returned numbers that are NaN")
-        return made
+        nan = array is not None and array.dtype.kind == "f" and np.isnan(array).any()
+        return made, "returned None" if made is None else "returned numbers that are NaN" if nan else "", None
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
         """Join results of ``run`` to a batch: floats (n, 3, height, width), normalised, in ``out`` if that is given.

@@ -62,6 +62,17 @@ def argument(options: FeedOptions, name: str) -> str:
     return f"--{name.replace('_', '-')}" if options.argv else f'args["{name}"]'
 
 
+def processes_named(options: FeedOptions, *, known: bool) -> str:
+    """Return how the user names the number of decoding processes. ``known``: the transform is one of OpenCLIP's.
+
+    >>> processes_named(FeedOptions(), known=True), processes_named(FeedOptions(argv=("--seed", "2")), known=False)
+    ('FeedOptions(decoders=...)', '--workers')
+    """
+    if not known:
+        return argument(options, "workers")
+    return "--decoders" if options.argv else "FeedOptions(decoders=...)"
+
+
 def resumed(options: FeedOptions) -> str:
     """Return what resumes training at its last checkpoint."""
     return f"{command(options)} --resume latest" if options.argv else "dataloader.load_state_dict(state)"

@@ -7,9 +7,9 @@ from contextlib import suppress
 from wdsflow.scan.content.json_fields import look_at_json
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.json_captions import note_names
+from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.walk import Walk
 
 _SECONDS = 1.5
@@ -34,11 +34,9 @@ def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
     until = time.monotonic() + _SECONDS
     with suppress(SourceError, OSError), open_source(found.url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for batch in walk:
-            for row in batch.rows:
-                if time.monotonic() > until or found.samples >= _JSONS:
-                    return
-                field = split_name(row[0])[1]
-                if row[4] == "file" and field is not None and field.lower() == member and row[1] <= _LARGEST:
-                    found.samples += 1
-                    note_names(found, look_at_json(walk.read(row), ())[2])
+        for _, _, field, row in grouped(walk):
+            if time.monotonic() > until or found.samples >= _JSONS:
+                return
+            if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST:
+                found.samples += 1
+                note_names(found, look_at_json(walk.read(row), ())[2])

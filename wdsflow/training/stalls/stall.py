@@ -122,7 +122,7 @@ def _where(tally: LossTally) -> Iterator[str]:
         example = f"{escape(loss.key, 60)} in {escape(loss.shard, 100)}{detail}"
         yield f"  {loss.stage}: {loss.reason} {reason.count:,} (first: {example})"
     if len(reasons) > _MOST:
-        yield f"  and {len(reasons) - _MOST} more reasons: {sum(reason.count for reason in reasons[_MOST:]):,}"
+        yield f"  and {how_many(len(reasons) - _MOST, 'more reason')}: {sum(reason.count for reason in reasons[_MOST:]):,}"
     if tally.fields:
         found = [
             f"{', '.join(escape(name, 40) for name in names) or 'none'} ({count:,})"

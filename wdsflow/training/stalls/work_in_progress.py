@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
+from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask, Reading
 
@@ -62,7 +63,11 @@ def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[st
         how = "has been stopped by a signal" if each.stopped else "has been"
         yield f"{each.who} {how} {where} for {each.seconds:,.0f} s{inside}."
     for item in reading[:_SHOWN]:
-        last = f" after {item.samples:,} samples, the last of them '{escape(item.key, 60)}'" if item.samples else ""
+        last = (
+            f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
+            if item.samples
+            else ""
+        )
         yield f"{escape(item.shard, 300)} has given nothing for {item.seconds:,.0f} s{last}."
     more = len(busy[_SHOWN:]) + len(reading[_SHOWN:])
     if more:

@@ -60,6 +60,7 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
         other.close()  # a pipe ends when nobody has its other end any more
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # each would start as many threads as there are processors
     gc.freeze()  # collecting what the parent has would copy it
+    gc.enable()
     _be_a_worker(seat)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(orders, waiting), name="wdsflow-orders", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What is said when a decoding process ends that should not."""
+"""What is said when a decoding process ends that should not, or does not start."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.text.words import signal_name
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
-from wdsflow.training.stalls.field_fixes import argument, command, resumed
+from wdsflow.training.stalls.field_fixes import argument, command, processes_named, resumed
 from wdsflow.training.stalls.work_in_progress import at, without
 
-from .shared_memory import MORE_SHARED, shared_memory_state
+from .shared_memory import more_shared, shared_memory_state
 
 _CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 
@@ -33,6 +33,23 @@ class ProcessDied(RuntimeError):
     def __init__(self, death: Death) -> None:
         super().__init__(death)
         self.death = death
+
+
+class ProcessNotStarted(RuntimeError):
+    """The system starts no more processes; carries the number of the decoder to where its message is made."""
+
+    def __init__(self, number: int, error: OSError) -> None:
+        super().__init__(f"decoder {number} cannot be started: {error.strerror or error}")
+        self.number = number
+
+
+def not_started_message(error: ProcessNotStarted, options: FeedOptions, *, known: bool) -> str:
+    """Return what happened, and what to do next. ``known``: as in ``Death``."""
+    fewer = f"start fewer: {command(options, decoders=str(max(1, error.number // 2)))}"
+    if not known:
+        fewer = f"start fewer than {error.number + 1}: {argument(options, 'workers')}"
+    limits = "raise the limits of open files and processes: ulimit -n, ulimit -u"
+    return "\n".join([f"{error}.", "To fix it:", *([f"  {fewer}"] if error.number else []), f"  {limits}"])
 
 
 def death_message(death: Death, options: FeedOptions) -> str:
@@ -78,10 +95,10 @@ def _next(death: Death, options: FeedOptions) -> Iterator[str]:
                 if death.processes > 1
                 else ""
             )
-            yield f"with less memory: {fewer}a smaller --batch-size, of OpenCLIP's arguments"
+            yield f"with less memory: {fewer}smaller batches ({argument(options, 'batch_size')})"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
-        yield MORE_SHARED
+        yield more_shared(processes_named(options, known=death.known))
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
         yield from without(death.tasks[0])
     yield f"from the last checkpoint: {resumed(options)}"

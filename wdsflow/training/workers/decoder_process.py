@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -9,18 +10,19 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from multiprocessing.connection import Connection
 
 import psutil
 
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.feed_errors import DecoderError, SampleError
+from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results
 from .decoder import END, Answer, DecodeOrder, Seat, forget, opened, serve
-from .decoder_deaths import Death
+from .decoder_deaths import Death, ProcessNotStarted
 from .decoder_position import AtTask
 from .slots import Slots
 
@@ -60,7 +62,7 @@ class Sent:
 class DecoderProcess:
     """One process, and what it has been sent.
 
-    Raises SampleError if the transform cannot be sent to it, DecoderError if the system starts no more processes.
+    Raises SampleError if the transform cannot be sent to it, ProcessNotStarted if the system starts no more processes.
     """
 
     def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
@@ -69,7 +71,7 @@ class DecoderProcess:
             theirs, self.orders = context.Pipe(duplex=False)
             self.answers, answering = context.Pipe(duplex=False)
         except OSError as error:
-            raise _too_many(seat.number, error) from error
+            raise ProcessNotStarted(seat.number, error) from error
         _widen(answering)
         ours = (*others, self.orders, self.answers) if method == "fork" else ()
         self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
@@ -80,16 +82,22 @@ class DecoderProcess:
         )
         self._where, self._owner, self._heard = seat.where, os.getpid(), 0
         self.sent: deque[Sent] = deque()
+        self._first_sent = self._cpu_since = inf  # times
+        self._cpu = -1.0  # seconds
+        collects = gc.isenabled()
+        gc.disable()  # in the child, too: a finalizer would wait there for a lock that a thread of the parent holds
         try:
             self.process.start()
         except OSError as error:
-            raise _too_many(seat.number, error) from error
+            raise ProcessNotStarted(seat.number, error) from error
         except Exception as error:
             raise SampleError(
                 f"the image transform or the tokenizer cannot be sent to another process: {error}\n"
                 "Define it at the top level of a module, not inside of a function."
             ) from error
         finally:
+            if collects:
+                gc.enable()
             theirs.close()
             answering.close()
         self._pid: int = self.process.pid
@@ -99,6 +107,7 @@ class DecoderProcess:
     def send(self, sent: Sent) -> None:
         """Give it a chunk to do."""
         self.sent.append(sent)
+        self._first_sent = min(self._first_sent, time.monotonic())
         with contextlib.suppress(OSError):  # whoever waits for its answers sees that it is gone
             self.orders.send_bytes(pickle.dumps(sent.order, pickle.HIGHEST_PROTOCOL))
 
@@ -110,6 +119,28 @@ class DecoderProcess:
             raise EOFError from None
         self._heard += 1
         self.sent.popleft().answer(data)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return bool(self.process.is_alive())
+
+    def does_not_begin(self, seconds: float) -> bool:
+        """Return whether it has had work for so long, begun none of it, and used no processor for a while.
+
+        A forked process hangs so where it needs a lock that another thread of its parent held when it was forked. Call
+        it again and again: what it has used is compared with the last call.
+        """
+        if self._where is None or time.monotonic() < self._first_sent + seconds or self._where.read().order:
+            return False
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self._pid)
+            idle = used.status() == psutil.STATUS_SLEEPING  # neither stopped nor at a disk
+            cpu = sum(used.cpu_times()[:2]) if idle else -1.0
+            if not idle or cpu != self._cpu:
+                self._cpu, self._cpu_since = cpu, time.monotonic()
+            return idle and time.monotonic() >= self._cpu_since + seconds / 10
+        return False
 
     def death(self, count: int, *, known: bool) -> Death:
         """Return how it ended."""
@@ -173,14 +204,6 @@ def kill_decoders() -> None:
     """Kill the processes that are left: multiprocessing would ask them to end and wait, forever if one is stopped."""
     for each in list(_living):
         each.kill()
-
-
-def _too_many(number: int, error: OSError) -> DecoderError:
-    return DecoderError(
-        f"decoder {number} cannot be started: {error.strerror or error}\n"
-        f"To fix it, start fewer (--decoders {number or 1}; for a custom transform, --workers), "
-        "or raise the limits of open files and processes (ulimit -n, ulimit -u)"
-    )
 
 
 def _widen(end: Connection) -> None:

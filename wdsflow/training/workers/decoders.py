@@ -3,6 +3,7 @@
 Processes are started when an epoch begins, as those of a DataLoader are, and end with it.
 """
 
+import logging
 import selectors
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from itertools import cycle
 
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.sample_tasks import Chunk
+from wdsflow.training.stalls.feed_log import say
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import ChunkEngine, Result, in_order
@@ -21,6 +23,7 @@ from .decoder_process import DecoderProcess, Sent
 from .slots import Slots
 
 _PATIENCE = 2.0  # seconds that processes have to end
+_BEGINS = 30.0  # seconds that a forked process with work has to begin it; it takes less than one
 
 
 class Decoders(ChunkEngine):
@@ -40,8 +43,8 @@ class Decoders(ChunkEngine):
     def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield results, among them empty ones; an error of the work is raised where its chunk would have come.
 
-        Raises SampleError if the transform cannot be sent to a process that is not forked, DecoderError if the system
-        starts no more processes.
+        Raises SampleError if the transform cannot be sent to a process that is not forked, ProcessNotStarted if the
+        system starts no more processes.
         """
         if self._slots is None:
             self._slots = Slots(self._room, self._size)
@@ -82,26 +85,30 @@ class _Team:
     """Processes that share out chunks."""
 
     def __init__(self, count: int, work: SampleWork, slots: Slots, method: str, *, known: bool) -> None:
-        self._slots, self._known = slots, known
+        self._slots, self._known, self._work, self._method, self._count = slots, known, work, method, count
         self._team: list[DecoderProcess] = []
+        self._again: set[int] = set()  # numbers of those that have been started again
         self._ends = selectors.DefaultSelector()
-        forks = method == "fork"
         try:
             for number in range(count):
-                others = [end for each in self._team for end in (each.orders, each.answers)]
-                seat = Seat(number, count, slots if forks else None, Whereabouts() if forks else None)
-                self._team.append(DecoderProcess(seat, method, work, others))
+                self._team.append(self._started(number))
         except BaseException:
             self.close()
             raise
         for each in self._team:
             self._ends.register(each.answers, selectors.EVENT_READ, each)
-        self._turns = cycle(self._team)
+        self._turns = cycle(range(count))
+
+    def _started(self, number: int) -> DecoderProcess:
+        others = [end for each in self._team for end in (each.orders, each.answers)]
+        forks = self._method == "fork"
+        seat = Seat(number, self._count, self._slots if forks else None, Whereabouts() if forks else None)
+        return DecoderProcess(seat, self._method, self._work, others)
 
     def send(self, chunk: Chunk) -> Sent:
         """Give a chunk to whoever has least to do, or whose turn it is."""
         sent = Sent(chunk, DecodeOrder(chunk.tasks, self._slots.take(len(chunk.tasks))), self._slots)
-        (min(self._team, key=lambda each: len(each.sent)) if self._known else next(self._turns)).send(sent)
+        (min(self._team, key=lambda each: len(each.sent)) if self._known else self._team[next(self._turns)]).send(sent)
         return sent
 
     def hear(self, seconds: float) -> bool:
@@ -111,8 +118,35 @@ class _Team:
             try:
                 key.data.hear()
             except EOFError:
-                raise ProcessDied(key.data.death(len(self._team), known=self._known)) from None
+                raise self._died(key.data) from None
+        if seconds and not found:
+            self._look_round()
         return bool(found)
+
+    def _look_round(self) -> None:
+        """See to processes that will never answer. Raises ProcessDied."""
+        for number, each in enumerate(self._team):
+            if not each.alive:  # its pipe is kept open by a process that was forked by somebody else
+                raise self._died(each)
+            if number not in self._again and each.does_not_begin(_BEGINS):
+                self._start_again(number)
+
+    def _start_again(self, number: int) -> None:
+        """Put another process in the place of one that has begun nothing, and give it the same work."""
+        gone, self._again = self._team[number], self._again | {number}
+        say(logging.WARNING, f"feed: {gone.name} did not begin its work for {_BEGINS:g} s: it is started again")
+        gone.kill()
+        gone.process.join()  # it can write into no slot any more
+        new = self._started(number)
+        self._ends.unregister(gone.answers)
+        self._ends.register(new.answers, selectors.EVENT_READ, new)
+        for sent in gone.sent:
+            new.send(sent)
+        self._team[number] = new
+        gone.end(0.0)
+
+    def _died(self, process: DecoderProcess) -> ProcessDied:
+        return ProcessDied(process.death(len(self._team), known=self._known))
 
     def busy(self, seconds: float) -> list[BusyWith]:
         """Return who has been at the same for so long."""

@@ -1,85 +1,76 @@
 """Which of many hashes to keep so that no two that are kept are near each other."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cells import CELL
-from .near_groups import Hashes, Pair, bucket_pairs, pairs, plan, tables
-from .spill import Rows, Spill
+from wdsflow.tables import Tables
 
-_COST = 128  # bytes a hash while pairs are looked for
-_PARTS = 256
+from .near_groups import Pair, bucket_pairs, pairs, plan, tables
+
+_COST = 1 << 10  # bytes of all memory for a hash while pairs are looked for
+_PAIRS = 1 << 16  # that are added at once
 _ALL = (1 << 64) - 1
-_NUMBERED: np.dtype[Any] = np.dtype([("hash", "<u8"), ("number", "<u4")])
-_PAIR: np.dtype[Any] = np.dtype([("later", "<u4"), ("earlier", "<u4")])
+_CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 
 
-class Distinct:
-    """Distinct hashes in a file, in the order of their first places; their numbers count from 0 in that order."""
+def kept(database: Tables, distance: int, memory: int) -> bytearray:
+    """Return 1 for each hash to keep, by number: those of which no earlier one that is kept is within ``distance``.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.count = 0
-
-    def add(self, rows: Rows) -> None:
-        """Add rows of CELL, all behind those that are there."""
-        with self._path.open("ab") as file:
-            file.write(rows.tobytes())
-        self.count += len(rows)
-
-    def chunks(self, most: int) -> Iterator[tuple[int, Rows]]:
-        """Yield rows, at most ``most`` at a time, and the number of the first of them."""
-        for start in range(0, self.count, most):
-            yield start, np.fromfile(self._path, CELL, most, offset=start * CELL.itemsize)
-
-
-def kept(distinct: Distinct, distance: int, folder: Path, memory: int) -> bytearray:
-    """Return 1 for each hash to keep, in order: those of which no earlier one that is kept is within ``distance``.
-
-    One byte a hash, beside ``memory``. What is not kept has a neighbour that is.
+    One byte a hash, beside ``memory``. What is not kept has a neighbour that is. The table ``hashes`` of the database
+    has distinct hashes, whose rowids are their numbers.
     """
-    found = Spill(folder, "pairs", _PAIR, _PARTS, memory // 4)
-    if distance:
-        for one, other in _pairs(distinct, distance, folder, memory // 2):
-            rows = np.zeros(len(one), _PAIR)
-            rows["later"], rows["earlier"] = np.maximum(one, other), np.minimum(one, other)
-            found.add(rows, rows["later"].astype(np.int64) * _PARTS // distinct.count)
-    result = bytearray(b"\1") * distinct.count
-    for part in range(_PARTS):
-        rows = found.take(part)
-        rows = rows[np.argsort(rows["later"], kind="stable")]
-        # In this order each earlier one is settled before it is asked for.
-        for later, earlier in zip(rows["later"].tolist(), rows["earlier"].tolist(), strict=True):
-            if result[earlier]:
-                result[later] = 0
+    count: int = database.one("SELECT count(*) FROM hashes")[0]
+    result = bytearray(b"\1") * count
+    if not distance or not count:
+        return result
+    database.run("CREATE TABLE pairs (later UINTEGER, earlier UINTEGER)")
+    held, size = list[Pair](), 0
+    for pair in _pairs(database, count, distance, max(1 << 8, memory // _COST)):
+        held.append(pair)
+        size += len(pair[0])
+        if size >= _PAIRS:
+            _add(database, held)
+            held, size = [], 0
+    _add(database, held)
+    # In this order each earlier one is settled before it is asked for.
+    for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
+        if result[earlier]:
+            result[later] = 0
     return result
 
 
-def _pairs(distinct: Distinct, distance: int, folder: Path, memory: int) -> Iterator[Pair]:
-    most = max(1 << 8, memory // _COST)
-    if distinct.count <= most:
-        hashes: Hashes = np.concatenate([np.zeros(0, np.uint64), *(rows["high"] for _, rows in distinct.chunks(most))])
-        yield from pairs(hashes, distance)
+def _add(database: Tables, held: list[Pair]) -> None:
+    if held:
+        one, other = (np.concatenate(side).astype(np.uint32) for side in zip(*held, strict=True))
+        database.add("pairs", later=np.maximum(one, other), earlier=np.minimum(one, other))
+
+
+def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[Pair]:
+    if count <= most:
+        yield from pairs(database.arrays(_CHUNK.format("hashes", "hash"), 0, count)["hash"], distance)
         return
-    equal, blocks = plan(distinct.count, _ALL, distance)
+    equal, blocks = plan(count, _ALL, distance)
     for key, differing in tables(equal, blocks):
-        spill = Spill(folder, "table", _NUMBERED, 2 * distinct.count // most + 1, memory // 4)
-        for start, rows in distinct.chunks(most):
-            numbered = np.zeros(len(rows), _NUMBERED)
-            numbered["hash"], numbered["number"] = rows["high"], np.arange(start, start + len(rows))
-            spill.add(numbered, _spread(rows["high"] & np.uint64(key), spill.parts))
-        for part in range(spill.parts):
-            rows = spill.take(part)
-            if len(rows):
-                for one, other in bucket_pairs(rows["hash"], key, differing, distance, _ALL):
-                    yield rows["number"][one], rows["number"][other]
+        database.run(
+            "CREATE OR REPLACE TABLE ordered AS SELECT hash, rowid AS number FROM hashes ORDER BY hash & ?::UBIGINT",
+            key,
+        )
+        for hashes, numbers in _buckets(database, count, key, most):
+            for one, other in bucket_pairs(hashes, key, differing, distance, _ALL):
+                yield numbers[one], numbers[other]
 
 
-def _spread(keys: Hashes, parts: int) -> NDArray[Any]:
-    """Return a part for each key, the same for the same."""
-    mixed = keys * np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing, as in groups
-    return ((mixed >> np.uint64(32)) % np.uint64(parts)).astype(np.int64)
+def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield neighbouring hashes of ``ordered``, and their numbers; those that are equal in the bits ``key`` are together."""
+    hashes, numbers = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    for start in range(0, count, most):
+        found = database.arrays(_CHUNK.format("ordered", "hash, number"), start, start + most)
+        hashes, numbers = np.concatenate([hashes, found["hash"]]), np.concatenate([numbers, found["number"]])
+        keys = hashes & np.uint64(key)
+        end = int(np.searchsorted(keys, keys[-1])) if start + most < count else len(keys)
+        if end:
+            yield hashes[:end], numbers[:end]
+            hashes, numbers = hashes[end:], numbers[end:]

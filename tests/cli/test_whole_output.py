@@ -1,0 +1,288 @@
+"""All that commands print on a small set of shards, word by word."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.golden_file import check_text
+from tests.printed.pasted import run
+from tests.shards.archives import JPEG, tar_bytes, write_tar
+
+GOLDEN = Path(__file__).parent / "golden" / "output.txt"
+
+
+def sample(key, number=0, *, caption=True):
+    value = {"url": f"http://{key}", "width": 100 + number, "tags": ["a"]}
+    fields = [("jpg", JPEG + key.encode()), ("json", json.dumps(value).encode())]
+    return [(f"{key}.{field}", data) for field, data in fields + [("txt", f"caption of {key}".encode())] * caption]
+
+
+def write_sets(place):
+    """Write valid, damaged and odd shards, and tables."""
+    for folder in ("s", "d", "odd", "t"):
+        (place / folder).mkdir()
+    for shard in range(2):
+        members = [each for number in range(3) for each in sample(f"{shard}{'abc'[number]}", number)]
+        write_tar(place / f"s/{shard}.tar", members)
+    whole = tar_bytes([each for number in range(4) for each in sample(f"d{number}", number)])
+    (place / "d/cut.tar").write_bytes(whole[: len(whole) // 2])
+    at = whole.index(b"d1.jpg")
+    (place / "d/header.tar").write_bytes(whole[:at] + b"\xff" * 40 + whole[at + 40 :])
+    (place / "d/none.tar").write_bytes(b"no tar at all" * 100)
+    (place / "d/empty.tar").write_bytes(b"")
+    write_tar(place / "d/whole.tar", sample("w"))
+    apart = [f"{key}.{field}" for field in ("jpg", "txt") for key in ("a.b", "c")]
+    write_tar(place / "odd/apart.tar", [(name, JPEG) for name in apart])
+    write_tar(place / "odd/twice.tar", [*sample("x"), *sample("y"), *sample("x", 1)])
+    write_tar(place / "odd/junk.tar", [("__MACOSX/._x.jpg", b"1"), *sample("x", caption=False), ("noname", b"2")])
+    write_tar(place / "odd/large.TAR", [*sample("K"), ("K.JPG", b"again")])
+    rows = [(f"{shard}{key}", f"http://{shard}{key}", f"new {shard}{key}") for shard in range(2) for key in "abc"]
+    for name, chosen in {"all": rows, "few": [*rows[:2], ("no", "no", "no")], "twice": [*rows, *rows[:2]]}.items():
+        (place / f"t/{name}.csv").write_text("\n".join(["key,url,caption", *map(",".join, chosen), ""]))
+    swapped = [(rows[0][0], rows[1][1], "a"), (rows[1][0], rows[0][1], "b")]
+    (place / "t/swapped.csv").write_text("\n".join(["key,url,caption", *map(",".join, swapped), ""]))
+    (place / "t/tabs.csv").write_text("key\tcaption\n0a\tnew\n")
+    for path in place.rglob("*.*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+S = "s/0.tar s/1.tar"
+SCENES = {
+    "graft": [
+        f"graft {S} --from t/all.csv --on key --set txt=caption --set json:width=url -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set txt=caption --set json:width=url -o out --jobs 1",
+        f"graft {S} --from t/few.csv --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/few.csv --on key --set txt=caption -o out --jobs 1 --restart --drop-unmatched",
+        f"graft {S} --from t/all.csv --on json:url=url --set 'json:url=url' -o same --jobs 1",
+    ],
+    "graft with ambiguous rows": [
+        f"graft {S} --from t/twice.csv --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/twice.csv --on key --set txt=caption -o drop --jobs 1 --ambiguous drop",
+        f"graft {S} --from t/twice.csv --on key --set txt=caption -o first --jobs 1 --ambiguous first",
+    ],
+    "graft that is refused": [
+        f"graft {S} --from t/swapped.csv --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on json:url=key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on id --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key=Key --set txt=Captoin -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set txt=nothing -o out --jobs 1",
+        f"graft {S} --from t/tabs.csv --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/al.csv --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from '' --on key --set txt=caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set jpg=caption -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set txt=caption --set txt=url -o out --jobs 1",
+        f"graft {S} --from t/all.csv --on key --set txt:name=caption -o out --jobs 1",
+        "graft d/none.tar --from t/all.csv --on key --set txt=caption -o out --jobs 1",
+        "graft d/cut.tar s/0.tar --from t/all.csv --on key --set txt=caption -o cut --jobs 1",
+    ],
+    "repair": [
+        "repair d odd -o out --jobs 1",
+        "repair d odd -o out --jobs 1",
+        "repair d/whole.tar -o whole --jobs 1",
+        "repair d/none.tar -o none --jobs 1",
+        "validate out --level names",
+    ],
+    "repair that only shows": ["repair d odd -o out --dry-run --jobs 1", "repair s -o out --dry-run --jobs 1"],
+    "reshard": [
+        f"reshard {S} -o out --samples 4 --jobs 1",
+        f"reshard {S} -o out --samples 4 --jobs 1",
+        f"reshard {S} -o out --samples 2 --jobs 1",
+        f"reshard {S} -o out --samples 2 --jobs 1 --restart",
+        f"reshard {S} -o three --shards 3 --shuffle 1 --jobs 1",
+        f"reshard {S} -o four --divisible-by 4 --jobs 1",
+        f"reshard {S} -o size --size 4KiB --jobs 1",
+        "reshard d s -o damaged --samples 5 --jobs 1",
+        "reshard odd/twice.tar odd/apart.tar -o odd-out --shards 1 --jobs 1",
+        "reshard d/none.tar -o none --samples 5 --jobs 1",
+    ],
+    "reshard that is refused": [
+        f"reshard {S} -o out",
+        f"reshard {S} -o out --samples 4 --shards 2",
+        f"reshard {S} -o out --shards 7",
+        f"reshard {S} -o out --size 0",
+        f"reshard {S} -o out --divisible-by 0",
+        "reshard nowhere -o out --samples 4",
+    ],
+    "index": [
+        "index s --jobs 1",
+        "index s --jobs 1",
+        "index s --wids --webshart --energon --dali --timm --checksums --jobs 1",
+        "index odd -o odd-all --wids --webshart --dali --jobs 1",
+        "index s -o s --sizes --force --jobs 1",
+        "index s/0.tar s/1.tar t/../s/0.tar -o twice --jobs 1",
+        "index d -o damaged --jobs 1",
+        "index odd -o odd-index --jobs 1",
+        "index s odd -o two --jobs 1",
+    ],
+    "verify": [
+        "validate s --certify s.certificate --level names",
+        "validate s --manifest s.certificate --level names",
+        "verify s.certificate",
+        "verify d/none.tar",
+        "verify no.json",
+        "index s --checksums",
+        "verify s",
+    ],
+    "a certificate of shards that change": [
+        "reshard s -o r --samples 1 --jobs 1",
+        "validate r --certify all.certificate --level names",
+        "index r --checksums --jobs 1",
+        "verify all.certificate",
+        "! printf x >> r/00000.tar; rm r/00001.tar; cp s/1.tar r/more.tar; touch -d @1600000000 r/00002.tar",
+        "! cp r/00004.tar r/00003.tar",
+        "verify all.certificate",
+        "verify all.certificate --full",
+        "validate r --manifest all.certificate --level names",
+        "validate --manifest r/checksums.json --level names",
+        "verify r/checksums.json",
+        "! sed -i s/TRAINS/LOSES/ all.certificate; sed -i s/trains/loses/ all.certificate",
+        "verify all.certificate",
+        "! rm -r r/*.tar",
+        "verify r/checksums.json",
+        "! rm r/checksums.json",
+    ],
+    "repair that leaves samples out": [
+        "repair d odd -o out --drop-bad --jobs 1",
+        "repair odd/junk.tar -o none --drop-bad --jobs 1",
+        "repair odd/junk.tar -o none --drop-bad --jobs 1 --dry-run",
+        "repair d/empty.tar d/none.tar -o empty --jobs 1",
+        "repair s -o named --rename jpg=image --rename none=other --jobs 1",
+        "repair s -o named --rename jpg --jobs 1",
+        "repair s -o s --jobs 1",
+        "repair s d/../s -o twice --jobs 1",
+    ],
+    "train that is refused": [
+        "train",
+        "train -- --train-data nowhere/0.tar",
+        "train -- --train-data nowhere/{0..3}.tar --dataset-type webdataset",
+        "train --where 'min_side > 3' -- --train-data s/{0..1}.tar",
+        "train --ledger nowhere -- --train-data s/{0..1}.tar",
+        "train --ledger nowhere --where 'min_side > 3' -- --train-data s/{0..1}.tar",
+        "train --dry-run -- --train-data s/{0..1}.tar --workers 1 --batch-size 2 --train-num-samples 6",
+        "train --dry-run -- --train-data d/none.tar",
+        "train --stall-after 0 -- --train-data s/{0..1}.tar",
+        "train --caption json: -- --train-data s/{0..1}.tar",
+        "train --metrics x.txt -- --train-data s/{0..1}.tar",
+        "train --memory lots -- --train-data s/{0..1}.tar",
+        "train --decode quick -- --train-data s/{0..1}.tar",
+        "train --batch-size 3 -- --train-data s/{0..1}.tar",
+        "train --train-data s/{0..1}.tar",
+    ],
+    "wrong use": [
+        "validate nowhere",
+        "validate s --level nothing",
+        "validate s --for nobody",
+        "validate s --select W0",
+        "validate s --max-loss 2",
+        "validate s --output d/no/x.html --format html",
+        "validate s --output d --format html",
+        "explain W999",
+        "explain F10",
+        "bisect s",
+        "report nowhere",
+        "verify",
+        "validat s",
+        "inspect ''",
+        "reshard s -o ''",
+        "index s s -o index --jobs 0",
+        "validate 's/{0..5}.tar' --level names",
+        "validate 's/{0..99999999}.tar'",
+        "validate @s/0.tar",
+    ],
+    "diff": [
+        f"graft {S} --from t/few.csv --on key --set txt=caption -o out --jobs 1 --drop-unmatched",
+        "diff s out --jobs 1",
+        "diff s s --jobs 1",
+        "diff s out --jobs 1 --format json",
+        "diff s d --jobs 1",
+        "diff s d/none.tar --jobs 1",
+        "diff s nowhere --jobs 1",
+    ],
+    "inspect": [
+        "inspect s",
+        "inspect s --keys 4",
+        "inspect d odd --keys 20",
+        "inspect s --sample 2 --seed 3",
+        "inspect s --show 1b",
+        "inspect s --show no",
+        "inspect d --sample 9",
+        "inspect d/none.tar",
+        "inspect d/none.tar --sample 1",
+        "inspect s --ledger x",
+        "inspect odd --json",
+        "inspect s --show 1b --json",
+    ],
+    "serve that is refused": [
+        "serve s --host ''",
+        "serve s --on key",
+        "serve s --graft t/all.csv",
+        "serve s --graft t/all.csv --on url=key --set txt=caption",
+        "serve s --graft t/no.csv --on key --set txt=caption",
+        "serve s --graft t/twice.csv --on key --set txt=caption",
+        "serve 'pipe:cat s/0.tar'",
+        "serve s --where 'width > 3'",
+        "serve s --ledger nowhere --where 'min_side > 3'",
+        "serve d/none.tar --samples 3",
+        "serve d --samples 3 --shuffle 1",
+        "serve nowhere",
+        "serve s --samples 4 --shards 2",
+    ],
+    "scores": [
+        "score s -o scored --scores 'caption_words, json_number(\"width\")' --workers 1",
+        "scores --ledger scored",
+        "scores --ledger nowhere",
+        "scores caption_words",
+        "scores captionwords",
+        "cut s -o kept --ledger scored --where 'json_number(\"width\") > 100' --workers 1",
+        "cut s -o none --ledger scored --where 'json_number(\"width\") > 900' --workers 1",
+        "cut s -o kept2 --ledger scored --where 'blur > 100' --workers 1",
+        "cut s -o kept3 --ledger s --where 'caption_words > 1' --workers 1",
+        "cut s -o kept --ledger scored --where 'caption_words > 1' --workers 1",
+        "score s -o by-name --scores 'json_number(\"widht\")' --workers 1",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_commands_print_what_the_golden_file_has(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    write_sets(tmp_path)
+    before = set(tmp_path.rglob("*"))
+    text = "\n".join(shown(command, tmp_path) for command in SCENES[name])
+    check_text(GOLDEN, name, "\n".join([text, *files(tmp_path, set(tmp_path.rglob("*")) - before)]))
+
+
+def files(place, found):
+    """Yield names, sizes and digests of files, but for those of which the bytes depend on the time or on libraries."""
+    for path in sorted(found):
+        name = path.relative_to(place)
+        if (
+            path.is_file()
+            and "_wdsflow" not in name.parts
+            and path.suffix not in {".sqlite", ".parquet", ".certificate"}
+        ):
+            data = path.read_bytes().replace(os.fsencode(place), b"/PLACE")
+            yield f"{name}: {len(data)} bytes, {sha256(data).hexdigest()[:12]}"
+
+
+def shown(command, place):
+    """Return a command, its exit status and all that it prints, without what differs between runs."""
+    if command.startswith("! "):
+        subprocess.run(command[2:], shell=True, cwd=place, check=True)
+        return command
+    done = run(shlex.split(command), place)
+    text = (
+        f"$ wdsflow {command}\n{done.out}{done.errors and f'--- stderr{chr(10)}{done.errors}'}exit status {done.status}"
+    )
+    text = text.replace(str(place), "/PLACE")
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", "TIME", text)
+    text = re.sub(r"\b\d+(\.\d+)?( m?s| shards/s| samples/s| MiB/s)\b", r"#\2", text)
+    return "\n".join(line.rstrip() for line in text.splitlines())

@@ -1,0 +1,54 @@
+"""One room turns the bytes of a tar into members, and members into samples."""
+
+import ast
+
+from tests.test_floors import ROOT, sources
+from tests.trees import parsed
+
+ROOM = "wdsflow.shards"
+# What turns names into keys, and why it may: all others ask the room.
+SPLITS = {
+    "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
+    "wdsflow.readers.first_rows": "the rule of datasets, as data of a Grouping",
+    "wdsflow.repair.regroup": "joins members that are not adjacent",
+    "wdsflow.reshaping.reshard.output_pieces": "the members of one sample, in their new place",
+}
+HEADERS = {
+    "wdsflow.reshaping.reshard.output_pieces": "the members of one sample, in their new place",
+    "wdsflow.repair.contents": "holes and links, by tarfile itself",
+}
+
+
+def _using(names: set[str]) -> set[str]:
+    """Return the modules outside the room that import one of these names."""
+    return {
+        module
+        for module, path in sources()
+        if not module.startswith(ROOM)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and names & {alias.name for alias in node.names}
+    }
+
+
+def test_only_the_room_of_the_walk_splits_names_into_keys_and_fields():
+    assert _using({"split_name", "key_of"}) == set(SPLITS)
+
+
+def test_only_the_room_of_the_walk_reads_headers():
+    opens = {
+        module
+        for module, path in sources()
+        if not module.startswith(ROOM)
+        and any(
+            isinstance(node, ast.Attribute) and ast.unparse(node) == "tarfile.open" for node in ast.walk(parsed(path))
+        )
+    }
+    assert _using({"parse_header", "read_entry", "checksum_holds"}) | opens == set(HEADERS)
+
+
+def test_there_is_one_quick_way_through_headers():
+    loops = [path for path in (ROOT / "wdsflow/shards").rglob("*.py") if "adler32(" in path.read_text("utf-8")]
+    assert sorted(path.name for path in loops) == [
+        "plain_entries.py",
+        "tar_header.py",
+    ]  # the quick way, the careful way

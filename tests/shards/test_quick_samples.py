@@ -1,0 +1,155 @@
+"""The quick way through headers finds the samples that reading each header in full finds, whatever the tar holds."""
+
+import io
+import random
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar import windows
+from wdsflow.shards.tar.plain_entries import Skimmer
+from wdsflow.shards.write_shard import member
+
+_FIELDS = [
+    ("jpg", "txt"),
+    ("jpg", "json", "txt"),
+    ("JPG", "seg.png", "cls"),
+    ("png",),
+    ("segmentation_mask.png", "txt"),
+]
+_FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+_ODD_NAMES = [
+    *("README", "folder/._00.jpg", "__info__.txt", "__MACOSX/a.jpg", "a/__MACOSX/b.jpg", ".hidden", "a\nb/c.jpg"),
+    *(
+        "döt.jpg",
+        "a\tb.jpg",
+        "bad\udcff.jpg",
+        f"{'x' * 94}.jpg",
+        f"{'x' * 95}.jpg",
+        f"{'y' * 96}.jpg",
+        f"{'z' * 60}/{'z' * 60}.jpg",
+    ),
+    *("d.e/f.jpg", "d.e/f", "a..jpg", "a.", "/abs.jpg", "00000001.jpg"),
+]
+
+
+def _all(path: Path) -> list[Any]:
+    with open_source(str(path)) as source:
+        samples = Samples(source, contents=False, keep=False)
+        each = [
+            (s.number, s.key, s.start, s.end, s.trouble, {name: tuple(row) for name, row in s.fields.items()})
+            for s in samples
+        ]
+        return [each, samples.members, samples.left_out, samples.headers, samples.damage, samples.global_records]
+
+
+def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the same, with each header read in full."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Skimmer, "learn", lambda *_: None)
+        return _all(path)
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes, **changes: Any) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    for attribute, value in changes.items():
+        setattr(info, attribute, value)
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _data(draw: random.Random, most: int = 3000) -> bytes:
+    return draw.randbytes(draw.choice((0, 1, 511, 512, 513, draw.randrange(most))))
+
+
+def _nested(draw: random.Random) -> bytes:
+    """Return contents that look like a tar with headers of the same kind."""
+    return b"".join(member(f"{number:08}.jpg", _data(draw)) for number in range(draw.randrange(1, 4)))
+
+
+def _write(path: Path, draw: random.Random, *, odd: float) -> None:
+    fields, layout = draw.choice(_FIELDS), draw.choice(_FORMATS)
+    folder = draw.choice(("", "", "part/", "a.b/c/"))
+    is_timed = draw.random() < 0.5
+    with tarfile.open(path, "w", format=layout, encoding="utf-8", errors="surrogateescape") as tar:
+        for number in range(draw.randrange(20, 250)):
+            key = f"{folder}{number:08}" if draw.random() < 0.98 else f"{folder}{draw.randrange(1 << 40):x}"
+            for field in fields:
+                time = round(1.79e9 + draw.random() * 1000, draw.choice((5, 6, 7))) if is_timed else 0
+                if draw.random() < odd:
+                    _add_odd(tar, draw, key)
+                if draw.random() >= odd / 4:
+                    data = _nested(draw) if draw.random() < odd / 10 else _data(draw)
+                    _add(tar, f"{key}.{field}", data, mtime=time)
+
+
+def _add_odd(tar: tarfile.TarFile, draw: random.Random, key: str) -> None:
+    kind = draw.randrange(7)
+    if kind == 0:
+        _add(tar, draw.choice(_ODD_NAMES), _data(draw))
+    elif kind == 1:
+        _add(tar, key, b"", type=tarfile.DIRTYPE)
+    elif kind == 2:
+        _add(tar, f"{key}.jpg", _data(draw), uid=draw.randrange(3), mode=draw.choice((0o644, 0o600)), uname="someone")
+    elif kind == 3:
+        _add(tar, f"{key}.lnk", b"", type=tarfile.SYMTYPE, linkname="00000000.jpg")
+    elif kind == 4:
+        _add(tar, f"{key}.txt", _data(draw), pax_headers={"comment": "a" * draw.randrange(600)})
+    elif kind == 5:
+        _add(tar, f"{key}.npy", _data(draw), gid=draw.randrange(1 << 20))
+    else:
+        _add(tar, f"{key}.{draw.choice(('JPG', 'extra', 'a.b.c', ''))}", _data(draw), mtime=draw.random() * 1e9)
+
+
+def _damage(path: Path, draw: random.Random) -> None:
+    """Cut the file, flip bits, put zeros over blocks, or put blocks in."""
+    data = bytearray(path.read_bytes())
+    for _ in range(draw.randrange(1, 4)):
+        at = draw.randrange(len(data))
+        kind = draw.randrange(4)
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            data[at] ^= 1 << draw.randrange(8)
+        elif kind == 2:
+            block = at // 512 * 512
+            data[block : block + 512] = bytes(512)
+        else:
+            data[at:at] = draw.randbytes(draw.choice((1, 512)))
+        if len(data) < 1024:
+            break
+    path.write_bytes(data)
+
+
+def _flip_headers(path: Path, draw: random.Random) -> None:
+    """Change single bytes of headers, with and without the right checksum, and of what extended headers hold."""
+    data = bytearray(path.read_bytes())
+    with tarfile.open(path) as tar:
+        places = [place for info in tar for place in range(info.offset, info.offset_data, 512)]
+    for place in draw.sample(places, min(3, len(places))):
+        end = data.index(0, place)  # of a name, or of what an extended header holds
+        at = draw.choice((end, end, place + draw.randrange(40), place + draw.randrange(512)))
+        data[at] = draw.choice((0, 32, 48, 55, 57, 128, 255, draw.randrange(256)))
+        if data[place + 257 : place + 262] == b"ustar" and draw.random() < 0.7:
+            data[place + 148 : place + 156] = b" " * 8
+            data[place + 148 : place + 156] = b"%06o\0 " % sum(data[place : place + 512])
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(60, 1500))]
+)
+def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, path = random.Random(seed), tmp_path / "a.tar"
+    if seed % 2:  # many windows
+        monkeypatch.setattr(windows, "_WINDOW", 4096)
+    _write(path, draw, odd=draw.choice((0, 0.002, 0.02, 0.2)))
+    if seed % 3 == 1:
+        _damage(path, draw)
+    elif seed % 3 == 2:
+        _flip_headers(path, draw)
+    assert _all(path) == _with_care(path, monkeypatch)

@@ -1,0 +1,102 @@
+"""Samples are made of the bytes of shards, or lost with a reason."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.golden_file import check_text
+from wdsflow.stages.base import Dropped, StageError
+from wdsflow.training.feed.caption_sources import LARGEST, parse_captions
+from wdsflow.training.feed.open_shards import Files, read_fully
+from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
+
+GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
+
+
+class Images:
+    """Keeps the bytes of images; fails where they say so."""
+
+    def run(self, data, seed, hold):
+        if data == b"memory":
+            raise MemoryError("no room")
+        if data == b"fault":
+            raise ZeroDivisionError("a fault")
+        if data == b"drop":
+            raise Dropped("small")
+        if data == b"stage":
+            raise StageError("truncated", "y" * 400)
+        return data[:30], seed
+
+
+def upper(texts):
+    return [text.upper() for text in texts]
+
+
+def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.tar").write_bytes(b"imagecap" + b"." * 8000 + b"END")
+    held = Blob("txt", 3, -1, b"cap")
+
+    def at(name, size, offset):
+        return Blob(name, size, offset)
+
+    samples = {
+        "together": (at("jpg", 5, 0), (at("txt", 3, 5),)),
+        "just close": (at("jpg", 5, 0), (at("txt", 3, 8008),)),
+        "caption first": (at("jpg", 3, 5), (at("txt", 5, 0),)),
+        "two places": (at("jpg", 5, 0), (at("cap", 1, 0), at("txt", 3, 5))),
+        "past the end": (at("jpg", 5, 0), (at("txt", 4, 8008),)),
+        "image past the end": (at("jpg", 5, 8008), (at("txt", 3, 5),)),
+        "as large as allowed": (at("jpg", 100, 0), (at("txt", 3, 5),)),
+        "too large": (at("jpg", 101, 0), (at("txt", 3, 5),)),
+        "not kept": (at("jpg", 9, -1), (held,)),
+        "held": (Blob("jpg", 5, -1, b"image"), (held,)),
+        "large caption": (Blob("jpg", 5, -1, b"image"), (Blob("txt", LARGEST + 1, -1, None),)),
+        "large caption in a file": (at("jpg", 5, 0), (at("txt", LARGEST + 1, 5),)),
+        **{name: (Blob("jpg", 5, -1, name.encode()), (held,)) for name in ("memory", "drop", "stage")},
+    }
+    files = Files()
+    work = SampleWork(Images(), parse_captions("txt"), upper, 100, files=files)
+    lines, notes = [], []
+    tasks = [LaneTask(SampleRef("x.tar", key, *rest), 5, 0, 0) for key, rest in samples.items()]
+    for task, result in zip(tasks, work(tasks, notes.append), strict=True):
+        lines.append(f"{task.ref.key}: {result}")
+    missing = LaneTask(SampleRef("no.tar", "k", at("jpg", 1, 0), (at("txt", 1, 1),)), 5, 0, 0)
+    lines += [repr(each) for each in work([missing], notes.append)]
+    fault = LaneTask(SampleRef("x.tar", "k", Blob("jpg", 5, -1, b"fault"), (held,)), 5, 0, 0)
+    with pytest.raises(RuntimeError) as caught:
+        work([fault], notes.append)
+    check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
+    files.close()
+
+
+def test_files_stay_open_while_they_are_used(tmp_path):
+    def is_open(fd):
+        try:
+            os.fstat(fd)
+        except OSError:
+            return False
+        return True
+
+    paths = [tmp_path / f"{number:02d}" for number in range(66)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"%02d345" % number)
+    files = Files()
+    with files.use(str(paths[0])) as first:
+        opened = []
+        for path in paths[1:]:
+            with files.use(str(path)) as fd:
+                opened.append(fd)
+        assert is_open(first)
+        assert read_fully(first, 3, 1) == b"034"
+        assert read_fully(first, 9, 3) == b"45"
+        assert read_fully(first, 9, 5) == b""
+    with files.use(str(paths[65])) as last:
+        assert last == opened[-1]
+        files.close()
+        assert is_open(last)
+    assert not is_open(last)
+    with pytest.raises(OSError, match="http://x is no local file"), files.use("http://x"):
+        pass

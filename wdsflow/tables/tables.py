@@ -1,0 +1,154 @@
+"""A database for the time of one run, and what its errors mean."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+MEMORY = 512 << 20  # bytes
+_THREADS = 2
+_LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
+_PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
+_AT_ONCE = 4096  # rows of a result
+_WAIT = 0.05  # seconds until a statement that is to end is asked again
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Result = TypeVar("Result")
+
+
+class TablesError(OSError):
+    """A statement that cannot be carried out: ENOSPC, ENOMEM or EIO. The file name is the scratch folder."""
+
+
+class Tables:
+    """A database in memory, which continues in files of a scratch folder. Use as a context manager, in one thread.
+
+    Args:
+        folder: exists; for files of what memory does not hold.
+        memory: bytes that may be used before that; at least 64 MiB are used.
+        threads: of a statement, at most; never more than there are cores, or than memory is for.
+    """
+
+    def __init__(self, folder: Path, *, memory: int = MEMORY, threads: int = _THREADS) -> None:
+        import duckdb
+
+        self._folder = folder
+        settings: dict[str, Any] = {
+            "memory_limit": f"{max(memory, _LEAST) >> 10}KiB",
+            "threads": max(1, min(threads, os.cpu_count() or 1, memory // _PER_THREAD)),
+            "temp_directory": str(folder / "tables"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        # Statements run in a thread of their own: DuckDB looks at signals too rarely, and hides their exceptions.
+        self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
+        self._connection = duckdb.connect(":memory:", config=settings)
+        self._connection.execute("SET enable_progress_bar = false")  # in notebooks and `python -c` it is on
+
+    def run(self, statement: str, *values: Any) -> None:
+        """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
+        self._do(self._connection, self._connection.execute, statement, values)
+
+    def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a result. Raises as ``run``."""
+        return chain.from_iterable(self.batches(query, *values))
+
+    def batches(self, query: str, *values: Any) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a result, some thousand at a time. Other statements may run in between. Raises as ``run``."""
+        cursor = self._connection.cursor()
+        try:
+            self._do(cursor, cursor.execute, query, values)
+            while found := self._do(cursor, cursor.fetchmany, _AT_ONCE):
+                yield found
+        finally:
+            cursor.close()
+
+    def one(self, query: str, *values: Any) -> tuple[Any, ...]:
+        """Return the only row of a result, or its first. Raises as ``run``; LookupError if there is none."""
+        for row in self.rows(query, *values):
+            return row
+        raise LookupError(query)
+
+    def arrays(self, query: str, *values: Any) -> dict[str, Any]:
+        """Return a small result as arrays, by the names of its columns; none of 128 bits. Raises as ``run``."""
+        cursor = self._connection.cursor()
+        try:
+            self._do(cursor, cursor.execute, query, values)
+            found: dict[str, Any] = self._do(cursor, cursor.fetchnumpy)
+        finally:
+            cursor.close()
+        return found
+
+    def add(self, table: str, **columns: Any) -> None:
+        """Append rows, given as columns of one length: arrays of numbers, or sequences of text, bytes and None.
+
+        The columns are those of the table, in its order.
+        """
+        import numpy as np
+
+        arrays = {
+            each: column if isinstance(column, np.ndarray) else _objects(column) for each, column in columns.items()
+        }
+        self._connection.register("added", arrays)
+        try:
+            self.run(f"INSERT INTO {name(table)} SELECT * FROM added")
+        finally:
+            self._connection.unregister("added")
+
+    def _do(self, connection: Any, do: Callable[..., Result], *given: Any) -> Result:
+        import duckdb
+
+        future = self._thread.submit(do, *given)
+        try:
+            return future.result()
+        except duckdb.Error as error:
+            raise _understood(error, self._folder) from error
+        except BaseException:
+            while not future.done():  # of a signal
+                connection.interrupt()
+                with suppress(BaseException):
+                    future.exception(_WAIT)
+            raise
+
+    def __enter__(self) -> "Tables":  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+        self._thread.shutdown()
+
+
+def name(text: str) -> str:
+    """Return the name of a table or column as a statement has it.
+
+    >>> name('my "own" key')
+    '"my ""own"" key"'
+    """
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _objects(values: Sequence[Any]) -> Any:
+    import numpy as np
+
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+def _understood(error: Exception, folder: Path) -> Exception:
+    """Return the error as one of the system, if it is one."""
+    import duckdb
+
+    text = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        number = errno.ENOSPC if "max_temp_directory_size" in text.partition("Possible solutions")[0] else errno.ENOMEM
+    elif isinstance(error, duckdb.IOException):
+        number = next((each for each in _FULL if os.strerror(each) in text), errno.EIO)
+    else:
+        return error
+    reason = os.strerror(number) if number != errno.EIO else text.partition("\n")[0]
+    return TablesError(number, reason, str(folder))
