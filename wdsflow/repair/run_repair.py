@@ -75,8 +75,7 @@ def repair_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
-    folder = local_folder(out)
-    found = expand_existing(urls)
+    folder, found = local_folder(out), expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
     work = _jobs(found, targets, write=not dry_run, allow_pipe=allow_pipe)
@@ -84,10 +83,9 @@ def repair_shards(
         raise ValueError("jobs must be at least 1")
     if dry_run:
         return RepairReport(_tried(work, edits, jobs, begin), dry_run, edits.options())
-    report = RepairReport(options=edits.options())
+    options, report = _as_flags(caption, edits), RepairReport(options=edits.options())
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
-        options, names = _as_flags(caption, edits), [target.name for target in targets]
-        record.begin(options, names, inputs=found, force=force, restart=restart)
+        record.begin(options, [target.name for target in targets], inputs=found, force=force, restart=restart)
         report.stale_removed = record.stale
         todo, write = [(record, job) for job in work], partial(repair_shard, edits)
         report.shards = run_outputs(todo, write, _made_from, report, jobs=jobs, begin=begin, again=force)
