@@ -16,7 +16,7 @@ from tests.shards.archives import JPEG, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.shards.unfinished import unfinished_run
+from wdsflow.records.unfinished import unfinished_run
 from wdsflow.validate import check
 
 ROOM = 200_000  # bytes of a file: the third shard is larger

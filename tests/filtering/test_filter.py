@@ -21,7 +21,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where import WhereError
-from wdsflow.shards.folder_lock import Busy, Lock
+from wdsflow.records.folder_lock import Busy, Lock
 
 LARGE = Recipe(where="min_side >= 200")
 HERE = RunOptions(workers=0)

@@ -1,5 +1,6 @@
 """What a finished run leaves behind, and nothing else."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.shards.folder_lock import Busy, Lock
+from wdsflow.records.folder_lock import Busy, Lock
 
 HERE = RunOptions(workers=0)
 
@@ -63,6 +64,18 @@ def test_slices_leave_the_folder_to_those_that_still_work(tmp_path: Path):
     assert "unfinished.json" not in below(inside)
 
 
+def test_slices_of_a_finished_run_count_the_shards_that_changed_since(tmp_path: Path):
+    source, recipe = write_shards(tmp_path / "in", shards=2, samples=4), Recipe(where="bytes > 1")
+    filter_shards(source, tmp_path / "out", recipe, HERE)
+    write_shards(tmp_path / "more", shards=2, samples=6)
+    (tmp_path / "more/00000.tar").replace(tmp_path / "in/00000.tar")
+    for index in range(2):
+        report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, index=index, count=2))
+        assert len(report.changed) == 1 - index
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 6, "00001.tar": 4}
+    assert filter_shards(source, tmp_path / "out", recipe, HERE).resumed == 2
+
+
 def test_a_lock_that_was_removed_keeps_nobody_away_and_lets_two_in_never(tmp_path: Path):
     path = tmp_path / "in" / "lock"
     path.parent.mkdir()
@@ -82,7 +95,7 @@ def test_a_lock_that_was_removed_keeps_nobody_away_and_lets_two_in_never(tmp_pat
     for thread in threads:
         thread.join()
     assert most == [1]
-    script = "import sys; from pathlib import Path; from wdsflow.shards.folder_lock import Lock; Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    script = "import sys; from pathlib import Path; from wdsflow.records.folder_lock import Lock; Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)],
         stdin=subprocess.PIPE,

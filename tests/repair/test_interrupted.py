@@ -14,8 +14,8 @@ import pytest
 from tests.filtering.shards import digests
 from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
+from wdsflow.records.refusals import OtherOptions
 from wdsflow.repair.run_repair import repair_shards
-from wdsflow.shards.output_record import OtherOptions
 
 MODULES = ["wdsflow.repair.run_repair", "xxhash"]
 
@@ -116,7 +116,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
 
 
 def test_two_repairs_do_not_work_in_one_folder_at_once(shards: str, tmp_path: Path):
-    from wdsflow.shards.folder_lock import Busy, Lock
+    from wdsflow.records.folder_lock import Busy, Lock
 
     (tmp_path / "out/_wdsflow").mkdir(parents=True)
     with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):

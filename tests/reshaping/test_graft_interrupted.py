@@ -18,8 +18,8 @@ import pytest
 from tests.filtering.shards import digests
 from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, read_tar, tar_bytes
+from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.graft.run_graft import graft_shards
-from wdsflow.shards.output_record import OtherOptions
 
 MODULES = ["wdsflow.reshaping.graft.run_graft", "xxhash", "pyarrow.parquet", "numpy", "duckdb"]
 OPTIONS = {"on": "json:url=u", "fields": ["txt=c", "json:c=c"], "ambiguous": "first"}

@@ -10,13 +10,13 @@ from xxhash import xxh3_64_intdigest
 from tests.filtering.shards import digests
 from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.shards.archives import write_tar
+from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.members_apart import MembersApart
 from wdsflow.reshaping.reshard.read_inputs import InputJob, read_input
 from wdsflow.reshaping.reshard.reshard_options import checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
-from wdsflow.shards.output_record import OtherOptions
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from wdsflow.reshaping import shard_jobs
+from wdsflow.records import shard_jobs
+from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
-from wdsflow.reshaping.shard_jobs import run_on_shards
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.write_shard import ShardWriter
 

@@ -79,7 +79,7 @@ def index(
     """
     from wdsflow.indexing.run_index import PartOfSet, index_shards
     from wdsflow.indexing.sidecar_kinds import DEFAULT
-    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.records.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
 
     asked = {"sizes": sizes, "len": len_, "wids": wids, "dali": dali, "energon": energon, "webshart": webshart}

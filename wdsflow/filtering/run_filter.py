@@ -9,7 +9,7 @@ from wdsflow.filtering.deciding.compare_samples import resolve
 from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.run_folder import begun_scores
+from wdsflow.filtering.folder.run_record import RunRecord
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
@@ -195,7 +195,7 @@ def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
 
 def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
     """Return the recipe with the scores that the folder's ledgers have, and a line on what it adds to them."""
-    earlier = begun_scores(layout)
+    earlier = RunRecord(layout, "score").begun_scores()
     more = [score for score in recipe.scores if score not in earlier]
     told = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
     return replace(recipe, scores=(*earlier, *more)), told

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,9 @@ from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.broken_scores import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.finish_run import finish, tidy
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import Manifest
-from wdsflow.filtering.folder.output_numbers import take_numbers
 from wdsflow.filtering.folder.output_targets import aside_of
-from wdsflow.filtering.folder.run_folder import abandon, await_workers, finished, held, prepare, sweep
+from wdsflow.filtering.folder.run_record import RunRecord
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
 from wdsflow.filtering.ledger.ledger_metadata import read_about
@@ -31,9 +28,8 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.model_place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
+from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.folder_lock import Busy, Lock
-from wdsflow.shards.unfinished import undo_begin, unfinished_run
 
 from .pass_engine import engine_for, joined
 from .run_options import OutputError, RunOptions
@@ -65,7 +61,6 @@ class Pass:
     sources: Any = None  # whatever else the result depends on
     other: Layout | None = None
     asked: dict[str, Any] = field(init=False)
-    _open: bool = field(default=False, init=False)  # the folder is ours
     _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
@@ -97,85 +92,59 @@ class Pass:
         """Process the shards that are not done. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
         report = RunReport(self.layout.folder, tars=self.tars, quarantine=self.layout.quarantined)
         report.dry_run, report.asked = self.options.dry_run, len(self.shards())
-        made = not self.layout.folder.exists()
         with ExitStack() as stack:
-            stack.callback(self._leave, made)
-            locks = self._enter(stack)
+            record = self._enter(stack)
             if self.before is None or self.before(self, report):
-                todo = self._left(report)
-                if todo and self.layout.dense:
-                    with Lock(self.layout.inside / "lock-finish", patience=600):
-                        take_numbers(self.layout)
-                self._work(locks, todo, report)
+                todo = self.shards() if record is None else self._left(record, report)
+                if todo and self.layout.dense and record is not None:
+                    record.take_numbers()
+                self._work(record, todo, report)
                 report.whole = not report.failures
-                if not (self.options.dry_run or report.unread):
-                    report.whole = finish(
-                        self.layout, self.names, self.identity, tars=self.tars, alone=self.options.count == 1
-                    )
-                elif self._was_whole and self.options.count == 1:
-                    undo_begin(self.layout.folder)  # nothing was written
+                if record is not None and not report.unread:
+                    report.whole = record.finish()
+                elif record is not None and self._was_whole:
+                    record.leave_as_it_was()
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
         return report
 
-    def _left(self, report: RunReport) -> list[tuple[int, str, str]]:
+    def _left(self, record: RunRecord, report: RunReport) -> list[tuple[int, str, str]]:
         """Return the shards that are not done, and note the ledgers that have some of their values."""
-        done, fewer, changed = finished(self.layout, self.shards(), self.identity, self.asked)
+        record.identity = self.identity
+        asked = json.loads(canonical(self.asked))
+        done, fewer, changed = record.left(self.shards(), asked)
         report.records, report.resumed = list(done.values()), len(done)
         todo = [shard for shard in self.shards() if shard[2] not in done]
         self._known = dict.fromkeys(fewer, self.layout)
         if self.other is not None:
-            more = finished(self.other, [shard for shard in todo if shard[2] not in self._known], "", self.asked)
-            self._known |= dict.fromkeys(more.fewer, self.other)
+            others = [shard for shard in todo if shard[2] not in self._known]
+            self._known |= dict.fromkeys(RunRecord(self.other, self.kind).left(others, asked).fewer, self.other)
         report.changed += changed
         return todo
 
-    def _enter(self, stack: ExitStack) -> list[int]:
-        """Prepare the folder; a dry run gets a temporary one."""
+    def _enter(self, stack: ExitStack) -> RunRecord | None:
+        """Prepare the folder; a dry run gets a temporary one, and no record."""
         options = self.options
         if options.dry_run:
             shared = self._shared_folder() if options.engine == "ray" else None
             self.layout = Layout(stack.enter_context(scratch("run", shared)))
-            for folder in self.layout.folders():
-                folder.mkdir(parents=True, exist_ok=True)
-            return []
-        locks = stack.enter_context(held(self.layout, options.index, options.count))
-        stack.callback(self._take_back)
-        stack.callback(sweep, self.layout)
-        stack.callback(self._await_workers)
-        self._was_whole = unfinished_run(self.layout.folder) is None
-        prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1, tars=self.tars)
-        self._open = True
-        return locks
-
-    def _take_back(self) -> None:
-        """Restore the folder if no shard was finished in it: there is nothing to resume."""
-        if self._open and self.options.count == 1:
-            self._open = not abandon(self.layout, self.asked)
-
-    def _leave(self, made: bool) -> None:
-        """Remove what only a run needs, wdsflow's files from a folder without results, and the folder if this run created it."""
-        if self.options.dry_run:
-            return
-        tidy(self.layout)
-        if self._open:
-            return
-        with suppress(OSError):  # not empty
-            self.layout.inside.rmdir()
-            if made:
-                self.layout.folder.rmdir()
-
-    def _await_workers(self) -> None:
-        with suppress(Busy):  # then the next run reports them
-            await_workers(self.layout, self.options.index, self.options.count)
+        record = None
+        if not options.dry_run:
+            record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
+            self._was_whole = unfinished_run(self.layout.folder) is None
+            asked = json.loads(canonical(self.asked))
+            record.begin(asked, self.names, inputs=self.urls, restart=options.restart, shards=self.tars)
+        for folder in self.layout.folders():
+            folder.mkdir(parents=True, exist_ok=True)
+        return record
 
     def _shared_folder(self) -> Path:
         """Return the nearest existing folder: others see it as they would see the output."""
         folder = self.layout.folder.absolute()
         return next(path for path in (folder, *folder.parents) if path.is_dir())
 
-    def _work(self, locks: Sequence[int], todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
+    def _work(self, record: RunRecord | None, todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
         options = self.options
         if not todo:
             return
@@ -183,19 +152,17 @@ class Pass:
         with ExitStack() as stack:
             tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack, todo))
             cluster = self.cluster or stack.enter_context(joined(options))
+            locks = [lock.fd for lock in record.locks] if record is not None else []
             engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
             tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
-            manifest = None
-            if not options.dry_run:
-                manifest = stack.enter_context(Manifest(self.layout.manifest(options.index, options.count)))
             strikes = RunStrikes(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
                 result = _taken(task, answer, report, strikes)
                 done = strikes.take(result) if isinstance(result, ShardRecord) else []
-                _note(done, manifest)
+                _note(done, record)
                 if tell is not None:
                     tell(result)
-            _note(strikes.rest(), manifest)
+            _note(strikes.rest(), record)
 
     def _lacking(self, todo: Sequence[tuple[int, str, str]]) -> set[Call]:
         """Return the scores that the ledgers of some shards lack."""
@@ -266,11 +233,11 @@ def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes)
     return answer
 
 
-def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
-    if manifest is None:
+def _note(done: Sequence[ShardRecord], record: RunRecord | None) -> None:
+    if record is None:
         return
-    for record in done:
+    for each in done:
         try:
-            manifest.add(record)
+            record.add(each)
         except OSError as error:
-            raise OutputError(error.errno, error.strerror, str(manifest.path)) from error
+            raise OutputError(error.errno, error.strerror, error.filename) from error

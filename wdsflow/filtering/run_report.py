@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.shards.counts import uncounted_text
+from wdsflow.records.counts import by_count
+from wdsflow.records.report import Report
+from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -16,18 +17,13 @@ _SHOWN = 20  # shown shards that are processed again
 _NAMED = 3  # shown shards with the same failure
 
 
-Key = TypeVar("Key", str, tuple[str, str])
-
-
 @dataclass
-class RunReport:
+class RunReport(Report[ShardRecord]):
     """All shards of a run, or of its slice."""
 
     out: Path
     records: list[ShardRecord] = field(default_factory=list)  # in the order of the shards
     failures: list[ShardFailure] = field(default_factory=list)
-    resumed: int = 0  # shards that an earlier run finished
-    changed: list[str] = field(default_factory=list)  # shards that were processed again, and why
     tars: bool = True
     dry_run: bool = False
     whole: bool = True  # all shards of all slices are done
@@ -35,10 +31,10 @@ class RunReport:
     quarantine: Path | None = None
     asked: int = 0  # shards of the run, or of its slice
 
-    def check(self) -> None:
-        """Raise RuntimeError if the counts do not add up."""
-        for record in self.records:
-            record.check()
+    @property
+    def outcomes(self) -> list[ShardRecord]:
+        """The shards, in order."""
+        return self.records
 
     @property
     def lost(self) -> bool:
@@ -64,19 +60,19 @@ class RunReport:
         if self.tars and not self.total("kept"):
             gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
             gone.update({("quarantined", what): count for what, count in aside.items()})
-            (kind, what), count = _sorted(gone)[0]
+            (kind, what), count = by_count(gone)[0]
             by = "by" if kind == "dropped" else "for"
             return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
         if 2 * aside.total() >= samples:
-            what, count = _sorted(aside)[0]
+            what, count = by_count(aside)[0]
             total = aside.total()
             most = f", {count:,} of them" if count < total else ""
             done = "was quarantined" if self.tars else "cannot be scored"
             example = self._example("quarantined", what)
             return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
         failed = Counter() if self.tars else self.merged("failed")
-        if failed and 2 * _sorted(failed)[0][1] >= samples:
-            what, count = _sorted(failed)[0]
+        if failed and 2 * by_count(failed)[0][1] >= samples:
+            what, count = by_count(failed)[0]
             return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
         return ""
 
@@ -89,17 +85,6 @@ class RunReport:
                 return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
         return escape(what, 300)
 
-    def total(self, name: str) -> int:
-        """Sum a number over the shards."""
-        return sum(int(getattr(record, name)) for record in self.records)
-
-    def merged(self, name: str) -> Counter[str]:
-        """Sum counts by name over the shards."""
-        found: Counter[str] = Counter()
-        for record in self.records:
-            found.update(getattr(record, name))
-        return found
-
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
@@ -111,23 +96,22 @@ class RunReport:
         width = max(len(f"{samples:,}"), 6)
         yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{self._resumed()}"
         if self.tars:
-            yield from _counted("-", "dropped by", self.merged("dropped"), samples, width)
-            yield from _counted("-", "quarantined:", self.merged("quarantined"), samples, width)
+            yield from _funnel_lines("-", "dropped by", self.merged("dropped"), samples, width)
+            yield from _funnel_lines("-", "quarantined:", self.merged("quarantined"), samples, width)
             yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
             if self.total("uncounted"):
                 yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
         failed = self.merged("failed")
-        for what, count in _sorted(failed):
+        for what, count in by_count(failed):
             yield f"{count:>{width},}  could not be computed: {escape(what, 300)}"
         left = self.merged("left_out")
         if left:
-            parts = ", ".join(f"{count:,} {escape(what)}" for what, count in _sorted(left))
+            parts = ", ".join(f"{count:,} {escape(what)}" for what, count in by_count(left))
             yield f"members that belong to no sample, left out: {parts}"
         for record in self.records:
             for damage in record.damage:
                 yield f"damaged: {escape(record.url, 300)}: {escape(damage, 300)}"
-        for change in self.changed[:_SHOWN]:
-            yield f"done again: {escape(change, 600)}"
+        yield from self.again_lines("done", _SHOWN)
         if len(self.changed) > _SHOWN:
             yield f"done again: {len(self.changed) - _SHOWN:,} more"
         for urls, reason in self.reasons():
@@ -150,14 +134,9 @@ class RunReport:
         return f", {self.resumed:,} of them done before" if self.resumed else ""
 
 
-def _counted(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:
-    for what, count in _sorted(counts):
+def _funnel_lines(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:
+    for what, count in by_count(counts):
         yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
-
-
-def _sorted(counts: Counter[Key]) -> list[tuple[Key, int]]:
-    """Return the entries, the most frequent first."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _share(count: int, whole: int) -> str:

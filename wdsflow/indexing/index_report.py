@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
@@ -12,7 +13,7 @@ _SHOWN = 20
 
 @dataclass
 class IndexReport:
-    """What became of all shards. ``samples == indexed + left_out.total()``."""
+    """What became of all shards."""
 
     shards: int = 0
     resumed: int = 0  # shards whose sidecars were there already
@@ -37,8 +38,11 @@ class IndexReport:
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
-        if self.samples != self.indexed + self.left_out.total():
-            raise RuntimeError(f"samples do not add up: {self}")
+        self._counts.check(repr(self))
+
+    @property
+    def _counts(self) -> Counts:
+        return Counts("samples", self.samples, self.indexed, self.left_out)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -56,12 +60,9 @@ class IndexReport:
         for path in self.settings:
             yield f"kept: {escape(path, 300)}: your own settings"
         before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
-        yield (
-            f"{how_many(self.shards, 'shard')}{before}: {how_many(self.samples, 'sample')} in = {self.indexed:,} indexed"
-            f" + {self.left_out.total():,} left out"
-        )
-        for reason, count in self.left_out.most_common():
-            yield f"  left out: {count:,} x {escape(reason)}"
+        counts = self._counts.sum(" sample" if self.samples == 1 else " samples", "indexed")
+        yield f"{how_many(self.shards, 'shard')}{before}: {counts}"
+        yield from reason_lines("left out", self.left_out)
         if self.removed:
             yield f"{how_many(len(self.removed), 'file')} of shards that are gone removed: {_some(self.removed)}"
         names = sorted(self.written)

@@ -10,12 +10,13 @@ from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.refusals import refuse_inputs
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.identities.certificate import dump
-from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -25,7 +26,7 @@ from .set_sidecars import listed_shards, manifest_of, render_set, render_setting
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .shard_sidecars import CannotIndex, render
 from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
-from .written_files import WrittenFiles
+from .written_files import IndexLine, WrittenFiles
 
 _CODE = 3  # version of the result of a pass
 _REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
@@ -100,7 +101,7 @@ def index_shards(
         _refuse_part(places, kinds)
     report = IndexReport()
     for folder, shards in places.items():
-        with OutputRecord(folder, "index", "indexed", _REASONS) as record:
+        with OutputRecord(folder, "index", "indexed", IndexLine, _REASONS) as record:
             record.begin({}, [])
             _FolderIndex(folder, shards, kinds, record, report, force=force).run(jobs, begin)
     report.check()
@@ -163,7 +164,7 @@ class _FolderIndex:
         folder: Path,
         shards: Mapping[str, str],
         kinds: tuple[str, ...],
-        record: OutputRecord,
+        record: OutputRecord[IndexLine],
         report: IndexReport,
         *,
         force: bool,
@@ -197,9 +198,7 @@ class _FolderIndex:
                 found.sort()  # shards end in any order
             self._finish()
         self._remove_gone()
-        self._record.finish([])
-        if self._record.is_empty:
-            self._record.clear()  # and leave no folder
+        self._record.finish()
         report.shards += len(self._shards)
         for facts in self._facts.values():
             report.samples += facts.samples
@@ -226,8 +225,8 @@ class _FolderIndex:
     def _known(self, job: _Job) -> ShardFacts | None:
         """Return what an earlier run found in the shard as it is now."""
         try:
-            found = self._record.finished(_line_of(job.name), lambda: {"code": _CODE, "shard": job.identity})[0]
-            return None if found is None or not job.identity else ShardFacts.from_dict(found)
+            found = self._record.known(_line_of(job.name), lambda: _made_from(job))[0]
+            return None if found is None or not (job.identity and found.facts) else ShardFacts.from_dict(found.facts)
         except (TypeError, ValueError):
             return None
 
@@ -253,7 +252,7 @@ class _FolderIndex:
                 self._put(names[kind], data, job.identity)
         self._add_to_database(job, None if ("energon", job.name) in self._lacking else passed.contents)
         self._facts[job.name], self._of[job.name] = facts, job.identity
-        self._record.add(_line_of(job.name), {"code": _CODE, "shard": job.identity}, facts.to_dict(), written=False)
+        self._record.add(IndexLine(name=_line_of(job.name), made_from=_made_from(job), facts=facts.to_dict()))
 
     def _add_to_database(self, job: _Job, contents: ShardContents | None) -> None:
         if self._database is not None:
@@ -298,19 +297,19 @@ class _FolderIndex:
         homes = {os.path.dirname(path or "?") or "." for path in map(local_file, self._shards.values())}
         if any(os.path.realpath(home) != os.path.realpath(self._folder) for home in homes):
             return  # the files are in a folder without shards
-        lines = [line for line in self._record.names if line.startswith(_line_of(""))]
+        lines = [line for line in self._record.lines if line.startswith(_line_of(""))]
         there = {line for line in lines if self._is_there(line)} | {_line_of(name) for name in self._shards}
         used = {file for line in there for file in shard_files(os.path.basename(line), KINDS).values()}
         for line in lines:
             if line not in there:
                 files = set(shard_files(os.path.basename(line), KINDS).values()) - used
                 self._report.removed += [str(self._folder / name) for name in sorted(files) if self._files.remove(name)]
-                self._record.forget(line)
+                self._record.lines.pop(line, None)
 
     def _is_there(self, line: str) -> bool:
         """Return whether a shard of the record exists, or may: it was not next to its files."""
-        found = self._record.finished(line, dict)[0]
-        path = local_file(str(found["url"])) if found and "url" in found else None
+        found = self._record.known(line, dict)[0]
+        path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
         return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
 
     def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
@@ -355,6 +354,10 @@ def _passed(job: _Job, stop: Event) -> _Passed:
     if "energon" not in job.kinds:
         passed.contents = ShardContents()
     return passed
+
+
+def _made_from(job: _Job) -> dict[str, Any]:
+    return {"code": _CODE, "shard": job.identity}
 
 
 def _identity(url: str) -> dict[str, Any]:

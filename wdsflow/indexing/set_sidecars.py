@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from wdsflow.readers.energon import captioning
-from wdsflow.shards.counts import known_counts
+from wdsflow.records.unfinished import known_counts
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.identities.certificate import Certificate, ShardFields, load
 from wdsflow.shards.identities.shard_listing import is_whole

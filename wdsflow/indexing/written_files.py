@@ -3,13 +3,23 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wdsflow.records.line import OneFile
+from wdsflow.records.output_record import OutputRecord
 from wdsflow.shards.atomic import write_file
-from wdsflow.shards.output_record import OutputRecord
+from wdsflow.shards.shard_identity import fingerprint
 
 Outcome = Literal["written", "same", "kept"]
+
+
+@dataclass
+class IndexLine(OneFile):
+    """A file that was written, or what is known of a shard (``facts``): ``made_from`` is the identity of the shards."""
+
+    facts: dict[str, Any] | None = None
 
 
 class WrittenFiles:
@@ -21,13 +31,13 @@ class WrittenFiles:
         force: replace files that others wrote, too.
     """
 
-    def __init__(self, folder: Path, record: OutputRecord, *, force: bool) -> None:
+    def __init__(self, folder: Path, record: OutputRecord[IndexLine], *, force: bool) -> None:
         self._folder, self._record, self.force = folder, record, force
 
     def is_current(self, name: str, of: Mapping[str, Any]) -> bool:
         """Return whether a file is there as it was written, from the same input."""
         found = self._ours(name)
-        return found is not None and found.get("of") == json.loads(json.dumps(of))
+        return found is not None and found.made_from == json.loads(json.dumps(of))
 
     def may_replace(self, name: str) -> bool:
         """Return whether a file may be written: there is none, it was written here, or ``force`` was given."""
@@ -50,7 +60,7 @@ class WrittenFiles:
 
     def note(self, name: str, of: Mapping[str, Any]) -> None:
         """Remember that a file was written. Raises OSError."""
-        self._record.add(name, {}, {"of": of})
+        self._record.add(IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self._folder / name))))
 
     def remove(self, name: str) -> bool:
         """Remove a file that is as it was written here; return whether there was one. Raises OSError."""
@@ -58,8 +68,8 @@ class WrittenFiles:
         if not path.is_file() or self._ours(name) is None:
             return False
         path.unlink()
-        self._record.forget(name)
+        self._record.lines.pop(name, None)
         return True
 
-    def _ours(self, name: str) -> dict[str, Any] | None:
-        return self._record.finished(name, dict)[0]
+    def _ours(self, name: str) -> IndexLine | None:
+        return self._record.known(name, dict)[0]

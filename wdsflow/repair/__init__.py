@@ -7,7 +7,7 @@ from wdsflow.lazy import lazy_names
 __all__ = ["OtherOptions", "RepairReport", "repair_shards"]
 
 if TYPE_CHECKING:
-    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.records.refusals import OtherOptions
 
     from .repair_report import RepairReport
     from .run_repair import repair_shards
@@ -15,7 +15,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "OtherOptions": "wdsflow.shards.output_record",
+            "OtherOptions": "wdsflow.records.refusals",
             "RepairReport": "repair_report",
             "repair_shards": "run_repair",
         },

@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.refusals import refuse_inputs
+from wdsflow.records.run_outputs import run_outputs
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.output_names import output_names
-from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
@@ -73,21 +75,22 @@ def repair_shards(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
-    folder = local_folder(out)
-    found = expand_existing(urls)
+    folder, found = local_folder(out), expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
     work = _jobs(found, targets, write=not dry_run, allow_pipe=allow_pipe)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
-        return RepairReport(_tried(work, edits, jobs, begin), dry_run, options=edits.options())
-    with _record(folder) as record:
-        if restart:
-            refuse_inputs(found, [folder / name for name in record.outputs])
-            record.clear()
-        record.begin(_as_flags(caption, edits), [target.name for target in targets], force=force)
-        return _written(work, edits, jobs, begin, record, again=force)
+        return RepairReport(_tried(work, edits, jobs, begin), dry_run, edits.options())
+    options, report = _as_flags(caption, edits), RepairReport(options=edits.options())
+    with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
+        record.begin(options, [target.name for target in targets], inputs=found, force=force, restart=restart)
+        report.stale_removed = record.stale
+        todo, write = [(record, job) for job in work], partial(repair_shard, edits)
+        report.shards = run_outputs(todo, write, _made_from, report, jobs=jobs, begin=begin, again=force)
+        record.finish()
+    return report
 
 
 def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
@@ -96,43 +99,9 @@ def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> lis
     return [done[job.target] for job in work]
 
 
-def _written(
-    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: OutputRecord, *, again: bool
-) -> RepairReport:
-    """Repair what is not done yet, or all ``again``; what is finished is recorded, also where an error ends it."""
-    report = RepairReport([], stale_removed=record.stale, options=edits.options())
-    done: dict[Path, ShardRepair] = {}
-    todo = []
-    for job in work:
-        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from, job))
-        if before is not None:
-            done[job.target] = ShardRepair.from_dict(before)
-            done[job.target].output = str(job.target) if before["output"] else None
-            continue
-        todo.append(job)
-        report.changed += [f"{job.url}: {reason}"] if reason else []
-    report.resumed = len(done)
-
-    def note(job: Job, shard: ShardRepair) -> None:
-        done[job.target] = shard
-        if shard.output or not shard.lost:  # what could not be read at all is tried again by the next repair
-            about = {**shard.to_dict(), "output": shard.output and job.target.name}
-            record.add(job.target.name, _made_from(job, shard.inputs), about, written=bool(shard.output))
-
-    run_in_threads(todo, partial(repair_shard, edits), note, jobs, begin)
-    counts = {Path(shard.output).name: shard.samples_written for shard in done.values() if shard.output}
-    record.finish([job.target.name for job in work], counts)
-    report.shards += [done[job.target] for job in work]
-    return report
-
-
-def _record(folder: Path) -> OutputRecord:
-    return OutputRecord(folder, "repair", "repaired", _REASONS, lambda found: ShardRepair.from_dict(found).check())
-
-
-def _made_from(job: Job, inputs: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Return what decides the output of a shard, by its inputs as they are now if no others are given."""
-    inputs = inputs_of(job) if inputs is None else inputs
+def _made_from(job: Job, done: ShardRepair | None) -> dict[str, Any]:
+    """Return what decides the output of a shard: its inputs as they were when it was written, otherwise as they are."""
+    inputs = inputs_of(job) if done is None else done.inputs
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 

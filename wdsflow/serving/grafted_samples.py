@@ -11,6 +11,7 @@ import numpy as np
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.records.counts import Counts
 from wdsflow.reshaping.graft.cells import ABSENT, decoded_at_once
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
 from wdsflow.reshaping.graft.join_samples import AMBIGUOUS, DAMAGED, WITHOUT, SampleJoin, cells_file, rows_file
@@ -130,8 +131,7 @@ class GraftedSamples:
                 numbers, counts = np.unique(np.where(rows >= 0, 0, rows), return_counts=True)
                 found += Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
         del found[DAMAGED]
-        if found[0] != self._matches.matched:
-            raise RuntimeError(f"samples do not add up: {found}, {self._matches.matched:,} matched")
+        Counts("samples", self._matches.matched, found[0], {}).check(str(found))
         return (
             f"{found[0]:,} of {how_many(found.total(), 'sample')} {'has' if found[0] == 1 else 'have'} a row in the table; "
             f"{how_many(found[ABSENT], 'has none', 'have none')}, {how_many(found[AMBIGUOUS], 'is', 'are')} ambiguous, "

@@ -12,9 +12,10 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.input_report import InputReport
 from wdsflow.reshaping.reshard.members_apart import refuse_apart
-from wdsflow.reshaping.reshard.output_pieces import OutputReport, PlannedOutput, output_pieces, repeated_keys
+from wdsflow.reshaping.reshard.output_pieces import PlannedOutput, output_pieces, repeated_keys
 from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, note_samples
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
+from wdsflow.reshaping.reshard.reshard_report import OutputReport
 from wdsflow.reshaping.reshard.shard_bounds import bounds_of
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK

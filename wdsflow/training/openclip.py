@@ -27,7 +27,7 @@ from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.readers.sidecar_facts import in_words
-from wdsflow.shards.counts import COUNTS
+from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.field_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many

@@ -2,8 +2,9 @@ import os
 from collections.abc import Iterator, Sequence
 
 from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.indexing.written_files import IndexLine
 from wdsflow.readers.sidecar_facts import SidecarFact
-from wdsflow.shards.output_record import is_as_written
+from wdsflow.records.line import is_as_written
 from wdsflow.text.shell import quote_path
 
 from ...finding import Finding, Repair, Severity
@@ -72,7 +73,9 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     groups: dict[tuple[str, str], list[SidecarFact]] = {}
     for fact in facts:
         if fact.kinds:
-            ours = is_as_written(fact.folder, "index", fact.files)  # then the command removes what has no shard, too
+            ours = is_as_written(
+                fact.folder, "index", IndexLine, fact.files
+            )  # then the command removes what has no shard, too
             how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"
             groups.setdefault((fact.folder, how), []).append(fact)
     return {fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group}

@@ -3,7 +3,7 @@ import shlex
 from collections.abc import Iterator
 
 from wdsflow.readers.open_clip.sidecars import Folder
-from wdsflow.shards.unfinished import Unfinished
+from wdsflow.records.unfinished import Unfinished
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many

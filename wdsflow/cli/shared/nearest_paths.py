@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wdsflow.filtering.folder.layout import INSIDE
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard_endings import SUFFIXES
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
@@ -64,7 +64,7 @@ def nearest_ledger(path: Path) -> Path | None:
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):
         for each in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if (each / INSIDE / "ledger").is_dir():
+            if (each / INSIDE / "run.json").is_file() or (each / INSIDE / "ledger").is_dir():
                 found[each.name] = each
     near = _closest(path.name, [*found]) or [*found][: len(found) == 1]
     return found[near[0]] if near else None

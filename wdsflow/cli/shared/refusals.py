@@ -32,9 +32,9 @@ def refuse(message: str, *hints: str) -> NoReturn:
 def explained(typed: Typed) -> Iterator[None]:
     """Turn errors before and during a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
-    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.records.folder_lock import Busy
+    from wdsflow.records.unfinished import resumed_by
     from wdsflow.shards.source.base import SourceError
-    from wdsflow.shards.unfinished import resumed_by
 
     try:
         with resumed_by(typed.again(restart=None)):

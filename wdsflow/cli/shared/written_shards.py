@@ -20,10 +20,10 @@ AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in
 @contextmanager
 def writing_shards(typed: Typed, out: Path) -> Iterator[None]:
     """Report an error of the block with what to do, and exit with status 2; an interrupt passes, with a line about it."""
-    from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.records.folder_lock import Busy
+    from wdsflow.records.refusals import OtherOptions
+    from wdsflow.records.unfinished import resumed_by
     from wdsflow.shards.source.base import SourceError
-    from wdsflow.shards.unfinished import resumed_by
     from wdsflow.shards.urls import NoShards
 
     elsewhere = typed.again(out=free(out), restart=None)

@@ -4,7 +4,7 @@ import glob
 from dataclasses import dataclass
 from pathlib import Path
 
-INSIDE = "_wdsflow"  # readers of shards ignore it
+from wdsflow.records.unfinished import INSIDE
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,6 @@ class Layout:
     def scored(self) -> "Layout":
         """The folder of the first pass's ledgers."""
         return Layout(self.inside / "scored")
-
-    def manifest(self, index: int = 0, count: int = 1) -> Path:
-        """Return the file with a line for each finished shard; each slice of a run has its own."""
-        name = "manifest.jsonl" if count == 1 else f"manifest-{index:05d}-of-{count:05d}.jsonl"
-        return self.inside / name
-
-    def manifests(self) -> list[Path]:
-        """Return the existing manifests."""
-        return sorted(self.inside.glob("manifest*.jsonl"))
 
     def lock(self, index: int = 0, count: int = 1) -> Path:
         """Return the lock file of a run."""
@@ -80,9 +71,14 @@ class Layout:
         """Return the path of a shard's ledger."""
         return self.inside / "ledger" / f"{_stem(name)}.parquet"
 
+    @property
+    def resolved_folder(self) -> Path:
+        """The folder of values between two passes."""
+        return self.inside / "resolved"
+
     def resolved(self, name: str, score: int) -> Path:
         """Return the path of the values that a comparing score has for the samples of a shard."""
-        return self.inside / "resolved" / f"{_stem(name)}.{score}.json"
+        return self.resolved_folder / f"{_stem(name)}.{score}.json"
 
     @property
     def quarantined(self) -> Path:
@@ -104,7 +100,7 @@ class Layout:
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""
         inside = self.inside
-        found = [self.folder, inside, inside / "ledger", inside / "resolved", inside / "spool", self.quarantined]
+        found = [self.folder, inside, inside / "ledger", self.resolved_folder, self.spool, self.quarantined]
         return [*found, self.waiting] if self.dense else found
 
     @property

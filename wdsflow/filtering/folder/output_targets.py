@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.shards.output_record import refuse_inputs
+from wdsflow.records.refusals import refuse_inputs
 
 from .layout import Layout
 from .output_numbers import dense_name

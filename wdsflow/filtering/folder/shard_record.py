@@ -1,17 +1,20 @@
 """The result of one shard: a line of the manifest."""
 
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wdsflow.records.counts import Counts
+from wdsflow.records.line import Line
 from wdsflow.shards.samples.tar_sample import Range
 
 
 @dataclass
-class ShardRecord:
-    """A finished shard. ``samples == kept + sum(dropped) + sum(quarantined)``."""
+class ShardRecord(Line):
+    """A finished shard."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    passing: ClassVar[frozenset[str]] = frozenset({"struck"})
 
     shard: int  # its index among all shards of the run
     url: str
@@ -47,35 +50,26 @@ class ShardRecord:
         """The samples of the output as readers count them."""
         return self.kept - self.uncounted
 
-    def check(self) -> None:
-        """Raise RuntimeError if the counts do not add up."""
-        if self.samples != self.kept + sum(self.dropped.values()) + sum(self.quarantined.values()):
-            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What decides its files."""
+        return {"from": [self.shard, self.url], "recipe": self.recipe, "input": self.input}
+
+    def sums(self) -> Iterable[Counts]:
+        """Yield the counts of samples."""
+        yield Counts("samples", self.samples, self.kept, Counter(self.dropped) + Counter(self.quarantined))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            name: value for name, value in asdict(self).items() if name != "struck" and (value or name != "uncounted")
-        }
+        return {name: value for name, value in super().to_dict().items() if value or name != "uncounted"}
 
-    @staticmethod
-    def from_line(line: bytes) -> "ShardRecord":
+    @classmethod
+    def from_line(cls, line: bytes) -> "ShardRecord":
         """Read a line. Raises ValueError if it is invalid: cut, of another version, or of another form."""
-        record: ShardRecord = _reader().validate_json(line, strict=True)
+        record = super().from_line(line)
         if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
             raise ValueError("a tar without its number of samples")
-        try:
-            record.check()
-        except RuntimeError as error:
-            raise ValueError(str(error)) from None
         return record
-
-
-@cache
-def _reader() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(ShardRecord)
 
 
 @dataclass

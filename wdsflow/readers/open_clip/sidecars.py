@@ -22,9 +22,8 @@ from wdsflow.readers.sidecar_facts import (
     whole,
     written_by,
 )
+from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.counts import COUNTS
-from wdsflow.shards.unfinished import Unfinished, unfinished_run
 from wdsflow.text.escape import escape
 
 _LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB

@@ -11,12 +11,12 @@ from pathlib import Path
 from threading import Event
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import NoShards, expand_existing
 
 from .compare_part import compare_part

@@ -5,6 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from wdsflow.records.counts import Counts
+
 SIDES = ("A", "B")
 
 
@@ -84,8 +86,7 @@ class SetDiff:
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
         for side, only in zip(self.sides, self.only, strict=True):
-            if side.samples != self.same + self.changed + only:
-                raise RuntimeError(f"samples do not add up: {self}")
+            Counts("samples", side.samples, self.same, {"changed": self.changed, "only here": only}).check(str(self))
 
     def note(self, examples: list[Example], example: Example) -> None:
         """Keep the first examples by place."""

@@ -1,11 +1,15 @@
 """What a graft did: every sample and every row of the table is accounted for."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from itertools import chain
 
-from wdsflow.shards.counts import uncounted_text
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import OneFile
+from wdsflow.records.report import Report
+from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -14,15 +18,14 @@ from .join_samples import Matches
 
 
 @dataclass
-class ShardGraft:
-    """What became of one shard. ``samples == matched + unmatched + ambiguous + without + sum(impossible) + sum(damaged)``.
+class ShardGraft(OneFile):
+    """What became of one shard.
 
     ``matched``: a row was found and what it holds was set; ``without``: no value to join on; ``impossible``: a row was
     found, but nothing could be set. All but the damaged ones, and those of ``dropped``, are written.
     """
 
     url: str
-    output: str | None = None  # None: nothing was written
     samples: int = 0
     written: int = 0
     uncounted: int = 0  # of the written ones, those that sizes.json does not count
@@ -39,43 +42,43 @@ class ShardGraft:
     lost: list[str] = field(default_factory=list)  # what could not be read
     bytes: int = 0  # of the output
 
-    @staticmethod
-    def from_dict(found: dict[str, Any]) -> "ShardGraft":
-        """Read what ``vars`` returned. Raises TypeError if it is none."""
-        report = ShardGraft(**found)
-        for name in ("impossible", "damaged", "set", "missed", "left_out"):
-            setattr(report, name, Counter(getattr(report, name)))
-        return report
+    @property
+    def counted(self) -> int:
+        """The samples of the output, as readers count them."""
+        return self.written - self.uncounted
 
-    def check(self) -> None:
-        """Raise RuntimeError if a sample is unaccounted for."""
-        found = self.matched + self.unmatched + self.ambiguous + self.without
-        if self.samples != found + self.impossible.total() + self.damaged.total():
-            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
-        if self.output is not None and self.samples != self.written + self.dropped + self.damaged.total():
-            raise RuntimeError(f"{self.url}: written samples do not add up: {self}")
+    @property
+    def is_final(self) -> bool:
+        """Whether the next graft need not try again: the shard could be read."""
+        return bool(self.output) or not self.lost
+
+    def sums(self) -> Iterable[Counts]:
+        """Yield the counts of samples: by match, and as written."""
+        yield _join_counts(self.samples, partial(getattr, self), partial(getattr, self))
+        if self.output is not None:
+            yield Counts("samples", self.samples, self.written, {"dropped": self.dropped, **self.damaged})
 
 
 @dataclass
-class GraftReport:
+class GraftReport(Report[ShardGraft]):
     """What became of all shards, and of the rows of the table."""
 
     shards: list[ShardGraft]
     matches: Matches
     options: list[str] = field(default_factory=list)  # what was to be set
-    resumed: int = 0  # shards that an earlier run had finished
-    changed: list[str] = field(default_factory=list)  # shards that were written again, and why
     unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has
     listed: str = ""  # the file with all of them
     resolved: str = ""  # how ambiguous samples were resolved
 
+    @property
+    def outcomes(self) -> Sequence[ShardGraft]:
+        """The shards, in order."""
+        return self.shards
+
     def check(self) -> None:
         """Raise RuntimeError if a row or a sample is unaccounted for."""
-        rows = self.matches
-        if rows.rows != rows.used + rows.unmatched_rows + rows.ambiguous_rows + rows.rows_without:
-            raise RuntimeError(f"rows of the table do not add up: {rows}")
-        for shard in self.shards:
-            shard.check()
+        _row_counts(self.matches).check(str(self.matches))
+        super().check()
 
     @property
     def lost(self) -> bool:
@@ -93,55 +96,49 @@ class GraftReport:
         """Whether samples or values could not be taken as they are; a null in the table is not among that."""
         return bool(self.merged("impossible")) or any(not is_null(reason) for reason in self.merged("missed"))
 
-    def total(self, name: str) -> int:
-        """Sum a number over the shards."""
-        return sum(int(getattr(shard, name)) for shard in self.shards)
-
-    def merged(self, name: str) -> Counter[str]:
-        """Sum counts by reason over the shards."""
-        return sum((getattr(shard, name) for shard in self.shards), Counter())
-
     def __str__(self) -> str:
-        lines = [line for shard in self.shards for line in _shard_lines(shard)]
-        lines += [f"grafted again: {escape(line, 600)}" for line in self.changed]
-        before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
-        written, samples = self.total("written"), how_many(self.total("samples"), "sample")
-        lines.append(f"{how_many(len(self.shards), 'shard')}: {written:,} of {samples} written{before}")
-        impossible, damaged = self.merged("impossible"), self.merged("damaged")
-        parts = [f"{self.total(name):,} {name}" for name in ("matched", "unmatched", "ambiguous")]
-        parts.append(f"{self.total('without'):,} without field")
-        parts += [f"{impossible.total():,} not possible"] * bool(impossible)
-        parts += [f"{damaged.total():,} damaged"] * bool(damaged)
-        lines.append(f"samples: {' + '.join(parts)} = {self.total('samples'):,}")
-        if self.resolved:
-            lines.append(f"  {self.resolved}")
-        if self.total("uncounted"):
-            lines.append(f"  {uncounted_text(self.total('uncounted'))}")
-        if self.total("dropped"):
-            lines.append(f"  left out: {self.total('dropped'):,} x no row was set")
-        lines += _counted("not possible", impossible)
-        lines += _counted("damaged, left out", damaged)
-        lines += _counted("set", self.merged("set"))
-        lines += _counted("not set", self.merged("missed"))
-        lines += _counted("members left out", self.merged("left_out"))
-        lines += self._row_lines()
-        return "\n".join(lines)
+        return "\n".join(self._lines())
 
-    def _row_lines(self) -> Iterable[str]:
-        rows = self.matches
-        parts = [f"{rows.used:,} used", f"{rows.unmatched_rows:,} unmatched"]
-        parts += [f"{rows.ambiguous_rows:,} ambiguous"] * bool(rows.ambiguous_rows)
-        parts += [f"{rows.rows_without:,} without a value"] * bool(rows.rows_without)
-        yield f"rows of the table: {' + '.join(parts)} = {rows.rows:,}"
+    def _lines(self) -> Iterator[str]:
+        yield from chain.from_iterable(map(_shard_lines, self.shards))
+        yield from self.again_lines("grafted")
+        written, samples = self.total("written"), self.total("samples")
+        shards = how_many(len(self.shards), "shard")
+        yield f"{shards}: {written:,} of {how_many(samples, 'sample')} written{self.done_before}"
+        yield _join_counts(samples, self.total, self.merged).parts_line("matched", always=3)
+        if self.resolved:
+            yield f"  {self.resolved}"
+        if self.total("uncounted"):
+            yield f"  {uncounted_text(self.total('uncounted'))}"
+        if self.total("dropped"):
+            yield f"  left out: {self.total('dropped'):,} x no row was set"
+        yield from reason_lines("not possible", self.merged("impossible"))
+        yield from reason_lines("damaged, left out", self.merged("damaged"))
+        yield from reason_lines("set", self.merged("set"))
+        yield from reason_lines("not set", self.merged("missed"))
+        yield from reason_lines("members left out", self.merged("left_out"))
+        yield _row_counts(self.matches).parts_line("used", always=1)
         if self.unmatched:
-            more = rows.unmatched_rows - len(self.unmatched)
-            yield f"  unmatched: {', '.join(escape(each, 60) for each in self.unmatched)}{f' and {more:,} more' if more else ''}"
+            more = self.matches.unmatched_rows - len(self.unmatched)
+            shown = ", ".join(escape(each, 60) for each in self.unmatched)
+            yield f"  unmatched: {shown}{f' and {more:,} more' if more else ''}"
             yield f"  all of them: {escape(self.listed, 300)}"
 
 
 def is_null(reason: str) -> bool:
     """Whether a value was not set because the table has none."""
     return reason.endswith(f": {NULL}")
+
+
+def _join_counts(samples: int, total: Callable[[str], int], merged: Callable[[str], Counter[str]]) -> Counts:
+    left = {"unmatched": total("unmatched"), "ambiguous": total("ambiguous"), "without field": total("without")}
+    left |= {"not possible": merged("impossible").total(), "damaged": merged("damaged").total()}
+    return Counts("samples", samples, total("matched"), left)
+
+
+def _row_counts(rows: Matches) -> Counts:
+    left = {"unmatched": rows.unmatched_rows, "ambiguous": rows.ambiguous_rows, "without a value": rows.rows_without}
+    return Counts("rows of the table", rows.rows, rows.used, left)
 
 
 def _shard_lines(shard: ShardGraft) -> Iterable[str]:
@@ -151,8 +148,3 @@ def _shard_lines(shard: ShardGraft) -> Iterable[str]:
     yield f"{escape(shard.url, 300)} -> {where}: {what}{matched}"
     for trouble in shard.lost:
         yield f"  lost: {escape(trouble, 300)}"
-
-
-def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
-    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        yield f"  {title}: {count:,} x {escape(reason)}"

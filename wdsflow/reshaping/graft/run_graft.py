@@ -9,15 +9,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from wdsflow.reshaping.shard_jobs import run_on_shards
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.refusals import refuse_inputs
+from wdsflow.records.run_outputs import run_outputs
+from wdsflow.records.shard_jobs import run_on_shards
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder, writing
-from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
-from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -133,20 +134,13 @@ def _graft(
     """Graft into a folder that is locked; a refused join leaves it as it was."""
     targets = [folder / name for name in output_names(found)]
     refuse_inputs([*found, *map(str, asked.table.files)], targets)
-    with OutputRecord(folder, "graft", "grafted", _REASONS, lambda line: ShardGraft.from_dict(line).check()) as record:
-        if restart:
-            refuse_inputs(found, [folder / name for name in record.outputs])
-        elif not force:
+    with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
+        if not restart and not force:
             record.refuse_other(asked.flags())
         if not force:
             record.refuse_company()
-
-        def ready() -> None:
-            if restart:
-                record.clear()
-                remove_counts(folder)
-            record.begin(asked.flags(), [target.name for target in targets], force=force)
-
+        names = [target.name for target in targets]
+        ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
         return GraftRun(asked, folder, found, targets, record, begin).graft(ready, again=force)
 
 
@@ -159,7 +153,7 @@ class GraftRun:
         folder: Path,
         urls: Sequence[str],
         targets: Sequence[Path],
-        record: OutputRecord | None,
+        record: OutputRecord[ShardGraft] | None,
         begin: Begin | None,
     ) -> None:
         self._asked, self._urls, self._targets = asked, urls, targets
@@ -251,32 +245,20 @@ class GraftRun:
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
-        done: dict[Path, ShardGraft] = {}
-        todo = []
-        for job in work:
-            before, reason = (None, "") if again else record.finished(job.target.name, partial(self._made_from, job))
-            if before is not None:
-                done[job.target] = ShardGraft.from_dict(before)
-                done[job.target].output = str(job.target) if before["output"] else None
-                continue
-            todo.append(job)
-            report.changed += [f"{job.url}: {reason}"] if reason else []
-        report.resumed = len(done)
-        fields = GraftedFields(asked.fields, self.columns)
-
-        def note(job: GraftJob, shard: ShardGraft) -> None:
-            done[job.target] = shard
-            if shard.output or not shard.lost:  # what could not be read at all is tried again by the next run
-                about = {**vars(shard), "output": shard.output and job.target.name}
-                record.add(job.target.name, self._made_from(job), about, written=bool(shard.output))
-
-        run_on_shards(todo, partial(graft_shard, fields=fields), note, asked.jobs, self._begin)
-        counts = {Path(each.output).name: each.written - each.uncounted for each in done.values() if each.output}
-        record.finish([job.target.name for job in work], counts)
-        report.shards += [done[job.target] for job in work]
+        report.shards = run_outputs(
+            [(record, job) for job in work],
+            partial(graft_shard, fields=GraftedFields(asked.fields, self.columns)),
+            self._made_from,
+            report,
+            jobs=asked.jobs,
+            begin=self._begin,
+            again=again,
+            runner=run_on_shards,
+        )
+        record.finish()
         return report
 
-    def _made_from(self, job: GraftJob) -> dict[str, Any]:
+    def _made_from(self, job: GraftJob, _: ShardGraft | None) -> dict[str, Any]:
         """Return what decides the output of a shard."""
         inputs = job.look.inputs or input_identity(job.url)
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wdsflow.records.counts import Counts
 from wdsflow.shards.samples.tar_sample import is_harmless
 
 
@@ -17,7 +18,7 @@ class Apart(NamedTuple):
 
 @dataclass
 class InputReport:
-    """One input: its samples, and what is left out. ``samples == rows + sum(dropped.values())``."""
+    """One input: its samples, and what is left out."""
 
     number: int
     url: str
@@ -51,5 +52,4 @@ class InputReport:
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
-        if self.samples != self.rows + self.dropped.total():
-            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+        Counts("samples", self.samples, self.rows, self.dropped).check(str(self))

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from wdsflow.shards.write_shard import header
 from wdsflow.text.escape import both_ends
 
 from .read_inputs import key_bytes
+from .reshard_report import OutputReport
 from .sample_rows import END, KEY, PIECE, START, RowFile, inputs_of
 from .shard_bounds import Bounds
 
@@ -46,20 +47,6 @@ class PlannedOutput:
     bounds: Bounds
     inputs: Inputs
     scattered: bool  # neighbours come from anywhere, and are announced before they are read
-
-
-@dataclass
-class OutputReport:
-    """One output that is written."""
-
-    samples: int = 0
-    bytes: int = 0
-    renamed: int = 0  # samples whose key was in the shard already
-    examples: list[str] = field(default_factory=list)  # of them: "KEY -> NEW"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
-        return dict(vars(self))
 
 
 def output_pieces(job: PlannedOutput, report: OutputReport) -> Iterator[InputRange | bytes]:

@@ -1,19 +1,36 @@
 """What a reshard did: every sample is accounted for."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import OneFile
+from wdsflow.records.report import Report
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
 from .input_report import InputReport
-from .output_pieces import OutputReport
 from .reshard_options import Grid
 
 _LISTED = 10  # inputs with damage that are shown
+
+
+@dataclass
+class OutputReport(OneFile):
+    """One output that is written."""
+
+    samples: int = 0
+    bytes: int = 0
+    renamed: int = 0  # samples whose key was in the shard already
+    examples: list[str] = field(default_factory=list)  # of them: "KEY -> NEW"
+
+    @property
+    def counted(self) -> int:
+        """Its samples."""
+        return self.samples
 
 
 @dataclass
@@ -31,17 +48,19 @@ class PartReport:
 
 
 @dataclass
-class ReshardReport:
-    """What became of all samples. ``samples == samples_written + sum(left_out.values())``."""
+class ReshardReport(Report[OutputReport]):
+    """What became of all samples."""
 
     inputs: list[InputReport]
     parts: list[PartReport]
     grid: Grid
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    resumed: int = 0  # outputs that an earlier run had finished
-    changed: list[str] = field(default_factory=list)  # outputs that were written again, and why
     removed: int = 0  # outputs of an earlier run, of other inputs, that are no more
-    stale_removed: int = 0  # temporary files of runs that were killed
+
+    @property
+    def outcomes(self) -> Sequence[OutputReport]:
+        """All outputs, in order."""
+        return [output for part in self.parts for output in part.outputs]
 
     @property
     def samples(self) -> int:
@@ -56,7 +75,7 @@ class ReshardReport:
     @property
     def renamed(self) -> int:
         """Samples that got another key."""
-        return sum(output.renamed for part in self.parts for output in part.outputs)
+        return self.total("renamed")
 
     @property
     def lost(self) -> bool:
@@ -70,10 +89,7 @@ class ReshardReport:
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
-        if self.samples != self.samples_written + self.left_out.total():
-            raise RuntimeError(
-                f"samples do not add up: {self.samples} in, {self.samples_written} out, {self.left_out} left out"
-            )
+        Counts("samples", self.samples, self.samples_written, self.left_out).check(str(dict(self.left_out)))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -83,22 +99,20 @@ class ReshardReport:
         yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
-        yield from (f"written again: {escape(line, 600)}" for line in self.changed[:_LISTED])
+        yield from self.again_lines("written", _LISTED)
         if self.removed:
             yield f"removed: {how_many(self.removed, 'shard')} that an earlier run made of other inputs"
-        outputs = sum(len(part.outputs) for part in self.parts)
-        before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
-        yield f"{how_many(len(self.inputs), 'input')} -> {how_many(outputs, 'shard')}{before}"
-        yield f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out"
-        yield from _counted("left out", self.left_out)
+        yield f"{how_many(len(self.inputs), 'input')} -> {how_many(len(self.outcomes), 'shard')}{self.done_before}"
+        yield Counts("samples", self.samples, self.samples_written, self.left_out).line()
+        yield from reason_lines("left out", self.left_out)
         if self.renamed:
-            examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
+            examples = [each for output in self.outcomes for each in output.examples][:3]
             shown = ", ".join(escape(each, 200) for each in examples)
             yield f"renamed: {how_many(self.renamed, 'sample')} whose key was in the shard already, such as {shown}"
         members = sum((found.left_out for found in self.inputs), Counter[str]())
         if members:
             yield f"members that belong to no sample: {members.total():,} left out"
-            yield from _counted("left out", members)
+            yield from reason_lines("left out", members)
 
 
 def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
@@ -122,8 +136,3 @@ def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:
     shards = how_many(len(counts), "shard")
     yield f"{name}{how_many(sum(counts), 'sample')} in {shards} of {each}, {total}, in {escape(str(part.folder), 300)}"
     yield f"{name}after: {evenness(counts, grid)}"
-
-
-def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
-    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        yield f"  {title}: {count:,} x {escape(reason)}"

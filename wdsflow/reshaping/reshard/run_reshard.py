@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.reshaping.shard_jobs import run_on_shards
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.shard_jobs import run_on_shards
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder
-from wdsflow.shards.counts import remove_counts
-from wdsflow.shards.output_record import OutputRecord
 from wdsflow.shards.source.base import local_file, local_folder
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.shards.unfinished import INSIDE
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -23,7 +22,7 @@ from .input_report import InputReport
 from .members_apart import refuse_apart
 from .read_inputs import InputJob, read_input
 from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
-from .reshard_report import ReshardReport
+from .reshard_report import OutputReport, ReshardReport
 from .write_parts import Ready
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class _Run:
         urls: Sequence[str],
         options: ReshardOptions,
         folder: Path,
-        records: list[OutputRecord],
+        records: list[OutputRecord[OutputReport]],
         jobs: int,
         begin: Begin | None,
         *,
@@ -120,13 +119,13 @@ class _Run:
             for number, url in enumerate(urls)
         ]
 
-    def run(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
+    def run(self, root: OutputRecord[OutputReport], grid: Grid, ready: Ready | None) -> ReshardReport:
         """Read, arrange and write, after ``ready`` if nothing refuses it."""
         with scratch_folder(self._scratch):
             (self._scratch / "copies").mkdir()
             return self._all(root, grid, ready)
 
-    def _all(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
+    def _all(self, root: OutputRecord[OutputReport], grid: Grid, ready: Ready | None) -> ReshardReport:
         from .arrange import arrange
         from .open_inputs import OpenInputs
         from .write_parts import Planned, write_parts
@@ -161,13 +160,11 @@ class _Run:
         return found
 
 
-def _record(folder: Path) -> OutputRecord:
-    from .output_pieces import OutputReport
-
-    return OutputRecord(folder, KIND, "resharded", _REASONS, lambda found: OutputReport(**found))
+def _record(folder: Path) -> OutputRecord[OutputReport]:
+    return OutputRecord(folder, KIND, "resharded", OutputReport, _REASONS)
 
 
-def _clear(root: OutputRecord, records: Sequence[OutputRecord]) -> None:
+def _clear(root: OutputRecord[OutputReport], records: Sequence[OutputRecord[OutputReport]]) -> None:
     """Remove what earlier runs wrote, in their parts as well; ``records`` are open."""
     known = {record.folder: record for record in records}
     flags = root.options or {}
@@ -179,10 +176,9 @@ def _clear(root: OutputRecord, records: Sequence[OutputRecord]) -> None:
         _clear_one(record)
 
 
-def _clear_one(record: OutputRecord) -> None:
+def _clear_one(record: OutputRecord[OutputReport]) -> None:
     if record.options is not None:
         record.clear()
-        remove_counts(record.folder)
 
 
 def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:

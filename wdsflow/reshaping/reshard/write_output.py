@@ -10,7 +10,8 @@ import numpy as np
 from wdsflow.shards.samples.copy_ranges import tar_of_ranges
 
 from .open_inputs import OpenInputs
-from .output_pieces import OutputReport, PlannedOutput, output_pieces, repeats_before
+from .output_pieces import PlannedOutput, output_pieces, repeats_before
+from .reshard_report import OutputReport
 from .sample_rows import inputs_of
 
 _CODE = 1  # version of the result
@@ -52,5 +53,5 @@ def write_output(job: OutputJob, stop: Event) -> OutputReport:
                 tar.add(piece)
             else:
                 tar.copy(inputs.get(piece.number), piece.start, piece.end)
-    report.bytes = tar.size
+    report.bytes, report.output = tar.size, str(job.target)
     return report

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from wdsflow.shards.output_record import OutputRecord
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.run_outputs import run_outputs
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.words import how_many
 
 from .open_inputs import OpenInputs
-from .output_pieces import OutputReport, repeated_keys
+from .output_pieces import repeated_keys
 from .reshard_options import ReshardOptions, SplitPart
-from .reshard_report import PartReport, ReshardReport
+from .reshard_report import OutputReport, PartReport, ReshardReport
 from .sample_rows import RowFile
 from .shard_bounds import bounds_of
 from .write_output import OutputJob, made_from, write_output
@@ -28,7 +29,7 @@ class Planned(NamedTuple):
     """A part, the record of its folder, and its samples in order."""
 
     part: SplitPart
-    record: OutputRecord
+    record: OutputRecord[OutputReport]
     rows: RowFile
 
 
@@ -65,13 +66,25 @@ def write_parts(
         ready()
     for (_, record, _), of_part in zip(parts, work, strict=True):
         _begin(record, options, of_part, report)
-    done = _write_all(parts, work, inputs, report, jobs, begin)
+    all_work = [(record, job) for (_, record, _), of_part in zip(parts, work, strict=True) for job in of_part]
+    told = partial(_made_from, inputs)
+    done = run_outputs(all_work, write_output, told, report, jobs=jobs, begin=begin, label=lambda job: str(job.target))
+    inputs.refuse_changed()
+    at = 0
     for (part, record, _), of_part in zip(parts, work, strict=True):
-        outputs = [done[job] for job in of_part]
-        report.parts.append(PartReport(part.name, record.folder, outputs))
+        report.parts.append(PartReport(part.name, record.folder, done[at : at + len(of_part)]))
+        at += len(of_part)
+        if record.outputs:
+            record.finish()
 
 
-def _begin(record: OutputRecord, options: ReshardOptions, work: list[OutputJob], report: ReshardReport) -> None:
+def _made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None) -> dict[str, Any]:
+    return made_from(job, inputs)
+
+
+def _begin(
+    record: OutputRecord[OutputReport], options: ReshardOptions, work: list[OutputJob], report: ReshardReport
+) -> None:
     """Record what will be written, and remove what an earlier run made of other inputs: a reader would read it too."""
     names = [job.target.name for job in work]
     if not names and not record.outputs:
@@ -91,36 +104,3 @@ def _refuse_repeated(work: list[OutputJob]) -> None:
         raise RepeatedKeys(
             f"{samples} would share a shard with another sample of the same key, in {how_many(len(found), 'shard')}"
         )
-
-
-def _write_all(
-    parts: list[Planned],
-    work: list[list[OutputJob]],
-    inputs: OpenInputs,
-    report: ReshardReport,
-    jobs: int,
-    begin: Begin | None,
-) -> dict[OutputJob, OutputReport]:
-    records = {job: record for (_, record, _), of_part in zip(parts, work, strict=True) for job in of_part}
-    done: dict[OutputJob, OutputReport] = {}
-    todo = []
-    for job, record in records.items():
-        before, reason = record.finished(job.target.name, partial(made_from, job, inputs))
-        if before is not None:
-            done[job] = OutputReport(**before)
-            continue
-        todo.append(job)
-        report.changed += [f"{job.target}: {reason}"] if reason else []
-    report.resumed = len(done)
-
-    def note(job: OutputJob, output: OutputReport) -> None:
-        done[job] = output
-        records[job].add(job.target.name, made_from(job, inputs), output.to_dict())
-
-    run_in_threads(todo, write_output, note, jobs, begin)
-    inputs.refuse_changed()
-    for (_, record, _), of_part in zip(parts, work, strict=True):
-        if record.outputs:
-            counts = {job.target.name: done[job].samples for job in of_part}
-            record.finish(list(counts), counts)
-    return done

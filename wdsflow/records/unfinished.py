@@ -1,4 +1,4 @@
-"""The mark of a folder whose shards are being written. While it is there, no file says how many samples there are."""
+"""``sizes.json`` and ``__len__``, and the mark of a folder whose shards are being written: it has the mark, or the counts."""
 
 import json
 import os
@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from .atomic import write_file
-from .counts import COUNTS, known_counts, remove_counts, write_counts
+from wdsflow.shards.atomic import write_file
+from wdsflow.text.words import how_many
 
+COUNTS = ("sizes.json", "__len__")
 INSIDE = "_wdsflow"  # no reader of shards looks into it
 _MARK = "unfinished.json"
 _LARGEST = 1 << 20  # bytes of a mark
@@ -53,8 +54,12 @@ def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
 
 
 def forget_shards(folder: Path) -> None:
-    """Remove the mark, and all counts: the shards were removed."""
-    remove_counts(folder)
+    """Remove the mark, and the counts of shards that were removed; those of others stay."""
+    left = earlier_counts(folder) | known_counts(folder)
+    if left:
+        write_counts(folder, dict(sorted(left.items())))
+    else:
+        remove_counts(folder)
     _unmark(folder)
 
 
@@ -86,3 +91,46 @@ def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
 def _unmark(folder: Path) -> None:
     for name in (*COUNTS, _MARK):  # the mark last: a run that is killed here is finished by the next
         (folder / INSIDE / name).unlink(missing_ok=True)
+
+
+def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
+    """Write ``sizes.json`` (base name of a shard -> samples), and the sum to ``__len__``: both, or none.
+
+    OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``. Raises OSError.
+    """
+    sizes, length = COUNTS
+    try:
+        write_file(folder / sizes, json.dumps(dict(samples), indent=1).encode() + b"\n")
+        write_file(folder / length, str(sum(samples.values())).encode() + b"\n")
+    except OSError:
+        remove_counts(folder)
+        raise
+
+
+def uncounted_text(samples: int) -> str:
+    """Return what is said of copied samples that ``write_counts`` is not told, as readers do not count them.
+
+    >>> uncounted_text(2)
+    'not counted in sizes.json: 2 samples that have the key of another sample'
+    """
+    what = how_many(samples, "sample that has", "samples that have")
+    return f"not counted in sizes.json: {what} the key of another sample"
+
+
+def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:
+    """Return what ``sizes.json`` of a folder, or one in another ``place``, says of the folder's shards that exist."""
+    with suppress(OSError, ValueError):
+        before = json.loads(((place or folder) / COUNTS[0]).read_bytes())
+        if isinstance(before, dict):
+            return {
+                name: count
+                for name, count in before.items()
+                if isinstance(count, int) and "/" not in name and (folder / name).is_file()
+            }
+    return {}
+
+
+def remove_counts(folder: Path) -> None:
+    """Remove what ``write_counts`` wrote."""
+    for name in COUNTS:
+        (folder / name).unlink(missing_ok=True)

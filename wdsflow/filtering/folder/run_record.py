@@ -1,0 +1,201 @@
+"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, and ledgers that get more scores."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.recipe.recipe_identity import differences
+from wdsflow.records.folder_lock import Lock
+from wdsflow.records.line import THERE, Identity
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.shards.shard_identity import input_identity
+
+from .layout import Layout
+from .manifest import MANIFEST
+from .other_run import Differs, differ, grows, has_fewer, scores_of
+from .output_numbers import finder, give_numbers, take_numbers
+from .output_targets import makes_tars, refuse
+from .shard_record import ShardRecord
+
+
+class LeftOver(NamedTuple):
+    """The shards of a run that need not be processed, or not as a whole."""
+
+    done: dict[str, ShardRecord]
+    fewer: list[str]  # names of shards whose ledgers have some of the scores
+    changed: list[str]  # other shards that were finished once, and why they do not count as done
+
+
+class RunRecord(OutputRecord[ShardRecord]):
+    """The record of a run in ``run.json`` and ``manifest.jsonl``.
+
+    ``identity``: the digest of all that decides the result; shards with another one are processed again.
+    """
+
+    patience = 5.0  # workers of a killed run take a moment to notice
+
+    def __init__(self, layout: Layout, kind: str, part: tuple[int, int] = (0, 1)) -> None:
+        super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
+        self.layout, self.identity = layout, ""
+        self._lies_at: Callable[[str], Path] | None = None
+
+    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, Any]) -> LeftOver:
+        """Return which of the shards (number, url, name) are done. ``asked``: the request."""
+        self.read()
+        found = LeftOver({}, [], [])
+        for number, url, name in shards:
+            line = self.lines.get(name)
+            if line is None:
+                continue
+            origin = partial(_origin, number, url)
+            done, reason = self.known(name, partial(origin, self.identity))
+            if line.recipe != self.identity and asked.get("kind") == "score":
+                there, other = self.known(name, partial(origin, line.recipe))
+                if there is not None and has_fewer(read_about(self.layout.ledger(name)), asked):
+                    found.fewer.append(name)
+                    continue
+                reason = other or reason
+            if done is not None:
+                found.done[name] = done
+            else:
+                found.changed.append(f"{url}: {reason}")
+        return found
+
+    def take_numbers(self) -> None:
+        """Move densely numbered outputs back inside: one of them is written again and may change the numbers of others."""
+        with self.together("finish"):
+            take_numbers(self.layout)
+
+    def begun_scores(self) -> tuple[str, ...]:
+        """Return the scores that ledgers of a run of ``score`` have, in its order. Raises LedgerError."""
+        self.read()
+        if self.options is None or self.options.get("kind") != "score":
+            return ()
+        scored = RunRecord(self.layout.scored, "score")
+        scored.read()
+        found = set[str]()
+        for each in (self, scored):
+            one_of_each = {line.recipe: line.name for line in each.lines.values()}
+            for name in one_of_each.values():
+                if each.layout.ledger(name).is_file():
+                    found.update(scores_of(read_about(each.layout.ledger(name))))
+        return tuple(score for score in scores_of(self.options) if score in found)
+
+    def all_paths(self) -> Iterator[Path]:
+        """Yield the files that there may be of all outputs, as an earlier run may have named them."""
+        before = self.options or {}
+        there = _as_it_was(self.layout, before)
+        lies_at = finder(there)
+        for name in sorted(self.outputs):
+            yield from (lies_at(name), there.ledger(name), there.quarantine(name), there.reasons(name))
+            if is_lines(name):
+                yield there.stats(name)
+                yield from there.parts(name) if makes_tars(before) else ()
+        yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
+
+    def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:
+        """Yield the files of a finished shard with their identity."""
+        layout = self.layout
+        self._lies_at = self._lies_at or finder(layout)
+        found = [(self._lies_at(line.name), line.output), (layout.quarantine(line.name), line.quarantine)]
+        for name, part in line.parts.items():
+            found.append((layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}))
+        found.append((layout.ledger(line.name), line.ledger))
+        yield from ((path, identity) for path, identity in found if identity is not None)
+        if line.quarantine is not None:
+            yield layout.reasons(line.name), THERE
+        if is_lines(line.name) and line.output is not None:
+            yield layout.stats(line.name), THERE
+
+    def samples(self, done: Sequence[ShardRecord], *, whole: bool) -> dict[str, int] | None:
+        """Return the samples of all tars; densely numbered ones get their numbers when all are there."""
+        if self.layout.dense:
+            return give_numbers(self.layout, done) if whole else None
+        sizes = dict[str, int]()
+        for record in done:
+            if record.output is not None:
+                sizes[record.name] = record.counted
+            sizes |= {name: part["samples"] for name, part in record.parts.items()}
+        return sizes
+
+    def is_current(self, line: ShardRecord) -> bool:
+        """Return whether a shard has the results of this run."""
+        return line.recipe == self.identity
+
+    def keeps(self, options: Mapping[str, Any]) -> bool:
+        """Return whether the folder holds this run."""
+        return self.options is not None and not differ(self.options, options)
+
+    def refuse_other(self, options: Mapping[str, Any]) -> None:
+        """Raise Differs if the folder holds a run that does something else; ledgers can get more scores."""
+        before = self.options
+        if before is None or self.keeps(options):
+            return
+        # Another slice may be at work on the scores of the earlier run.
+        alone = self.is_alone or set(scores_of(before)) <= set(scores_of(options))
+        if not (grows(before, options) and alone):
+            raise Differs(self.folder, before, options)
+
+    def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+        """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
+        if self.options is None:
+            refuse(self.layout, options)
+
+    def own_folders(self) -> Iterable[Path]:
+        """Return the folders of outputs."""
+        return [self.folder, *filter(None, [self.layout.quarantine_folder])]
+
+    def scratch(self) -> Iterable[Path]:
+        """Return the folders of unpacked shards, and of values between two passes."""
+        return [self.layout.spool, self.layout.resolved_folder]
+
+    def await_others(self) -> None:
+        """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
+        for path in self.layout.workers_locks() if self.is_alone else [self.layout.workers_lock(*self.part)]:
+            if path.exists():
+                Lock(path, patience=60).close()
+
+    def asked_to_dict(self) -> dict[str, Any]:
+        """Return the request."""
+        found: dict[str, Any] = json.loads(json.dumps(self.options, sort_keys=True))
+        return found
+
+    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+        """Read it. Raises KeyError, TypeError, ValueError."""
+        if not all(isinstance(found[name], list) for name in ("names", "urls")):
+            raise ValueError("not a request")
+        return found, found["names"]
+
+    def remove(self) -> None:
+        """Remove all files of the outputs, and those of the first of two passes."""
+        super().remove()
+        self.layout.numbering.unlink(missing_ok=True)
+        shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
+
+    def why(self, name: str, before: Any, now: Any) -> str:
+        """Return why a shard is processed again."""
+        if name == "from":
+            return f"its output was made from {before[1]}"
+        if name == "recipe":
+            return "its scores were computed again"  # a changed recipe was already refused
+        return f"the input changed ({'; '.join(differences(before, now))})"
+
+
+def _origin(number: int, url: str, recipe: str) -> dict[str, Any]:
+    return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
+
+
+def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
+    """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
+    aside, recipe = before.get("quarantine"), before.get("recipe")
+    return replace(
+        layout,
+        quarantine_folder=layout.folder / aside if isinstance(aside, str) else None,
+        dense=isinstance(recipe, dict) and recipe.get("numbering") == "dense",
+    )

@@ -1,0 +1,165 @@
+"""What became of one output: a line of the record, how lines are read, and whether their files are still as written."""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.base import SourceError
+
+from .counts import Counts
+from .unfinished import INSIDE
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+L = TypeVar("L", bound="Line")
+Identity = dict[str, Any] | None
+THERE: dict[str, Any] = {}  # the identity of a file that only has to exist
+
+
+class Line:
+    """What became of one output. Subclasses are dataclasses whose fields JSON can hold.
+
+    Attributes:
+        name: of the output: its path in the folder.
+        passing: fields that are not recorded.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    passing: ClassVar[frozenset[str]] = frozenset()
+    name: str
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What decides the output: it is written again if one of these values is another now."""
+        raise NotImplementedError
+
+    def sums(self) -> Iterable[Counts]:
+        """Yield the counts that add up."""
+        return ()
+
+    def check(self) -> None:
+        """Raise RuntimeError if counts do not add up."""
+        for counts in self.sums():
+            counts.check(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        names = (each.name for each in fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name not in self.passing}
+
+    def to_line(self) -> bytes:
+        """Return the line."""
+        return json.dumps(self.to_dict(), separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Self":
+        """Read a line. Raises ValueError if it is invalid: partial, of another version, or with counts that do not add up."""
+        found: Self = _reader(cls).validate_json(line, strict=True)
+        try:
+            found.check()
+        except RuntimeError as error:
+            raise ValueError(str(error)) from None
+        return found
+
+
+@dataclass(kw_only=True)
+class OneFile(Line):
+    """What became of an output that is one file.
+
+    Attributes:
+        made_from: what decides its bytes.
+        identity: of the file; None if there is none, because no sample was left for it.
+        output: path of the file.
+    """
+
+    passing: ClassVar[frozenset[str]] = frozenset({"output"})
+
+    name: str = ""
+    made_from: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] | None = None
+    output: str | None = None
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What decides its bytes."""
+        return self.made_from
+
+    @property
+    def counted(self) -> int:
+        """The samples of the file, as readers count them."""
+        raise NotImplementedError
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the next run need not try again; otherwise it is not recorded."""
+        return True
+
+    def seal(self, path: Path, made_from: dict[str, Any]) -> None:
+        """Add what is known when the file at ``path`` is whole. Raises OSError."""
+        self.name, self.made_from = path.name, made_from
+        self.identity = None if self.output is None else fingerprint(str(path))
+
+
+def _made_reader(kind: type[Line]) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+_reader: Any = cache(_made_reader)
+
+
+def lines_paths(inside: Path, stem: str) -> list[Path]:
+    """Return the files with lines of a record, oldest first: that of earlier runs, and those of slices."""
+    return [inside / f"{stem}.jsonl", *sorted(inside.glob(f"{stem}-*-of-*.jsonl"))]
+
+
+def read_lines(
+    paths: Iterable[Path], kind: type[L], is_current: Callable[[L], bool] = lambda line: True
+) -> dict[str, L]:
+    """Return the finished outputs by name. Of several lines for one, the last counts, but for those of earlier results."""
+    found: dict[str, L] = {}
+    for path in paths:
+        with suppress(FileNotFoundError), open(path, "rb") as lines:
+            for text in lines:
+                try:
+                    line = kind.from_line(text)
+                except ValueError:
+                    continue  # the partial line of a killed run, or one of another version: the output is written again
+                before = found.get(line.name)
+                if before is None or is_current(line) or not is_current(before):
+                    found[line.name] = line
+    return found
+
+
+def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]) -> bool:
+    """Return whether runs of a command wrote all of these files of a folder, and nothing has changed them since."""
+    written = dict[str, Identity]()
+    with suppress(OSError):
+        written = {
+            name: line.identity for name, line in read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind).items()
+        }
+    try:
+        return all(name in written and not other_file(Path(folder, name), written[name]) for name in names)
+    except SourceError:
+        return False
+
+
+def other_file(path: Path, before: Identity) -> str:
+    """Return why a file is not as it was written; "" if it is. Raises SourceError if it cannot be read."""
+    try:
+        now = fingerprint(str(path)) if before != THERE else before
+        if before == THERE and not path.exists():
+            return f"{path} is missing"
+    except SourceError as error:
+        if error.kind != "missing":
+            raise
+        return f"{path} is missing" if before is not None else ""
+    return "" if now == before else f"{path} was changed since it was written"

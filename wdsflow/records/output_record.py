@@ -1,0 +1,394 @@
+"""The record of a run in its output folder: see ``wdsflow.records``."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wdsflow.shards.atomic import naming, remove_stale, write_file
+from wdsflow.shards.shard_endings import SUFFIXES
+from wdsflow.shards.source.base import SourceError
+
+from .folder_lock import Busy, Lock
+from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
+from .refusals import OtherOptions, need_folder, refuse_inputs
+from .unfinished import COUNTS, INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+L = TypeVar("L", bound=Line)
+
+
+class OutputRecord(Generic[L]):
+    """Locks a folder for one run, and knows which of its outputs are done. Use as a context manager.
+
+    Args:
+        folder: created if it does not exist.
+        run: the command.
+        did: its past participle, for messages.
+        line: reads the lines of the record.
+        reasons: for each value of a line's ``origin``, the message if it is another now; ``{}`` is the old value.
+        part: index and number of slices, if several runs share the work.
+        names: of our two files, without extension; by default that of the command.
+
+    Raises:
+        Busy: another run works in the folder.
+        FileExistsError: something else is in place of the folder, or its record cannot be read.
+    """
+
+    patience = 1.0  # seconds to wait for another run to end
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        did: str,
+        line: type[L],
+        reasons: Mapping[str, str] | None = None,
+        *,
+        part: tuple[int, int] = (0, 1),
+        names: tuple[str, str] | None = None,
+    ) -> None:
+        self.folder, self.inside = folder, folder / INSIDE
+        self._run, self._did, self._line, self._reasons = run, did, line, reasons or {}
+        self.part = part  # index and number of slices
+        asked, self._stem = names or (run, run)
+        self._asked = self.inside / f"{asked}.json"
+        self._stack = ExitStack()
+        self._file = -1
+        self._names: list[str] = []
+        self._is_begun = self._is_marked = False
+        self.locks: list[Lock] = []
+        self.stale = 0  # temporary files of killed runs that were removed
+        self.options: dict[str, Any] | None = None  # of the outputs that are there
+        self.outputs: frozenset[str] = frozenset()  # all that were ever begun: what has such a name is ours
+        self.lines: dict[str, L] = {}  # of finished outputs, by name
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other slice of the run works in the folder."""
+        return self.part[1] == 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an earlier run finished nothing: another may replace it."""
+        return self.is_alone and bool(self.outputs) and not self._has_files()
+
+    def read(self) -> None:
+        """Read what is there, which needs no lock."""
+        self.options, self.outputs = self._read_asked()
+        self.lines = self._read_lines()
+
+    # What commands that write several files per output do otherwise.
+
+    def all_paths(self) -> Iterable[Path]:
+        """Return the files that there may be of all outputs."""
+        return [self.folder / name for name in sorted(self.outputs)]
+
+    def remove(self) -> None:
+        """Remove all files of the outputs."""
+        for path in self.all_paths():
+            path.unlink(missing_ok=True)
+
+    def files(self, line: L) -> Iterable[tuple[Path, Identity]]:
+        """Return the files of a finished output with their identity; None: it must not exist."""
+        if isinstance(line, OneFile):
+            yield self.folder / line.name, line.identity
+
+    def samples(self, done: Sequence[L], *, whole: bool) -> dict[str, int] | None:
+        """Return what ``sizes.json`` tells of finished outputs; None: it cannot be known yet."""
+        known = (line for line in done if isinstance(line, OneFile) and line.identity)
+        return {line.name: line.counted for line in known if (self.folder / line.name).exists()}
+
+    def is_current(self, line: L) -> bool:
+        """Return whether a line is one of this run, not of an earlier one of other results."""
+        return True
+
+    def keeps(self, options: Mapping[str, Any]) -> bool:
+        """Return whether the outputs that are there were written with the same options."""
+        return self.options == options
+
+    def refuse_other(self, options: Mapping[str, Any]) -> None:
+        """Raise OtherOptions if the outputs that are there were written with other options."""
+        if self.options is not None and self.options != options and not self.is_idle:
+            raise OtherOptions(self.folder, self._did, self.options, options)
+
+    def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+        """Raise FileExistsError if an output exists that no run of this command wrote."""
+        for name in names:
+            if name not in self.outputs and os.path.lexists(self.folder / name):
+                raise FileExistsError(
+                    f"{self.folder / name} exists already, and no {self._run} wrote it: choose another folder"
+                )
+
+    def own_folders(self) -> Iterable[Path]:
+        """Return the folders of outputs, apart from those inside."""
+        return [self.folder]
+
+    def scratch(self) -> Iterable[Path]:
+        """Return the folders inside that only a run in progress needs."""
+        return ()
+
+    def await_others(self) -> None:
+        """Wait until no worker of an earlier run is left. Raises Busy."""
+
+    def asked_to_dict(self) -> dict[str, Any]:
+        """Return what is stored of options and outputs."""
+        return {"options": self.options, "outputs": sorted(self.outputs)}
+
+    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+        """Read it. Raises KeyError, TypeError, ValueError."""
+        return found["options"], found["outputs"]
+
+    # The life of a run.
+
+    def __enter__(self) -> "Self":
+        for folder in self.own_folders():
+            need_folder(folder)
+        made = not self.folder.exists()
+        self.inside.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stack.callback(self._tidy, made)
+            self.locks = [stack.enter_context(self._lock("lock", shared=not self.is_alone))]
+            if not self.is_alone:
+                self.locks.append(stack.enter_context(self._lock(self._slice("lock"))))
+            self.await_others()
+            stack.callback(self._leave)
+            self._sweep()
+            self.read()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(
+        self,
+        options: Mapping[str, Any],
+        names: Iterable[str],
+        *,
+        inputs: Iterable[str] = (),
+        force: bool = False,
+        restart: bool = False,
+        shards: bool = True,
+    ) -> None:
+        """Note what is to be written, before the first file is.
+
+        Args:
+            options: what decides the outputs, by flags of the command line.
+            names: all outputs.
+            inputs: what they are made from; with ``restart`` none of it is removed.
+            force: replace what is there, whatever wrote it.
+            restart: remove first what earlier runs of this command wrote. A run that finished nothing is always replaced.
+            shards: outputs are shards: until all are there, ``sizes.json`` and ``__len__`` are put aside.
+
+        Raises:
+            OtherOptions: the folder holds outputs that were written with others.
+            FileExistsError: an output exists that no run of this command wrote, or an input would be removed.
+        """
+        names = list(names)
+        with self.together("prepare"):
+            if not self.is_alone:
+                self.options, self.outputs = self._read_asked()
+            if not force:
+                self.refuse_taken(names, options)
+            if restart or (self.is_idle and not self.keeps(options)):
+                refuse_inputs(inputs, self.all_paths())
+                self.clear()
+            if not force:
+                self.refuse_other(options)
+                self.refuse_taken(names, options)
+            if not (self.keeps(options) and self.outputs.issuperset(names)):
+                self.options, self.outputs = dict(options), self.outputs | set(names)
+                write_file(self._asked, json.dumps(self.asked_to_dict(), indent=1).encode() + b"\n")
+            if shards and self.outputs:
+                begin_shards(self.folder, self._run, len(names))
+                self._is_marked = True
+        if self.is_alone and len(lines_paths(self.inside, self._stem)) > 1:
+            self._write_lines()  # those of slices, so that later ones follow
+        self._names, self._is_begun = names, True
+        self._file = os.open(self._lines_path(), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._stack.callback(os.close, self._file)
+        whole = self._lines_path().read_bytes().rfind(b"\n") + 1
+        os.ftruncate(self._file, whole)  # without the partial line of a killed run
+
+    def refuse_company(self) -> None:
+        """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote.
+
+        Readers that take all shards of the folder would get samples twice, or others.
+        """
+        counts = COUNTS if self.options is None else ()
+        for path in sorted(self.folder.iterdir()):
+            shard = path.name.lower().endswith(SUFFIXES) and path.name not in self.outputs
+            if shard or path.name in counts:
+                raise FileExistsError(
+                    f"{path} exists already, and no {self._run} wrote it: a reader of the folder would take both;"
+                    " choose another folder"
+                )
+
+    def known(self, name: str, origin: Callable[[], Mapping[str, Any]]) -> tuple[L | None, str]:
+        """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
+        line = self.lines.get(name)
+        if line is None:
+            return None, ""
+        reason = self._changed(line, origin)
+        return (None, reason) if reason else (line, "")
+
+    def add(self, line: L) -> None:
+        """Note a finished output. Raises OSError; then it is not noted."""
+        data = line.to_line()
+        with naming(self._lines_path()):
+            size = os.fstat(self._file).st_size
+            try:
+                if os.write(self._file, data) != len(data):
+                    raise OSError(28, "No space left on device")
+                os.fsync(self._file)
+            except OSError:
+                os.ftruncate(self._file, size)
+                raise
+        self.lines[line.name] = line
+
+    def finish(self) -> bool:
+        """End a run that did all there was to do, and write how many samples its shards have. Raises OSError.
+
+        Lines get the order of the outputs: an interrupted run leaves the bytes of one that was not. If no shard is
+        there, nothing is left that a reader or a run would take for one. Returns whether all outputs of all slices are
+        done; the last slice ends the run.
+        """
+        with self.together("finish"):
+            if not self.is_alone:
+                self.lines = self._read_lines()
+            done = [line for name in self._names if (line := self.lines.get(name)) and self.is_current(line)]
+            whole = len(done) == len(self._names)
+            if whole or self.is_alone:
+                self._end(done, whole=whole)
+        return whole
+
+    def leave_as_it_was(self) -> None:
+        """Put back counts that ``begin`` put aside: nothing was written."""
+        if self._is_marked and self.is_alone:
+            undo_begin(self.folder)
+            self._is_marked = False
+
+    def clear(self, *, counts: bool | None = None) -> None:
+        """Remove what earlier runs of this command wrote, and nothing else.
+
+        ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise they are put back.
+        """
+        counts = self._has_files() if counts is None else counts
+        self.remove()
+        for path in lines_paths(self.inside, self._stem):
+            path.unlink(missing_ok=True)
+        if self.outputs:
+            (forget_shards if counts else undo_begin)(self.folder)
+        self._asked.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove
+        self.options, self.outputs, self.lines, self._is_marked = None, frozenset(), {}, False
+
+    # How it is done.
+
+    def _end(self, done: Sequence[L], *, whole: bool) -> None:
+        places = {name: place for place, name in enumerate(self._names)}
+        self.lines = dict(sorted(self.lines.items(), key=lambda item: (places.get(item[0], -1), item[0])))
+        samples = self.samples(done, whole=whole)
+        self._write_lines()
+        if not self.lines and not self.outputs:
+            self.clear(counts=False)
+        elif self._is_marked and not self._has_files():
+            self.clear(counts=True)
+        elif self._is_marked and samples is not None:
+            end_shards(self.folder, dict(sorted((earlier_counts(self.folder) | samples).items())))
+            self._is_marked = False
+
+    def _write_lines(self) -> None:
+        first, *others = lines_paths(self.inside, self._stem)
+        write_file(first, b"".join(line.to_line() for line in self.lines.values()))
+        for path in others:
+            path.unlink(missing_ok=True)
+
+    def _leave(self) -> None:
+        """Remove what only this run needs, and all of it if it finished nothing."""
+        with suppress(Busy):  # then the next run reports them
+            self.await_others()
+        with suppress(OSError):  # the error that ended the run counts
+            self._sweep()
+            if self._is_begun and self.is_alone and self.outputs and not self._has_files():
+                self.clear(counts=False)
+
+    def _tidy(self, made: bool) -> None:
+        """Remove locks and empty folders, unless another run works there; the folder itself if this run created it."""
+        with suppress(Busy, OSError), self._lock("lock", patience=0) as held:
+            for path in self.scratch():
+                shutil.rmtree(path, ignore_errors=True)
+            for place, _, _ in os.walk(self.inside, topdown=False):
+                with suppress(OSError):  # not empty
+                    os.rmdir(place)
+            for path in self.inside.glob("lock*"):
+                if path != held.path:
+                    with suppress(Busy, OSError), Lock(path, patience=0) as lock:
+                        lock.remove()
+            held.remove()
+        with suppress(OSError):  # not empty
+            self.inside.rmdir()
+            if made:
+                self.folder.rmdir()
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left; what living ones write is locked."""
+        for path in self.scratch() if self.is_alone else ():
+            shutil.rmtree(path, ignore_errors=True)
+        for folder in (*self.own_folders(), *(Path(place) for place, _, _ in os.walk(self.inside))):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self.stale += remove_stale(folder)
+
+    def _lock(self, name: str, patience: float | None = None, *, shared: bool = False) -> Lock:
+        return Lock(self.inside / name, self.patience if patience is None else patience, shared=shared)
+
+    def together(self, what: str) -> AbstractContextManager[object]:
+        """Keep other slices out: they may do the same at the same time."""
+        return self._lock(f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
+
+    def _slice(self, name: str) -> str:
+        return "{}-{:05d}-of-{:05d}".format(name, *self.part)
+
+    def _lines_path(self) -> Path:
+        """Return the file with the lines of this run; each slice has its own until all are done."""
+        return self.inside / f"{self._slice(self._stem) if not self.is_alone else self._stem}.jsonl"
+
+    def _has_files(self) -> bool:
+        return any(path.exists() for path in self.all_paths())
+
+    def _read_asked(self) -> tuple[dict[str, Any] | None, frozenset[str]]:
+        try:
+            options, outputs = self.asked_from_dict(json.loads(self._asked.read_bytes()))
+        except FileNotFoundError:
+            return None, frozenset()
+        except (ValueError, KeyError, TypeError):
+            raise FileExistsError(
+                f"{self._asked} is damaged, and the files of that run are unknown: remove {self.folder},"
+                " or choose another folder with -o"
+            ) from None
+        return options, frozenset(name for name in outputs if isinstance(name, str) and "/" not in name)
+
+    def _read_lines(self) -> dict[str, L]:
+        return read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
+
+    def _changed(self, line: L, origin: Callable[[], Mapping[str, Any]]) -> str:
+        try:
+            before, now = line.origin, json.loads(json.dumps(origin()))
+            for name in now:
+                if before.get(name) != now[name]:
+                    return self.why(name, before.get(name), now[name])
+            return next(filter(None, (other_file(path, before) for path, before in self.files(line))), "")
+        except SourceError as error:
+            return f"it cannot be read now: {error}"
+
+    def why(self, name: str, before: Any, now: Any) -> str:
+        """Return why an output is written again: a value of its origin is another now."""
+        return self._reasons[name].format(before)
+
+
+Record = TypeVar("Record", bound=OutputRecord[Any])
