@@ -4,6 +4,7 @@ import json
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xxhash import xxh3_64_intdigest
 
@@ -13,10 +14,16 @@ from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.members_apart import MembersApart
-from wdsflow.reshaping.reshard.read_inputs import InputJob, read_input
+from wdsflow.reshaping.reshard.read_inputs import InputJob
 from wdsflow.reshaping.reshard.reshard_options import checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+from wdsflow.reshaping.reshard.sample_rows import END, KEY, PLACE, START
 from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
+
+SHUFFLED = {  # the keys of two parts, by seed 1
+    "a": "000000003 000020003 000020000 000020004 000000001 000000000 000010000 000010002",
+    "b": "000020001 000020002 000000002 000010001",
+}
 
 
 @pytest.mark.parametrize(
@@ -70,27 +77,40 @@ def test_a_shuffle_mixes_all_shards_and_is_the_same_for_the_same_seed(tmp_path: 
         assert min(origins) > 15  # 33 expected
 
 
-def test_what_memory_cannot_hold_is_shuffled_on_the_disk_into_a_random_order_of_all(tmp_path: Path):
-    source = write_set(tmp_path / "in", (400, 300))
-    orders = []
-    for in_memory in (10_000, 90):
-        scratch = tmp_path / str(in_memory)
-        scratch.mkdir()
-        jobs = [InputJob(number, f"{source}/{number:05d}.tar", scratch, True, False) for number in range(2)]
-        found = [read_input(job, _never()) for job in jobs]
-        assert [each.rows for each in found] == [400, 300]
-        (part,), left_out = arrange(jobs, checked({"shuffle": 3}), scratch, in_memory)
-        assert not left_out
-        orders.append(part.read(0, 700).tolist())
-        assert sorted(path.name for path in scratch.iterdir()) == ["part-0.rows"]
-    assert orders[0] == orders[1]  # the memory does not decide the order
-    assert len(set(map(tuple, orders[0]))) == 700
+def test_a_seed_gives_the_order_that_it_always_gave(tmp_path: Path):
+    source = write_set(tmp_path / "in", (4, 3, 5))
+    reshard_shards(source, tmp_path / "out", shuffle=1, split="a=0.6,b=0.4", samples=100)
+    assert {name: " ".join(keys_of(in_folder(tmp_path / "out" / name))) for name in SHUFFLED} == SHUFFLED
 
 
-def _never():
-    import threading
+def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
+    """Return inputs whose samples were noted: the keys of each are 5, 8, 11 ... modulo 1009."""
+    jobs = [InputJob(number, "", folder, True, True) for number in range(len(counts))]
+    for job, count in zip(jobs, counts, strict=True):
+        numbers = np.arange(count, dtype=np.uint64)
+        keys = (b"%d" % (number * 3 % 1009 + 5) for number in range(count))
+        job.key_file.write_bytes(b"".join(len(key).to_bytes(4, "little") + key for key in keys))
+        places = np.full(count, job.number << 16 | 2, np.uint64)
+        job.rows.append(np.stack([numbers % 7, numbers * 1024, numbers * 1024 + 1024, places], axis=1))
+    return jobs
 
-    return threading.Event()
+
+@pytest.mark.parametrize("wishes", [{"shuffle": 3}, {"by_key": True}])
+def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, wishes):
+    counts = (70_000, 0, 3, 40_000)
+    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(wishes), tmp_path)
+    assert not left_out
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
+    found = part.read(0, part.count)
+    places = list(zip((found[:, PLACE] >> 16).tolist(), (found[:, START] // 1024).tolist(), strict=True))
+    every = [(number, place) for number, count in enumerate(counts) for place in range(count)]
+    assert sorted(places) == every
+    assert (found[:, END] == found[:, START] + 1024).all()
+    assert (found[:, KEY] == found[:, START] // 1024 % 7).all()
+    if "by_key" in wishes:
+        assert places == sorted(every, key=lambda each: str(each[1] * 3 % 1009 + 5))  # stable
+    else:
+        assert 0.9 < np.mean([number == 0 for number, _ in places[:10_000]]) / (70_000 / 110_003) < 1.1
 
 
 def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
@@ -103,19 +123,6 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     assert found == sorted(
         (key for each in keys for key in each), key=lambda key: key.encode("utf-8", "surrogateescape")
     )
-
-
-def test_many_keys_are_ordered_by_runs_on_the_disk(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("wdsflow.reshaping.reshard.arrange._RUN_KEYS", 7)
-    monkeypatch.setattr("wdsflow.reshaping.reshard.arrange._RUNS", 3)
-    (tmp_path / "in").mkdir()
-    for number in range(4):
-        write_tar(tmp_path / f"in/{number}.tar", entries([f"{(n * 37 + number) % 50}" for n in range(25)], str(number)))
-    reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, samples=1000)
-    (shard,) = in_folder(tmp_path / "out")
-    origins = [(key.partition("-")[0], fields["txt"].split()[2]) for key, fields in shard]
-    assert origins == sorted(origins)
-    assert len(shard) == 100
 
 
 def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_path: Path):

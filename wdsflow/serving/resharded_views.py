@@ -83,7 +83,7 @@ class ReshardedViews:
     Args:
         views: what is served of each shard.
         options: sizes and order; no parts, and not by key.
-        folder: an empty folder, for a table of all samples: 32 bytes for each, twice that for a moment.
+        folder: an empty folder, for a table of all samples: 32 bytes for each, for a moment up to four times that.
         begin: for a display of progress.
 
     Raises:

@@ -1,6 +1,6 @@
 """Where samples are, as rows of numbers in files: 32 bytes a sample, read in pieces, whatever their number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,17 @@ class RowFile:
         """Read on from the same file, also if another one gets its name or none has it; nothing is appended any more."""
         if self.count:
             self._held = np.memmap(self.path, np.uint64, "r", shape=(self.count, COLUMNS))
+
+    def replace(self, pieces: Iterable[Rows]) -> None:
+        """Take as many other rows in place of those that are there, which may be read meanwhile."""
+        new = RowFile(self.path.with_suffix(".new"))
+        new.remove()
+        for rows in pieces:
+            new.append(rows)
+        if new.count != self.count:
+            raise RuntimeError(f"{self.count} samples were to be arranged, and there are {new.count}")
+        if new.count:
+            new.path.replace(self.path)
 
     def remove(self) -> None:
         """Remove the file."""
