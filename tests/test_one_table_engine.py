@@ -1,0 +1,40 @@
+"""Joins and sorts beyond memory have one place: ``wdsflow/tables``."""
+
+import ast
+
+from tests.test_floors import MODULES, imports_of, room_of
+from tests.trees import parsed
+
+DATABASES = {"duckdb", "sqlite3", "dbm", "shelve", "lmdb", "polars"}
+ALLOWED = {
+    ("wdsflow.indexing.energon_database", "sqlite3"),  # writes the index file that Energon reads
+    ("wdsflow.reshaping.graft.join_samples", "duckdb"),  # its errors say that a table has to be read in another way
+}
+
+
+def test_only_the_tables_room_imports_a_database():
+    found = {
+        (module, database)
+        for module, path in MODULES.items()
+        if room_of(module) != "wdsflow.tables"
+        for name, dots in imports_of(module, path)
+        if not dots and (database := name.partition(".")[0]) in DATABASES
+    }
+    assert found == ALLOWED
+    assert any(name == "duckdb" for name, _ in imports_of("wdsflow.tables.tables", MODULES["wdsflow.tables.tables"]))
+
+
+def test_nothing_merges_sorted_runs():
+    merging = [
+        module
+        for module, path in MODULES.items()
+        if "heapq" in path.read_text()
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Attribute) and node.attr == "merge" and ast.unparse(node.value) == "heapq")
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "heapq"
+            and "merge" in {each.name for each in node.names}
+        )
+    ]
+    assert merging == []
