@@ -77,8 +77,10 @@ def test_a_family_is_kept_where_the_number_of_open_files_has_no_limit() -> None:
     ready, tell = os.pipe()
     with start_python(unlimited + "input(); os._exit(7)", inherit=(tell,), stdin=subprocess.PIPE) as process:
         os.close(tell)
-        process.communicate(b"\n", timeout=60)
-        assert process.returncode == 7
+        assert process.stdin is not None
+        process.stdin.write(b"\n")  # and stays open: its end would end the family
+        process.stdin.flush()
+        assert process.wait(60) == 7
     assert os.read(ready, 1) == b""
     os.close(ready)
 

@@ -83,13 +83,15 @@ def many_shards(folder: Path, shards: int) -> str:
 
 
 def workers(site: str) -> list[psutil.Process]:
-    """Return the processes that compute scores on this cluster."""
-    return [
+    """Return the processes that compute scores on this cluster; the parent of each is its keeper."""
+    family = [
         process
-        for process in psutil.process_iter(["cmdline", "environ"])
+        for process in psutil.process_iter(["cmdline", "environ", "ppid"])
         if any("wdsflow.engines.task_worker" in word for word in process.info["cmdline"] or ())
         and site in (process.info["environ"] or {}).get("PYTHONPATH", "")
     ]
+    keepers = {process.pid for process in family} & {process.info["ppid"] for process in family}
+    return [process for process in family if process.info["ppid"] in keepers]
 
 
 @pytest.mark.sample(1)
@@ -204,7 +206,7 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
         found = workers(site)
         if len(found) < 2:
             return []
-        killed.extend((found[0], found[1].parent()))  # the second is the actor that looks after one
+        killed.extend((found[0], found[1].parents()[1]))  # the second is the actor that looks after one
         return [killed[1]]
 
     def kill(suspended: list[psutil.Process]) -> None:
@@ -230,7 +232,7 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
 
     def one_actor() -> list[psutil.Process]:
         found = workers(site)
-        return found[0].parents()[:1] if len(found) == 2 else []
+        return found[0].parents()[1:2] if len(found) == 2 else []
 
     def kill(suspended: list[psutil.Process]) -> None:
         suspended[0].kill()
