@@ -62,13 +62,14 @@ def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None
 
 
 def reading(path: Path, parent: int) -> set[int]:
-    """Return the children of a process that have a file open."""
+    """Return the processes below another one that have a file open: between them is a keeper."""
     found = set()
     for task in Path(f"/proc/{parent}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            for child in task.read_text().split():
+            for child in map(int, task.read_text().split()):
                 if any(link.resolve() == path for link in Path(f"/proc/{child}/fd").iterdir()):
-                    found.add(int(child))
+                    found.add(child)
+                found |= reading(path, child)
     return found
 
 
