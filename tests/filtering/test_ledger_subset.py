@@ -14,8 +14,8 @@ from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.serving.chosen_samples import LedgerSamples
-from wdsflow.shards.samples.range_view import view_of
+from wdsflow.pieces.view_source import view_of
+from wdsflow.serving.chosen_tars import LedgerSamples
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.shards.samples.copy_ranges import merge
+from wdsflow.pieces.pieces import merge
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.shards.archives import JPEG, read_tar
-from wdsflow.shards.write_shard import ShardWriter
+from tests.shards.archives import JPEG, read_tar, write_tar
 
 GRAFT = """
 import json, sys
@@ -51,10 +50,9 @@ def test_a_table_of_any_size_is_joined_within_a_gibibyte(tmp_path: Path, rows: i
     write_table(tmp_path / "t.parquet", rows)
     step = rows // shards
     for shard in range(shards):
-        with ShardWriter(tmp_path / f"in/{shard:04}.tar") as tar:
-            for number in range(100):
-                tar.add_bytes(f"{shard * step + number:09}.jpg", JPEG)
-                tar.add_bytes(f"{shard * step + number:09}.txt", b"old")
+        keys = [f"{shard * step + number:09}" for number in range(100)]
+        each = ((f"{key}.{field}", data) for key in keys for field, data in (("jpg", JPEG), ("txt", b"old")))
+        write_tar(tmp_path / f"in/{shard:04}.tar", each)
     done = subprocess.run([sys.executable, "-c", GRAFT, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     matched, unmatched, peak = json.loads(done.stdout)

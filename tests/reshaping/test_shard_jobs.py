@@ -10,12 +10,12 @@ from typing import NamedTuple
 import psutil
 import pytest
 
+from tests.shards.archives import write_tar
 from wdsflow.records import shard_jobs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
 from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.write_shard import ShardWriter
 
 
 class Job(NamedTuple):
@@ -46,9 +46,8 @@ def always(monkeypatch):
 def shards(folder: Path, count: int, samples: int = 3) -> list[str]:
     folder.mkdir()
     for number in range(count):
-        with ShardWriter(folder / f"{number}.tar") as writer:
-            for sample in range(samples):
-                writer.add_bytes(f"{number:02}{sample:03}.txt", b"text %d" % (number * sample))
+        texts = ((f"{number:02}{sample:03}.txt", b"text %d" % (number * sample)) for sample in range(samples))
+        write_tar(folder / f"{number}.tar", texts)
     return sorted(map(str, folder.iterdir()))
 
 

@@ -5,9 +5,10 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wdsflow.pieces.pieces import length
+from wdsflow.pieces.tar_view import TarView
 from wdsflow.serving.http_answer import HttpAnswer, answer_to
-from wdsflow.serving.tar_view import TarView, whole_tar
-from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.shards.source.base import Source, SourceChangedError
 
 ALL = HttpAnswer(200, 0, 100)
 
@@ -95,8 +96,15 @@ def test_a_view_tells_what_it_weighs():
     assert TarView([(0, 5), b"new", b"er", (7, 9)]).weight == 200 + 3 * 16 + 5
 
 
+class Short(Source):
+    """A source of some length."""
+
+    def __init__(self, there):
+        self.length = there
+
+
 @pytest.mark.parametrize(
-    ("length", "expected"),
+    ("there", "expected"),
     [
         (1024, [(0, 1024)]),
         (1023, [(0, 1023), bytes(1)]),
@@ -105,9 +113,11 @@ def test_a_view_tells_what_it_weighs():
         (0, None),
     ],
 )
-def test_a_tar_that_lacks_its_last_padding_gets_it(length, expected):
+def test_a_tar_that_lacks_its_last_padding_gets_it(there, expected):
+    source = Short(there)
     if expected is None:
-        with pytest.raises(ShortSourceError, match=f"^the source ends at byte {length}, {1024 - length} too early$"):
-            list(whole_tar([b"head", (0, 1024)], length))
+        with pytest.raises(SourceChangedError, match=rf"read: it ends at byte {there}, (1,024|512) too early$"):
+            list(source.parts(0, 1024))
     else:
-        assert list(whole_tar([b"head", (0, 1024)], length)) == [b"head", *expected, bytes(1024)]
+        assert list(source.parts(0, 1024)) == [(source, each) for each in expected]
+        assert sum(length(part) for _, part in source.parts(1020, 1024)) == 4

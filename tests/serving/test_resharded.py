@@ -26,22 +26,20 @@ from tests.shards.archives import write_tar
 from wdsflow.reshaping.reshard.members_apart import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
-from wdsflow.serving.joined_views import joined
-from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
-from wdsflow.serving.shard_views import ShardViews
+from wdsflow.serving.resharded_tars import NotAllServed, ReshardedTars
+from wdsflow.serving.shard_tars import ShardTars
 from wdsflow.shards.source.base import SourceError
 
 
-def contents(views: ReshardedViews, number: int, start: int = 0, stop: int | None = None) -> bytes:
-    tar, source = views.open(number)
-    with source:
-        found = joined(tar.parts(source, start, tar.view.size if stop is None else stop))
-        assert not tar.changed(source)
+def contents(views: ReshardedTars, number: int, start: int = 0, stop: int | None = None) -> bytes:
+    with views.open(number) as tar:
+        found = tar.source.joined_parts(start, tar.size if stop is None else stop)
+        assert not tar.changed()
         return found
 
 
-def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedViews:
-    return ReshardedViews(ShardViews(urls), checked(cast("ReshardWishes", wishes)), Path(tempfile.mkdtemp(dir=place)))
+def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedTars:
+    return ReshardedTars(ShardTars(urls), checked(cast("ReshardWishes", wishes)), Path(tempfile.mkdtemp(dir=place)))
 
 
 def written(place: Path) -> list[bytes]:
@@ -134,13 +132,12 @@ def test_a_shard_that_changes_ends_the_answers_that_need_it(tmp_path: Path):
 def test_a_shard_that_changes_after_its_tar_was_known_breaks_the_answer(tmp_path: Path):
     source = Path(write_set(tmp_path / "in", (4, 4)))
     views = resharded(tmp_path, [str(source / "00000.tar"), str(source / "00001.tar")], samples=4)
-    tar, opened = views.open(1)
-    with opened:
-        joined(tar.parts(opened, 0, 10))
-        assert not tar.changed(opened)
+    with views.open(1) as tar:
+        tar.source.joined_parts(0, 10)
+        assert not tar.changed()
         with (source / "00001.tar").open("r+b") as file:
             file.write(b"other")
-        assert tar.changed(opened)
+        assert tar.changed()
     with pytest.raises(SourceError, match="stop serve, and start it again"):
         views.open(1)
 

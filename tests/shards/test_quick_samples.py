@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from wdsflow.pieces.new_members import member
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.plain_entries import Skimmer
-from wdsflow.shards.write_shard import member
 
 _FIELDS = [
     ("jpg", "txt"),

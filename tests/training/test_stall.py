@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from wdsflow.shards.write_shard import ShardWriter
+from tests.shards.archives import write_tar
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.json_preview import peek
@@ -51,16 +51,16 @@ def tally(*losses, kept=0, fields=None, damage=()):
 def shard(tmp_path):
     """Return a shard of images and json, captions under "description"."""
     path = tmp_path / "with json.tar"
-    with ShardWriter(path) as writer:
-        for index in range(3):
-            writer.add_bytes(f"{index}.jpg", b"jpeg")
-            value = {
-                "id": f"{index:016x}",
-                "url": "https://a.example/b.jpg",
-                "description": f"a picture, number {index}",
-            }
-            writer.add_bytes(f"{index}.json", json.dumps(value).encode())
-    return path
+    members = []
+    for index in range(3):
+        members.append((f"{index}.jpg", b"jpeg"))
+        value = {
+            "id": f"{index:016x}",
+            "url": "https://a.example/b.jpg",
+            "description": f"a picture, number {index}",
+        }
+        members.append((f"{index}.json", json.dumps(value).encode()))
+    return write_tar(path, members)
 
 
 def commands(message):

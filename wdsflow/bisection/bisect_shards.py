@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces
-from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.pieces.pieces import with_headers
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.samples.tar_samples import Samples
-from wdsflow.shards.source.base import LocalSource, SourceError, local_file, open_file
+from wdsflow.shards.source.base import LocalSource, Range, SourceError, local_file, open_file
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.text.words import duration, how_many

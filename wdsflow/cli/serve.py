@@ -22,10 +22,9 @@ from wdsflow.cli.shared.typed_command import Typed, free
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, ReshardWishes
-    from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
-    from wdsflow.serving.resharded_views import ReshardedViews
-    from wdsflow.serving.shard_views import ShardViews
+    from wdsflow.serving.resharded_tars import ReshardedTars
+    from wdsflow.serving.served_tar import Tars
 
 _HOST = "127.0.0.1"
 _PORT = 8000
@@ -118,9 +117,10 @@ def serve(
     typed = Typed(context)
     _need_aiohttp()
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
+    from wdsflow.serving.chosen_tars import ChosenTars
     from wdsflow.serving.serve import refuse_taken
     from wdsflow.serving.serve import serve as run
-    from wdsflow.serving.shard_views import ShardViews, all_compressed
+    from wdsflow.serving.shard_tars import all_compressed
 
     sizes: ReshardWishes = {
         "samples": samples, "size": size, "shards": shards, "divisible_by": divisible_by, "shuffle": shuffle
@@ -134,12 +134,14 @@ def serve(
             if all_compressed(inputs):
                 _unpack_first(len(inputs), typed)
             kept = _kept(inputs, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
-            grafted = _grafted(inputs, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
-            views = ShardViews(inputs, grafted or _of_ledger(inputs, kept))
-            resharded = _resharded(views, options, stack, typed) if options != ReshardOptions() else None
-        report = ServeReport(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
-        tars, counted = resharded or views, report.counted if report.counts else None
-        run(tars, host or _HOST, port, started=report.started, counted=counted, say=_say)
+            tars = _of_ledger(inputs, kept)
+            grafted = _grafted(tars, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
+            if grafted is not None:
+                tars = ChosenTars(tars, grafted)
+            resharded = _resharded(tars, options, stack, typed) if options != ReshardOptions() else None
+        report = ServeReport(tars, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
+        counted = report.counted if report.counts else None
+        run(resharded or tars, host or _HOST, port, started=report.started, counted=counted, say=_say)
 
 
 @contextmanager
@@ -216,16 +218,17 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
     return found
 
 
-def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "LedgerSamples | None":
-    if kept is None:
-        return None
-    from wdsflow.serving.chosen_samples import LedgerSamples
+def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "Tars":
+    """Return the shards, or what a ledger keeps of them."""
+    from wdsflow.serving.chosen_tars import ChosenTars, LedgerSamples
+    from wdsflow.serving.shard_tars import ShardTars
 
-    return LedgerSamples(shards, kept)
+    tars = ShardTars(shards)
+    return tars if kept is None else ChosenTars(tars, LedgerSamples(shards, kept))
 
 
 def _grafted(
-    shards: list[str],
+    tars: "Tars",
     asked: tuple[str | None, str | None, list[str] | None, AmbiguousChoice, bool],
     kept: "LedgerSubset | None",
     stack: ExitStack,
@@ -255,24 +258,25 @@ def _grafted(
         options = GraftOptions(
             files, table, join_of(files, on), tuple(parse_set(fields)), ambiguous.value, drop_unmatched, jobs=2
         )
-        return GraftedSamples(shards, options, stack.enter_context(scratch("serve")), kept)
+        where = kept.where if kept is not None else ""
+        return GraftedSamples(tars, options, stack.enter_context(scratch("serve")), where)
 
 
-def _resharded(views: "ShardViews", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedViews":
+def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedTars":
     """Return the samples in tars of other sizes. Exits if not all can be served so; raises ValueError, OSError."""
     from wdsflow.mapping.scratch import scratch
-    from wdsflow.serving.resharded_views import CannotShuffle, NotAllServed, ReshardedViews
+    from wdsflow.serving.resharded_tars import CannotShuffle, NotAllServed, ReshardedTars
     from wdsflow.shards.source.base import SourceError
 
     urls = typed.given["urls"]
     with explained_apart(typed, urls), progress() as begin:
         try:
-            return ReshardedViews(views, options, stack.enter_context(scratch("serve")), begin)
+            return ReshardedTars(tars, options, stack.enter_context(scratch("serve")), begin)
         except NotAllServed as error:
             for line in error.lines[:_SHOWN]:
                 _say(line)
             look = Typed.spell("validate", *urls)
-            plain = typed.again(**dict.fromkeys(SIZES)) if len(error.lines) < len(views.urls) else ""
+            plain = typed.again(**dict.fromkeys(SIZES)) if len(error.lines) < len(tars.urls) else ""
             others = f"to serve the others, each shard by itself: {plain}" if plain else ""
             fail(str(error), f"to see what is wrong: {look}", _write_instead(typed), others)
         except CannotShuffle as error:

@@ -3,33 +3,42 @@
 import io
 import posixpath
 import tarfile
+from collections.abc import Iterable
+from contextlib import nullcontext
 
-from wdsflow.shards.source.base import Source
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.new_members import moved
+from wdsflow.pieces.pieces import address
+from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.tar.members import Member
-from wdsflow.shards.write_shard import ShardWriter, exactly
 
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
 
 
 class Contents:
-    """The contents of one shard's members, and of members taken from another shard."""
+    """The contents of one shard's members, and of members taken from another shard.
+
+    ``source``: both, as the source of pieces.
+    """
 
     def __init__(self, source: Source) -> None:
-        self._source = source
-        self._elsewhere: dict[int, tuple[Member, Source]] = {}
+        self._sources = [source]
+        self._elsewhere: dict[int, Member] = {}
+        self.source = JoinedSource(lambda number: nullcontext(self._sources[number]), lambda _: 2)
 
     def adopt(self, member: Member, source: Source) -> None:
-        """Record that this member is in another source."""
-        self._elsewhere[id(member)] = member, source
+        """Record that this member is in another source, the same for all."""
+        self._elsewhere[id(member)] = member
+        self._sources[1:] = [source]
 
     def read(self, member: Member, size: int | None = None) -> bytes:
-        """Return the first ``size`` bytes, or all. Raises ShortSourceError if the source ends early."""
+        """Return the first ``size`` bytes, or all. Raises SourceChangedError if the source ends early."""
         return self.part(member, 0, member.size if size is None else size)
 
     def part(self, member: Member, start: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from ``start`` on. Raises ShortSourceError if the source ends early."""
-        return exactly(self._of(member), member.data + start, max(0, min(size, member.size - start)))
+        """Return up to ``size`` bytes from ``start`` on. Raises SourceChangedError if the source ends early."""
+        return self._of(member).exactly(member.data + start, max(0, min(size, member.size - start)))
 
     def same(self, one: Member, other: Member) -> bool:
         """Return whether two members have the same contents."""
@@ -39,14 +48,14 @@ class Contents:
             return True
         for start in range(0, one.size, _CHUNK):
             step = min(_CHUNK, one.size - start)
-            mine = exactly(self._of(one), one.data + start, step)
-            if mine != exactly(self._of(other), other.data + start, step):
+            mine = self._of(one).exactly(one.data + start, step)
+            if mine != self._of(other).exactly(other.data + start, step):
                 return False
         return True
 
-    def copy(self, member: Member, name: str, writer: ShardWriter) -> None:
-        """Append the member to a shard under another name."""
-        writer.add_range(name, self._of(member), member.data, member.size)
+    def pieces(self, member: Member, name: str) -> Iterable[Piece]:
+        """Return the pieces of a member under another name."""
+        return moved(name, address(self._number(member), member.data), member.size)
 
     def link_target(self, member: Member) -> str | None:
         """Return the name of the member that a link points to; None if it leads out of the archive."""
@@ -63,4 +72,7 @@ class Contents:
         return posixpath.join(posixpath.dirname(member.name), info.linkname)
 
     def _of(self, member: Member) -> Source:
-        return self._elsewhere[id(member)][1] if id(member) in self._elsewhere else self._source
+        return self._sources[self._number(member)]
+
+    def _number(self, member: Member) -> int:
+        return int(id(member) in self._elsewhere)

@@ -3,19 +3,23 @@
 import errno
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from wdsflow.pieces import new_members
+from wdsflow.pieces.pieces import END, length
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
 from .contents import Contents
 from .regroup import plan
@@ -61,7 +65,7 @@ def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
             meet_halves(stack, job.moved, contents, members, archives, report)
             _repair(contents, (members, archives), job, edits, report, stop)
     except OSError as error:
-        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+        if not isinstance(error, SourceError) and error.errno not in _CANNOT_READ:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
     if not report.output and job.write and not report.lost:
@@ -111,8 +115,8 @@ def _repair(
 ) -> None:
     planned = plan(*found, contents.link_target)
     fixer = SampleFixer(contents, edits)
-    writer = ShardWriter(job.target, force=True) if job.write else None
-    try:
+
+    def pieces() -> Iterator[Piece]:
         for sample in planned.samples:
             if stop.is_set():
                 raise InterruptedError("given up")
@@ -120,21 +124,20 @@ def _repair(
             report.samples_written += bool(fields)
             for part in fields:
                 name = f"{sample.key}.{part.name}"
-                if writer is None:
-                    report.bytes += 512 + fixer.size(part)
-                elif part.data is not None or part.member is None:
-                    writer.add_bytes(name, part.data or b"")
-                else:
-                    contents.copy(part.member, name, writer)
                 report.written += 1
-        if writer is not None and report.samples_written:
-            if inputs_of(job) != report.inputs:
-                raise SourceChangedError
-            writer.commit()
-            report.bytes = writer.size
-    finally:
-        if writer is not None:
-            writer.abort()
+                if part.data is not None or part.member is None:
+                    yield new_members.member(name, part.data or b"")
+                else:
+                    yield from contents.pieces(part.member, name)
+        if job.write and inputs_of(job) != report.inputs:
+            raise SourceChangedError
+
+    made = pieces()
+    first = next(made, None)
+    if first is not None and job.write:
+        report.bytes = write_pieces(job.target, contents.source, chain([first], made))
+    elif first is not None:
+        report.bytes = sum(map(length, chain([first], made, [END])))
     report.output = str(job.target) if report.samples_written else None
     report.samples, report.samples_dropped = len(planned.samples), fixer.dropped_samples
     report.dropped += planned.dropped + fixer.dropped

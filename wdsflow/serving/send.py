@@ -7,9 +7,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import Source, SourceChangedError
-from wdsflow.shards.write_shard import exactly
 
-from .shard_views import ServedTar
+from .served_tar import OpenTar
 
 if TYPE_CHECKING:
     from aiohttp.web import Request, StreamResponse
@@ -21,8 +20,7 @@ _LARGE = 1 << 20  # from here on the kernel copies
 async def send(
     request: "Request",
     response: "StreamResponse",
-    served: ServedTar,
-    source: Source,
+    tar: OpenTar,
     ends: tuple[int, int],
     pool: Executor,
 ) -> None:
@@ -32,9 +30,9 @@ async def send(
     """
     start, stop = ends
     last = max(start, stop - _STEP)
-    loop, here = asyncio.get_running_loop(), source.fd >= 0 or source.near
+    loop, here = asyncio.get_running_loop(), tar.source.fd >= 0 or tar.source.near
     for low, high in ((start, last), (last, stop)):
-        chunks = _chunks(served, source, low, high, check=here or high == stop)
+        chunks = _chunks(tar, low, high, check=here or high == stop)
         while chunk := next(chunks, None) if here else await loop.run_in_executor(pool, next, chunks, None):
             if isinstance(chunk, bytes):
                 await response.write(chunk)
@@ -42,9 +40,7 @@ async def send(
                 await _copy(request, *chunk)
 
 
-def _chunks(
-    served: ServedTar, source: Source, start: int, stop: int, *, check: bool
-) -> Iterator[bytes | tuple[Source, int, int]]:
+def _chunks(tar: OpenTar, start: int, stop: int, *, check: bool) -> Iterator[bytes | tuple[Source, int, int]]:
     """Yield bytes, ``_STEP`` at a time, and long ranges of local files as they are; ``check`` that bytes are of the view.
 
     Raises SourceChangedError.
@@ -52,13 +48,13 @@ def _chunks(
     held = bytearray()
 
     def checked() -> bytes:
-        if check and served.changed(source):
+        if check and tar.changed():
             raise SourceChangedError
         data = bytes(held)
         held.clear()
         return data
 
-    for origin, part in served.parts(source, start, stop):
+    for origin, part in tar.source.parts(start, stop):
         at, end = (0, len(part)) if isinstance(part, bytes) else part
         if not isinstance(part, bytes) and end - at >= _LARGE and origin.fd >= 0:
             if held:
@@ -67,7 +63,7 @@ def _chunks(
             continue
         while at < end:
             until = min(end, at + _STEP - len(held))
-            held += part[at:until] if isinstance(part, bytes) else exactly(origin, at, until - at)
+            held += part[at:until] if isinstance(part, bytes) else origin.exactly(at, until - at)
             at = until
             if len(held) == _STEP:
                 yield checked()

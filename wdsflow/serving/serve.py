@@ -7,7 +7,8 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from .shard_server import Counts, ServedTars, ShardServer, name_of
+from .served_tar import Tars
+from .shard_server import Counts, ShardServer, name_of
 
 
 class CannotListen(Exception):
@@ -23,7 +24,7 @@ class CannotListen(Exception):
 
 
 def serve(
-    views: ServedTars,
+    tars: Tars,
     host: str,
     port: int,
     *,
@@ -34,7 +35,7 @@ def serve(
     """Serve until SIGINT, SIGTERM or SIGHUP; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
 
     Args:
-        views: the tars.
+        tars: what is served.
         host: the address to listen at.
         port: its port; 0 takes a free one.
         started: gets the url of the list when requests are answered.
@@ -47,7 +48,7 @@ def serve(
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     taken = [number for number, handler in handlers.items() if callable(handler)]
     try:
-        number = asyncio.run(_serve(ShardServer(views, say), host, port, (started, counted), taken))
+        number = asyncio.run(_serve(ShardServer(tars, say), host, port, (started, counted), taken))
     finally:
         for each in taken:
             signal.signal(each, handlers[each])

@@ -8,20 +8,19 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.shards.source.base import Source
 from wdsflow.text.escape import escape
 
 from .http_answer import answer_to
 from .send import send
-from .shard_views import ServedTar
+from .served_tar import OpenTar, Tars
 
 T = TypeVar("T")
 Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
@@ -51,39 +50,18 @@ def name_of(number: int) -> str:
     return f"{number:06d}.tar"
 
 
-class ServedTars(Protocol):
-    """The tars that are served, by their numbers; their functions raise ValueError or OSError for those that cannot be."""
-
-    @property
-    def urls(self) -> Sequence[str]:
-        """What each tar is made of, to be shown."""
-
-    @property
-    def filters(self) -> bool:
-        """Whether some of them may have no samples."""
-
-    def open(self, number: int) -> tuple[ServedTar, Source]:
-        """Return a tar as it is now, and the source of its ranges, which the caller closes."""
-
-    def get(self, number: int) -> ServedTar:
-        """Return a tar as it was when it was last looked at."""
-
-    def count(self, number: int) -> ShardRecord:
-        """Return what becomes of its samples."""
-
-
 class ShardServer:
-    """Serves views of shards under ``/000000.tar`` and so on, their list, ``/sizes.json`` and ``/__len__``.
+    """Serves tars under ``/000000.tar`` and so on, their list, ``/sizes.json`` and ``/__len__``.
 
     Args:
-        views: the shards.
+        tars: what is served.
         say: gets a line for each shard that cannot be served.
     """
 
-    def __init__(self, views: ServedTars, say: Callable[[str], object]) -> None:
-        self._views, self._say, self._said = views, say, set[str]()
+    def __init__(self, tars: Tars, say: Callable[[str], object]) -> None:
+        self._tars, self._say, self._said = tars, say, set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, "wdsflow-serve")
-        self._opening: dict[int, asyncio.Task[ServedTar]] = {}
+        self._opening: dict[int, asyncio.Task[None]] = {}
         self._counts: asyncio.Task[Counts] | None = None
         self._runner: web.AppRunner | None = None
         self._hosts: set[str] | None = None  # names in requests that are answered, None for any
@@ -121,9 +99,9 @@ class ShardServer:
 
     async def _count(self) -> Counts:
         counts: Counts = {}
-        for number in range(len(self._views.urls)):
+        for number in range(len(self._tars.urls)):
             try:
-                counts[number] = await self._in_thread(self._views.count, number)
+                counts[number] = await self._in_thread(self._tars.count, number)
             except _REFUSED as error:
                 counts[number] = self._failed(number, error)
         return counts
@@ -132,7 +110,7 @@ class ShardServer:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def _failed(self, number: int, error: Exception) -> str:
-        line = f"{escape(self._views.urls[number], 500)}: {escape(str(error), 2000)}"
+        line = f"{escape(self._tars.urls[number], 500)}: {escape(str(error), 2000)}"
         if line not in self._said and len(self._said) < 1000:  # a reader may ask again and again
             self._said.add(line)
             self._say(line)
@@ -154,15 +132,15 @@ class ShardServer:
 
     async def _shard(self, request: web.Request) -> web.StreamResponse:
         number = int(request.match_info["number"])
-        if number >= len(self._views.urls) or request.path != f"/{name_of(number)}":
+        if number >= len(self._tars.urls) or request.path != f"/{name_of(number)}":
             return web.Response(status=404, text="no such shard\n")
         try:
-            served, source = await self._opened(number)
+            tar = await self._opened(number)
         except _REFUSED as error:
             return web.Response(status=500, text=f"{self._failed(number, error)}\n")
-        with source:
-            answer = answer_to(request, served.view.size, served.etag)
-            response = web.StreamResponse(status=answer.status, headers=answer.headers(served.view.size, served.etag))
+        with tar:
+            answer = answer_to(request, tar.size, tar.etag)
+            response = web.StreamResponse(status=answer.status, headers=answer.headers(tar.size, tar.etag))
             if answer.status in (200, 206):
                 response.content_type = _TAR
                 response.content_length = answer.stop - answer.start
@@ -171,7 +149,7 @@ class ShardServer:
             await response.prepare(request)
             if request.method == "GET" and answer.stop > answer.start:
                 try:
-                    await send(request, response, served, source, (answer.start, answer.stop), self._pool)
+                    await send(request, response, tar, (answer.start, answer.stop), self._pool)
                 except _REFUSED as error:  # it has changed: the client must not take what it has for the whole
                     if not isinstance(error, ConnectionError):  # of a client that hangs up
                         self._failed(number, error)
@@ -181,29 +159,29 @@ class ShardServer:
                 await response.write_eof()
             return response
 
-    async def _opened(self, number: int) -> tuple[ServedTar, Source]:
-        """Return a view and its shard; a view that several clients wait for is computed once."""
+    async def _opened(self, number: int) -> OpenTar:
+        """Return a tar; what it consists of is decided once, also if several clients wait for it."""
         task = self._opening.get(number)
         if task is None:
-            task = self._opening[number] = asyncio.create_task(self._in_thread(self._views.get, number))
+            task = self._opening[number] = asyncio.create_task(self._in_thread(self._tars.prepare, number))
             task.add_done_callback(lambda done: self._done(number, done))
         await asyncio.shield(task)
-        return await self._in_thread(self._views.open, number)
+        return await self._in_thread(self._tars.open, number)
 
-    def _done(self, number: int, task: asyncio.Task[ServedTar]) -> None:
+    def _done(self, number: int, task: asyncio.Task[None]) -> None:
         del self._opening[number]
         if not task.cancelled():
             task.exception()  # also if no client waits for it any more
 
     async def _list(self, _: web.Request) -> web.Response:
         """List the shards that have samples, or that cannot be read: to leave these out would hide the loss."""
-        listed = list(range(len(self._views.urls)))
-        if self._views.filters:
+        listed = list(range(len(self._tars.urls)))
+        if self._tars.filters:
             listed = [
                 number for number, found in (await self.counted()).items() if isinstance(found, str) or found.kept
             ]
         rows = "\n".join(
-            f'<li><a href="{name_of(number)}">{name_of(number)}</a> {html.escape(escape(self._views.urls[number], 500))}</li>'
+            f'<li><a href="{name_of(number)}">{name_of(number)}</a> {html.escape(escape(self._tars.urls[number], 500))}</li>'
             for number in listed
         )
         page = f"<!DOCTYPE html>\n<meta charset=utf-8>\n<title>wdsflow serve</title>\n<ul>\n{rows}\n</ul>\n"

@@ -18,9 +18,9 @@ from .typed_command import Typed, free
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
-    from wdsflow.serving.resharded_views import ReshardedViews
+    from wdsflow.serving.resharded_tars import ReshardedTars
+    from wdsflow.serving.served_tar import Tars
     from wdsflow.serving.shard_server import Counts
-    from wdsflow.serving.shard_views import ShardViews
 
 SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the parameters that decide tars of other sizes
 
@@ -29,12 +29,12 @@ SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the paramete
 class ServeReport:
     """Prints what is served, and how to train on it."""
 
-    views: "ShardViews"  # of the inputs
+    tars: "Tars"  # what is served of each input
     joined: str  # what became of the samples in a join
     typed: Typed
     host: str | None
     options: "ReshardOptions"
-    resharded: "ReshardedViews | None"
+    resharded: "ReshardedTars | None"
 
     def __post_init__(self) -> None:
         if self.resharded is not None and not self.resharded.urls:
@@ -43,9 +43,9 @@ class ServeReport:
     @property
     def counts(self) -> bool:
         """Whether samples are counted when requests are answered already."""
-        from wdsflow.serving.shard_views import is_local
+        from wdsflow.serving.shard_tars import is_local
 
-        return self.resharded is None and (self.views.filters or all(map(is_local, self.views.urls)))
+        return self.resharded is None and (self.tars.filters or all(map(is_local, self.tars.urls)))
 
     def started(self, url: str) -> None:
         """Tell that requests are answered."""
@@ -54,7 +54,7 @@ class ServeReport:
         from wdsflow.serving.serve import pattern
         from wdsflow.serving.shard_server import is_loopback
 
-        inputs, resharded = len(self.views.urls), self.resharded
+        inputs, resharded = len(self.tars.urls), self.resharded
         tars = inputs if resharded is None else len(resharded.urls)
         if self.host is not None and not is_loopback(self.host):
             print(f"wdsflow: everyone who reaches {self.host} can read these shards", file=sys.stderr)
@@ -81,7 +81,7 @@ class ServeReport:
         report = self._account(found)
         if report.failures:
             failed = how_many(len(report.failures), "shard")
-            print(f"{failed} of {len(self.views.urls)} cannot be served: see above", flush=True)
+            print(f"{failed} of {len(self.tars.urls)} cannot be served: see above", flush=True)
         else:
             kept = [each for each in report.records if each.kept]
             _advise(pattern(url, (each.shard for each in kept)), [each.counted for each in kept])
@@ -91,7 +91,7 @@ class ServeReport:
         from wdsflow.filtering.folder.shard_record import ShardFailure
         from wdsflow.filtering.run_report import RunReport
 
-        shards = self.views.urls
+        shards = self.tars.urls
         report = RunReport(Path(), dry_run=True, asked=len(shards))
         for number, found in counts.items():
             if isinstance(found, str):

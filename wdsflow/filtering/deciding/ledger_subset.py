@@ -32,11 +32,10 @@ from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.same_keys import part_twins
 from wdsflow.filtering.where.column_names import with_columns
 from wdsflow.filtering.where.language.values import Call
+from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.compact import compact
-from wdsflow.shards.samples.copy_ranges import with_headers
-from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceError, local_folder, place_of
+from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
 from wdsflow.shards.urls import expand
 from wdsflow.text.shell import quote, quote_path
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from wdsflow.records.counts import Counts
 from wdsflow.records.line import Line
-from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.shards.source.base import Range
 
 
 @dataclass

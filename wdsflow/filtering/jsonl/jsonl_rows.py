@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.samples.tar_sample import Range
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Range, Source, SourceError
 from wdsflow.stages.scores.score_errors import ScoreError
 
 from .media import MediaRoot

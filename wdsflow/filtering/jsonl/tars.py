@@ -2,17 +2,23 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.new_members import member, moved
+from wdsflow.pieces.pieces import END, address
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import LocalSource, Piece, Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.score_errors import ScoreError
 
 from .jsonl_rows import TextRow, TextRows
@@ -72,39 +78,46 @@ def write_tars(
     Tars of an earlier run that are not written again are removed. ``empty``: write a tar even if no row is kept. Raises
     OSError, SourceError if a file changed meanwhile.
     """
-    writer: ShardWriter | None = None
     before = {path.name for path in layout.parts(name)}
-    count = 0
-    try:
-        for row in rows:
-            if row.outcome != "kept":
-                continue
-            members = list(_members(name, row, _read(source, row, texts)))
-            size = sum(BLOCK + padded(member.size) for member in members)
-            if writer is not None and (count >= most.samples or writer.size + size + 2 * BLOCK > most.size):
-                _close(writer, count, record)
-                writer = None
-            if writer is None:
-                writer = ShardWriter(layout.part(name, len(record.parts)), force=True)
-                count = 0
-            for member in members:
-                _add(writer, member)
-            count += 1
-        if writer is None and empty and not record.parts:
-            writer = ShardWriter(layout.part(name, 0), force=True)
-        if writer is not None:
-            _close(writer, count, record)
-            writer = None
-    finally:
-        if writer is not None:
-            writer.abort()
+    kept = (row for row in rows if row.outcome == "kept")
+    samples = ([*_members(name, row, _read(source, row, texts))] for row in kept)
+    for number, group in groupby(_numbered(samples, most), itemgetter(0)):
+        _write(layout.part(name, number), map(itemgetter(1), group), record)
+    if empty and not record.parts:
+        _write(layout.part(name, 0), (), record)
     for old in sorted(before - record.parts.keys()):
         (layout.folder / old).unlink(missing_ok=True)
 
 
-def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
-    writer.commit()
-    record.parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
+def _numbered(samples: Iterable[list[_Member]], most: TarSize) -> Iterator[tuple[int, list[_Member]]]:
+    """Yield samples with the numbers of their tars."""
+    number, count, total = 0, 0, len(END)
+    for members in samples:
+        size = sum(BLOCK + padded(member.size) for member in members)
+        if count and (count >= most.samples or total + size > most.size):
+            number, count, total = number + 1, 0, len(END)
+        count, total = count + 1, total + size
+        yield number, members
+
+
+def _write(path: Path, samples: Iterable[list[_Member]], record: ShardRecord) -> None:
+    files: list[_Member] = []
+    count = 0
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal count
+        for members in samples:
+            count += 1
+            for each in members:
+                if isinstance(each.data, bytes):
+                    yield member(each.name, each.data)
+                else:
+                    files.append(each)
+                    yield from moved(each.name, address(len(files) - 1, 0), each.size)
+
+    with JoinedSource(lambda number: _unchanged(files[number]), lambda _: 1) as source:
+        write_pieces(path, source, pieces())
+    record.parts[path.name] = {"samples": count, **fingerprint(str(path))}
 
 
 def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
@@ -139,18 +152,16 @@ def _members(name: str, row: Row, text: TextRow) -> Iterator[_Member]:
     yield _Member(f"{key}.json", line, len(line))
 
 
-def _add(writer: ShardWriter, member: _Member) -> None:
-    if isinstance(member.data, bytes):
-        writer.add_bytes(member.name, member.data)
-        return
+def _unchanged(member: _Member) -> LocalSource:
+    """Open the file of a member. Raises SourceError: what is wrong with it is no fault of the output's disk."""
     try:
-        file = _opened(member.data)
-    except OSError as error:  # not a fault of the output's disk
-        raise SourceError("io", f"{member.data}: {error.strerror}") from None
-    with file:
-        if file.length != member.size:
-            raise SourceError("io", f"{member.data} changed while it was read")
-        writer.add_range(member.name, file, 0, member.size)
+        file = _opened(str(member.data))
+    except OSError as error:
+        raise SourceError("io", f"{member.data!s}: {error.strerror}") from None
+    if file.length != member.size:
+        file.close()
+        raise SourceError("io", f"{member.data!s} changed while it was read")
+    return file
 
 
 def _size(path: str) -> int:

@@ -10,11 +10,11 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.where.language.values import Unknown
+from wdsflow.pieces.pieces import with_headers
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_file
-from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces
-from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.base import Range, Source
 
 
 def write_quarantine(
@@ -24,7 +24,7 @@ def write_quarantine(
 
     A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
     Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
-    OSError, ShortSourceError.
+    OSError, SourceChangedError.
     """
     aside = [row for row in rows if row.outcome == "quarantined"]
     path, reasons = layout.quarantine(name), layout.reasons(name)

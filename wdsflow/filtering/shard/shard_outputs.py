@@ -13,7 +13,7 @@ from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.where.language.values import Unknown
-from wdsflow.shards.samples.copy_ranges import write_pieces
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wdsflow.shards.samples.tar_sample import Range, TarSample
+from wdsflow.pieces.new_members import member, moved
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.write_shard import header, member
+from wdsflow.shards.tar.tar_header import padded
 from wdsflow.stages.base import Dropped, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
 _LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it
-
-Piece = Range | bytes
 
 
 class Gone(Exception):
@@ -122,9 +121,6 @@ def _as_it_was(name: str, value: Any, sample: TarSample, samples: "Samples") -> 
 
 def _member(name: str, value: "Lying | bytes") -> Iterator[Piece]:
     if isinstance(value, Lying):
-        _, size, data, _, _ = value.row
-        yield header(name, size)
-        yield data, data + size
-        yield bytes(-size % BLOCK)
+        yield from moved(name, value.row[2], value.row[1])
     else:
         yield member(name, value)

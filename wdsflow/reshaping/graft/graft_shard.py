@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.copy_ranges import tar_of_ranges
-from wdsflow.shards.samples.tar_sample import Range, TarSample
+from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
-from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
-from wdsflow.shards.source.unpack import seekable
-from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError, SourceError
 
 from .cells import ABSENT, decoded_at_once
 from .graft_report import ShardGraft
 from .grafted_sample import FieldTally, GraftedFields
 from .join_samples import AMBIGUOUS, DAMAGED, WITHOUT, cells_file, rows_file
-from .look_shard import ShardLook, notes_file, numbers_in, uncounted_of
+from .look_shard import LookJob, ShardLook, notes_file, numbers_in, uncounted_of
 from .noted_samples import NotedSamples, noted, read_notes
 
 if TYPE_CHECKING:
@@ -30,15 +27,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraftJob:
-    """One shard to write to ``target``; ``place``: where its samples and their rows are noted."""
+    """One shard to write to ``target``; ``decided``: what decides its rows."""
 
-    url: str
-    target: Path
-    place: Path
+    shard: LookJob
     look: ShardLook
+    target: Path
     drop_unmatched: bool = False
-    allow_pipe: bool = False
-    decided: str = ""  # what decides its rows
+    decided: str = ""
+
+    @property
+    def url(self) -> str:
+        """The shard."""
+        return self.shard.url
+
+    @property
+    def place(self) -> Path:
+        """Where its samples and their rows are noted."""
+        return self.shard.place
 
 
 def graft_shard(job: GraftJob, stop: Event, *, fields: GraftedFields) -> ShardGraft:
@@ -48,7 +53,7 @@ def graft_shard(job: GraftJob, stop: Event, *, fields: GraftedFields) -> ShardGr
         try:
             _write(job, fields, report, stop)
         except OSError as error:
-            if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in UNREADABLE:
+            if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
                 raise
             report = ShardGraft(job.url, lost=[*job.look.lost, str(error)])
     if report.output is None:
@@ -63,23 +68,29 @@ def _write(job: GraftJob, fields: GraftedFields, report: ShardGraft, stop: Event
     if not written.any():
         _count_unwritten(rows, job, report)
         return
-    with (
-        seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _),
-        open(cells_file(job.place), "rb") as cells,
-    ):
-        if job.look.noted:
-            parts, headers = read_notes(notes_file(job.place)), job.look.headers
-        else:
-            samples = Samples(source, contents=False)
-            parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
-        pieces = _Pieces(job, cells, fields, report)
-        with tar_of_ranges(job.target) as tar:
-            tar.copy_all(source, chain.from_iterable(pieces.all(source, parts, headers, rows, stop)))
-        report.bytes = tar.size
+    with job.shard.opened() as (source, _):
+        report.bytes = write_pieces(job.target, source, grafted_pieces(job, source, fields, report, stop))
+    report.output, report.uncounted = str(job.target), uncounted_of(job.place, written)
+
+
+def grafted_pieces(
+    job: GraftJob, source: Source, fields: GraftedFields, report: ShardGraft, stop: Event
+) -> Iterator[Piece]:
+    """Yield what the grafted shard consists of, without its end, and count its samples in ``report``.
+
+    Raises SourceChangedError, also at the end, if the shard is not what it was; SourceError, OSError.
+    """
+    rows, pieces = numbers_in(rows_file(job.place)), _Pieces(job, fields, report)
+    if job.look.noted:
+        parts, headers = read_notes(notes_file(job.place)), job.look.headers
+    else:
+        samples = Samples(source, contents=False)
+        parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
+    with open(cells_file(job.place), "rb") as cells:
+        yield from chain.from_iterable(pieces.all(source, parts, headers, (rows, cells), stop))
     tally = pieces.tally
     report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
     report.left_out += Counter(job.look.left_out)
-    report.output, report.uncounted = str(job.target), uncounted_of(job.place, written)
 
 
 def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) -> None:
@@ -94,8 +105,8 @@ def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) ->
 class _Pieces:
     """Makes the pieces of the new shard, and counts."""
 
-    def __init__(self, job: GraftJob, cells: Iterator[bytes], fields: GraftedFields, report: ShardGraft) -> None:
-        self._job, self._cells, self._fields, self._report = job, cells, fields, report
+    def __init__(self, job: GraftJob, fields: GraftedFields, report: ShardGraft) -> None:
+        self._job, self._fields, self._report = job, fields, report
         self.tally = FieldTally()
 
     def all(
@@ -103,20 +114,21 @@ class _Pieces:
         source: Source,
         parts: Iterable[NotedSamples],
         headers: list[Range],
-        rows: "NDArray[Any]",
+        chosen_by: tuple["NDArray[Any]", BinaryIO],
         stop: Event,
-    ) -> Iterator[list[Range | bytes]]:
+    ) -> Iterator[list[Piece]]:
         """Yield the pieces of each sample that is written, and the global headers before them, and count all samples.
 
         Raises SourceChangedError, also at the end, and OSError.
         """
         report, given = self._report, 0
+        rows, cells = chosen_by
         for notes in parts:
             chosen = rows[report.samples :][: len(notes.keys)]
             if len(chosen) < len(notes.keys):
                 raise SourceChangedError
             numbers, at = chosen.tolist(), 0
-            for found in decoded_at_once(self._cells, numbers):
+            for found in decoded_at_once(cells, numbers):
                 if stop.is_set():
                     raise InterruptedError("given up")
                 quick = self._fields.plain_pieces(notes, at, found, extended=self._job.look.renaming)
@@ -131,10 +143,10 @@ class _Pieces:
                             given += 1
                         yield pieces
                     at += 1
-        if report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
+        if report.samples != len(rows) or self._job.shard.identity() != self._job.look.inputs:
             raise SourceChangedError
 
-    def _pieces(self, sample: TarSample, source: Source, row: int, values: list[Any] | None) -> list[Range | bytes]:
+    def _pieces(self, sample: TarSample, source: Source, row: int, values: list[Any] | None) -> list[Piece]:
         report = self._report
         if sample.trouble:
             report.damaged[sample.trouble] += 1

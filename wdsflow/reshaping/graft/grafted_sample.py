@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wdsflow.shards.samples.tar_sample import Range, TarSample
+from wdsflow.pieces.new_members import member, members
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.write_shard import member, members
 
 from .cells import Unusable
 from .join_on import FieldToSet
 from .noted_samples import NotedSamples
 from .set_in_json import BrokenJson, set_in_json
 
-Pieces = list[Range | bytes]
+Pieces = list[Piece]
 
 BROKEN_JSON = "its json is not an object"
 NO_NAME = "its key holds a zero byte"

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.samples.tar_sample import Range, TarSample, is_harmless
+from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 
 from .join_on import JoinOn, join_text
@@ -55,6 +56,14 @@ class LookJob:
     scope: str = ""
     allow_pipe: bool = False
 
+    def opened(self) -> AbstractContextManager[tuple[Source, str]]:
+        """Open the shard for a block, as ``seekable`` does. Raises SourceError, OSError."""
+        return seekable(self.url, self.place.parent, allow_pipe=self.allow_pipe, here=False)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells the shard from what it may become. Raises SourceError."""
+        return input_identity(self.url)
+
 
 @dataclass
 class ShardLook:
@@ -75,17 +84,17 @@ class ShardLook:
 def look_at(job: LookJob, stop: Event, *, wanted: Wanted) -> ShardLook:
     """Look at a shard. Raises OSError if the notes cannot be written."""
     try:
-        inputs = input_identity(job.url)
+        inputs = job.identity()
         look = ShardLook(job.url, inputs)
         with (
-            seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage),
+            job.opened() as (source, damage),
             open(notes_file(job.place), "wb") as notes,
             open(joins_file(job.place), "wb") as joins,
         ):
             walk = _Look(look, job, wanted, notes, joins)
             walk.run(source, stop)
         look.lost += [damage] if damage else []
-        if input_identity(job.url) != inputs:
+        if job.identity() != inputs:
             raise SourceChangedError
     except SourceError as error:
         return ShardLook(job.url, lost=[str(error)], unread=True)

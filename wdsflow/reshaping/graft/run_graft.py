@@ -16,9 +16,8 @@ from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.output_names import output_names
-from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
-from wdsflow.shards.thread_jobs import Begin
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -153,11 +152,13 @@ class GraftRun:
         folder: Path,
         urls: Sequence[str],
         targets: Sequence[Path],
-        record: OutputRecord[ShardGraft] | None,
-        begin: Begin | None,
+        record: OutputRecord[ShardGraft] | None = None,
+        begin: Begin | None = None,
+        shard: Callable[..., LookJob] = LookJob,
     ) -> None:
         self._asked, self._urls, self._targets = asked, urls, targets
-        self._record, self._begin = record, begin  # without a record nothing can be written
+        self._record, self._begin, self._shard = record, begin, shard  # without a record nothing can be written
+        self._runner = run_on_shards if shard is LookJob else run_in_threads  # others cannot be sent to processes
         self._work = folder / INSIDE / _WORK
         self._listed = folder / INSIDE / _UNMATCHED
         self.columns, self._checked = _columns(asked)
@@ -191,21 +192,13 @@ class GraftRun:
             stack.pop_all()
         return join
 
-    @cached_property
-    def _scopes(self) -> list[str] | None:
-        """What is before the keys of each shard, if each has keys of its own."""
-        return self._asked.table.scope(self._urls) if self._asked.on.kind == "key" else None
-
     def look(self, join: SampleJoin) -> list[ShardLook]:
-        """Look at all shards, note the samples of each in its ``place``, and add them to the join."""
-        asked = self._asked
-        places = [self.place(target) for target in self._targets]
-        each = zip(self._urls, places, self._scopes or [""] * len(places), strict=True)
-        work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
+        """Look at all shards, note the samples of each, and add them to the join."""
+        asked, work = self._asked, self._shards
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
         digits = digits_of(join.values_of_rows()) if asked.on.kind in HASHES else 32
         look = partial(look_at, wanted=Wanted(asked.on, touched, self._checked, digits))
-        numbers = {place: number for number, place in enumerate(places)}
+        numbers = {job.place: number for number, job in enumerate(work)}
         found: dict[Path, ShardLook] = {}
 
         def note(job: LookJob, seen: ShardLook) -> None:
@@ -213,12 +206,23 @@ class GraftRun:
             if not seen.unread:
                 join.add_samples(numbers[job.place], JoinValues.read(joins_file(job.place)))
 
-        run_on_shards(work, look, note, asked.jobs, self._begin)
-        return [found[place] for place in places]
+        self._runner(work, look, note, asked.jobs, self._begin)
+        return [found[job.place] for job in work]
 
-    def place(self, target: Path) -> Path:
-        """Return where the rows of a shard are noted."""
-        return self._work / target.name
+    @cached_property
+    def _shards(self) -> list[LookJob]:
+        """The shards; each place is where the rows of one are noted."""
+        scopes = self._asked.table.scope(self._urls) if self._asked.on.kind == "key" else None
+        each = zip(self._urls, self._targets, scopes or [""] * len(self._urls), strict=True)
+        return [
+            self._shard(url, self._work / target.name, scope, self._asked.allow_pipe) for url, target, scope in each
+        ]
+
+    def jobs(self, looks: Sequence[ShardLook], matches: Matches) -> list[GraftJob]:
+        """Return what is to be done with each shard."""
+        each = zip(self._shards, looks, self._targets, matches.digests, strict=True)
+        drops = self._asked.drop_unmatched
+        return [GraftJob(shard, look, target, drops, digest) for shard, look, target, digest in each]
 
     def decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> Matches:
         """Decide which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
@@ -227,7 +231,7 @@ class GraftRun:
         ContradictedJoin.check(join.contradiction())
         if asked.ambiguous == "refuse":
             AmbiguousJoin.check(matches, str(asked.on))
-        there = [None if look.unread else self.place(target) for target, look in zip(self._targets, looks, strict=True)]
+        there = [None if look.unread else job.place for job, look in zip(self._shards, looks, strict=True)]
         join.give(matches, there, asked.ambiguous)
         if not matches.matched and not all(look.unread for look in looks):
             NoMatch.of(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
@@ -236,11 +240,7 @@ class GraftRun:
     def _write(self, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
         asked, record = self._asked, self._record
         assert record is not None
-        each = zip(self._urls, self._targets, looks, matches.digests, strict=True)
-        work = [
-            GraftJob(url, target, self.place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
-            for url, target, look, digest in each
-        ]
+        work = self.jobs(looks, matches)
         report = GraftReport([], matches, list(map(str, asked.fields)))
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
@@ -260,7 +260,7 @@ class GraftRun:
 
     def _made_from(self, job: GraftJob, _: ShardGraft | None) -> dict[str, Any]:
         """Return what decides the output of a shard."""
-        inputs = job.look.inputs or input_identity(job.url)
+        inputs = job.look.inputs or job.shard.identity()
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
 
     def _list(self, join: SampleJoin, matches: Matches) -> list[str]:

@@ -2,10 +2,11 @@
 
 import os
 import threading
-from collections import OrderedDict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, local_path, open_file
 from wdsflow.shards.source.unpack import seekable
@@ -17,36 +18,27 @@ _FILES, _OTHERS = 1024, 256  # files that all threads keep open, at most; what t
 
 
 class OpenInputs:
-    """Opens inputs by their numbers; a thread gets sources of its own, because opening one may close another."""
+    """The inputs as one source; a thread gets one of its own, because opening an input may close another."""
 
     def __init__(self, inputs: list[InputReport], folder: Path, jobs: int) -> None:
         self._inputs, self._folder = inputs, folder
         self._files = max(8, (min(_FILES, most_files()) - _OTHERS) // jobs)  # of a thread
         self._checked: set[tuple[int, int]] = set()
         self._mine = threading.local()
-        self._all: list[OrderedDict[int, tuple[Source, ExitStack]]] = []
+        self._all: list[JoinedSource] = []
 
-    def get(self, number: int) -> Source:
-        """Return an input, open until the next call. Raises SourceError, SourceChangedError, OSError."""
-        opened: OrderedDict[int, tuple[Source, ExitStack]] | None = getattr(self._mine, "opened", None)
-        if opened is None:
-            opened = self._mine.opened = OrderedDict()
-            self._all.append(opened)
-        if number in opened:
-            opened.move_to_end(number)
-            return opened[number][0]
+    def source(self) -> JoinedSource:
+        """Return the inputs as one source, for this thread. Its functions raise SourceError, OSError."""
+        found: JoinedSource | None = getattr(self._mine, "source", None)
+        if found is None:
+            found = self._mine.source = JoinedSource(self._opened, self._most)
+            self._all.append(found)
+        return found
+
+    def _most(self, number: int) -> int:
+        """Return how many inputs stay open beside one; of those that are unpacked each time, a few."""
         found = self._inputs[number]
-        is_file = found.is_local or found.copy is not None
-        while len(opened) >= (self._files if is_file else _COPIES):
-            _, (_, stack) = opened.popitem(last=False)
-            stack.close()
-        stack = ExitStack()
-        with ExitStack() as failing:
-            failing.push(stack.__exit__)
-            source = self._open(found, stack)
-            failing.pop_all()
-        opened[number] = source, stack
-        return source
+        return self._files if found.is_local or found.copy is not None else _COPIES
 
     def identity(self, number: int) -> dict[str, object]:
         """Return what the input was when it was looked at."""
@@ -58,9 +50,8 @@ class OpenInputs:
 
     def close(self) -> None:
         """Close what all threads have open; they must have ended."""
-        for opened in self._all:
-            while opened:
-                opened.popitem()[1][1].close()
+        for source in self._all:
+            source.close()
 
     def refuse_changed(self) -> None:
         """Raise SourceChangedError if an input is not what it was any more."""
@@ -68,16 +59,19 @@ class OpenInputs:
             if found.rows:
                 self._check(found)
 
-    def _open(self, found: InputReport, stack: ExitStack) -> Source:
-        known = threading.get_ident(), found.number
+    @contextmanager
+    def _opened(self, number: int) -> Iterator[Source]:
+        found, known = self._inputs[number], (threading.get_ident(), number)
         if known not in self._checked:
             self._check(found)
             self._checked.add(known)
         if found.copy is not None or found.is_local:
             path = str(found.copy) if found.copy is not None else str(local_path(found.url))
-            source: Source = LocalSource(found.url, open_file(path))
-            return stack.enter_context(source)
-        return stack.enter_context(seekable(found.url, self._folder, here=False))[0]
+            with LocalSource(found.url, open_file(path)) as source:
+                yield source
+        else:
+            with seekable(found.url, self._folder, here=False) as (far, _):
+                yield far
 
     @staticmethod
     def _check(found: InputReport) -> None:

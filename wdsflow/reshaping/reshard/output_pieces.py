@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.new_members import header
+from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
+from wdsflow.shards.source.base import Piece, Range, Source, SourceError
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.write_shard import header
 from wdsflow.text.escape import both_ends
 
 from .read_inputs import key_bytes
@@ -24,32 +25,16 @@ _EXAMPLES = 3  # renamed keys that are reported
 _SHOWN = 80  # characters of each
 
 
-class InputRange(NamedTuple):
-    """Bytes of an input from ``start`` to ``end``: whole members, with headers and padding."""
-
-    number: int
-    start: int
-    end: int
-
-
-class Inputs(Protocol):
-    """The inputs, by their numbers."""
-
-    def get(self, number: int) -> Source:
-        """Return an input, open until the next call. Raises SourceError, OSError."""
-
-
 @dataclass(frozen=True, eq=False)
 class PlannedOutput:
     """The samples of one output, in order."""
 
     rows: RowFile
     bounds: Bounds
-    inputs: Inputs
-    scattered: bool  # neighbours come from anywhere, and are announced before they are read
+    scattered: bool = False  # neighbours come from anywhere, and are announced before they are read
 
 
-def output_pieces(job: PlannedOutput, report: OutputReport) -> Iterator[InputRange | bytes]:
+def output_pieces(job: PlannedOutput, inputs: JoinedSource, report: OutputReport) -> Iterator[Piece]:
     """Yield what an output consists of, in order, without its end; count samples in ``report``.
 
     Raises SourceError if an input changed, OSError if it cannot be read.
@@ -57,11 +42,25 @@ def output_pieces(job: PlannedOutput, report: OutputReport) -> Iterator[InputRan
     numbers = repeated_keys(job)
     taken = _keys_of(job) if numbers else set()
     report.samples = job.bounds.end - job.bounds.start
-    for piece, place in _ranges(job, numbers):
-        if place < 0:
-            yield piece
-        else:
-            yield from _renamed(job.inputs.get(piece.number), piece, numbers[place], taken, report)
+    at = job.bounds.start
+    for rows in job.rows.pieces(*job.bounds):
+        bases = (inputs_of(rows) << np.uint64(OFFSET_BITS)).astype(np.int64)
+        ranges = [
+            *zip(
+                (bases + rows[:, START].astype(np.int64)).tolist(),
+                (bases + rows[:, END].astype(np.int64)).tolist(),
+                strict=True,
+            )
+        ]
+        for place, piece in enumerate(ranges):
+            if job.scattered and place + _AHEAD < len(ranges):
+                start, end = ranges[place + _AHEAD]
+                inputs.ahead(start, end - start)
+            if at + place in numbers:
+                yield from _renamed(inputs, piece, numbers[at + place], taken, report)
+            else:
+                yield piece
+        at += len(ranges)
 
 
 def repeated_keys(job: PlannedOutput) -> dict[int, int]:
@@ -105,58 +104,25 @@ def _keys_of(job: PlannedOutput) -> set[int]:
     return set(job.rows.read(*job.bounds)[:, KEY].tolist())
 
 
-def _ranges(job: PlannedOutput, renamed: dict[int, int]) -> Iterator[tuple[InputRange, int]]:
-    """Yield ranges, neighbours joined, and the place of the row if its sample gets another name, else -1."""
-    waiting = (-1, 0, 0)
-    at = job.bounds.start
-    for rows in job.rows.pieces(*job.bounds):
-        numbers, starts, ends = inputs_of(rows).tolist(), rows[:, START].tolist(), rows[:, END].tolist()
-        for place, (number, start, end) in enumerate(zip(numbers, starts, ends, strict=True)):
-            if job.scattered and place + _AHEAD < len(numbers):
-                _announce(job, numbers[place + _AHEAD], starts[place + _AHEAD], ends[place + _AHEAD])
-            if at + place in renamed:
-                yield from _last(waiting)
-                yield InputRange(number, start, end), at + place
-                waiting = (-1, 0, 0)
-            elif number == waiting[0] and start == waiting[2]:
-                waiting = (number, waiting[1], end)
-            else:
-                yield from _last(waiting)
-                waiting = (number, start, end)
-        at += len(numbers)
-    yield from _last(waiting)
-
-
-def _last(waiting: tuple[int, int, int]) -> Iterator[tuple[InputRange, int]]:
-    if waiting[0] >= 0:
-        yield InputRange(*waiting), -1
-
-
-def _announce(job: PlannedOutput, number: int, start: int, end: int) -> None:
-    """Let the system read a sample in the background."""
-    job.inputs.get(number).ahead(start, end - start)
-
-
-def _renamed(
-    source: Source, piece: InputRange, number: int, taken: set[int], report: OutputReport
-) -> Iterator[InputRange | bytes]:
+def _renamed(inputs: JoinedSource, piece: Range, number: int, taken: set[int], report: OutputReport) -> Iterator[Piece]:
     """Yield a sample with another key: new headers, the same contents."""
     from xxhash import xxh3_64_intdigest
 
-    entries = list(_entries(source, piece.start, piece.end))
+    base = address(number_of(piece[0]), 0)
+    entries = list(_entries(inputs.get(number_of(piece[0])), piece[0] - base, piece[1] - base))
     key = split_name(entries[0].name)[0]
     if key is None:
-        raise SourceError("io", f"it changed while it was read: no sample at byte {piece.start:,}")
+        raise SourceError("io", f"it changed while it was read: no sample at byte {piece[0] - base:,}")
     while (digest := xxh3_64_intdigest(key_bytes(f"{key}-{number}"))) in taken:
         number += 1
     taken.add(digest)
     new = f"{key}-{number}"
     for entry in entries:
         if entry.kind != "file" or split_name(entry.name)[0] != key:
-            yield InputRange(piece.number, entry.header, entry.next)
+            yield base + entry.header, base + entry.next
             continue
         yield header(new + entry.name[len(key) :], entry.size)
-        yield InputRange(piece.number, entry.data, entry.data + padded(entry.size))
+        yield base + entry.data, base + entry.data + padded(entry.size)
     report.renamed += 1
     if len(report.examples) < _EXAMPLES:
         report.examples.append(f"{both_ends(key, _SHOWN)} -> {both_ends(new, _SHOWN)}")

@@ -9,16 +9,15 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
-from wdsflow.repair.contents import Contents
+from wdsflow.pieces.new_members import moved
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.unpack import Packing, seekable, unpack
-from wdsflow.shards.tar.members import Member
-from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
 from .input_report import InputReport
 from .sample_rows import COLUMNS, PIECE, RowFile, rows_of
@@ -78,7 +77,7 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
         if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
             raise SourceChangedError
     except OSError as error:
-        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in CANNOT_READ:
+        if not isinstance(error, SourceError) and error.errno not in CANNOT_READ:
             raise
         job.rows.remove()
         found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)
@@ -163,6 +162,15 @@ class _Notes:
         self.numbers = array("Q")
 
 
+def _plain_pieces(samples: Samples, stop: Event) -> Iterator[Piece]:
+    for sample in samples:
+        if stop.is_set():
+            raise InterruptedError("given up")
+        if not _unusable(sample):
+            for name, size, data, _, _ in sample.fields.values():
+                yield from moved(name, data, size)
+
+
 def _unusable(sample: TarSample) -> str:
     if sample.trouble == "beside-damage":
         return NEXT_TO_DAMAGE
@@ -195,17 +203,10 @@ def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, sto
     """Replace an input by a copy whose members have headers of their own: its global headers hold in no other tar."""
     before, plain = found.rows, job.scratch / "copies" / f"{job.number}.plain.tar"
     origin = str(found.copy) if found.copy else job.url
-    with seekable(origin, job.copy.parent) as (source, _), ShardWriter(plain, force=True) as writer:
+    with seekable(origin, job.copy.parent) as (source, _):
         if found.copy:
             packing.mark(source)
-        contents, samples = Contents(source), Samples(source, contents=False)
-        for sample in samples:
-            if stop.is_set():
-                raise InterruptedError("given up")
-            if _unusable(sample):
-                continue
-            for row in sample.fields.values():
-                contents.copy(Member(*row), row[0], writer)
+        write_pieces(plain, source, _plain_pieces(Samples(source, contents=False), stop))
     again = InputReport(job.number, job.url)
     with open_source(str(plain)) as copy:
         note_samples(copy, job, again, stop)

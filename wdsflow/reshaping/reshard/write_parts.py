@@ -1,8 +1,7 @@
 """Writes the outputs of all parts; what an earlier run finished stays."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.run_outputs import run_outputs
@@ -56,7 +55,7 @@ def write_parts(
         targets = (record.folder / f"{number:0{digits}}.tar" for number in range(len(bounds)))
         work.append(
             [
-                OutputJob(rows, each, inputs, options.scattered, target)
+                OutputJob(rows, each, options.scattered, inputs=inputs, target=target)
                 for target, each in zip(targets, bounds, strict=True)
             ]
         )
@@ -67,8 +66,9 @@ def write_parts(
     for (_, record, _), of_part in zip(parts, work, strict=True):
         _begin(record, options, of_part, report)
     all_work = [(record, job) for (_, record, _), of_part in zip(parts, work, strict=True) for job in of_part]
-    told = partial(_made_from, inputs)
-    done = run_outputs(all_work, write_output, told, report, jobs=jobs, begin=begin, label=lambda job: str(job.target))
+    done = run_outputs(
+        all_work, write_output, made_from, report, jobs=jobs, begin=begin, label=lambda job: str(job.target)
+    )
     inputs.refuse_changed()
     at = 0
     for (part, record, _), of_part in zip(parts, work, strict=True):
@@ -76,10 +76,6 @@ def write_parts(
         at += len(of_part)
         if record.outputs:
             record.finish()
-
-
-def _made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None) -> dict[str, Any]:
-    return made_from(job, inputs)
 
 
 def _begin(

@@ -1,1 +1,1 @@
-"""The samples of a tar as ranges of its bytes, and tars made of such ranges."""
+"""The samples of a tar as ranges of its bytes."""

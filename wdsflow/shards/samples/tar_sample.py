@@ -4,8 +4,6 @@ import re
 
 from wdsflow.shards.tar.plain_entries import Row
 
-Range = tuple[int, int]  # first byte, byte after the last
-
 NO_END_MARK = "the end mark is missing"
 NO_PADDING = "the file ends inside the padding of its last member"
 CUT_AFTER_END = "the compressed stream is cut after the end mark"

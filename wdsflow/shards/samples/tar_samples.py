@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Range, Source, SourceError
 from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name, why_junk
 from wdsflow.shards.tar.members import Piece, Seen
 from wdsflow.shards.tar.plain_entries import Row
@@ -14,7 +14,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
 from .near_damage import NearDamage, losers
-from .tar_sample import Range, TarSample, is_harmless, troubles
+from .tar_sample import TarSample, is_harmless, troubles
 
 _NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields

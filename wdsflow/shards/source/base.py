@@ -11,6 +11,9 @@ from typing import Literal, NamedTuple
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
 FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
 HISTORY = 1 << 20  # bytes after the latest request that a forward source can still give
+Range = tuple[int, int]  # first byte, byte after the last
+Piece = Range | bytes  # of a tar: a range of a source, or new bytes
+_BLOCK = 512  # bytes of a tar's blocks
 
 
 class SourceError(OSError):
@@ -27,6 +30,11 @@ class SourceChangedError(SourceError):
 
     def __init__(self, how: str = "") -> None:
         super().__init__("io", f"it changed while it was read: {how}" if how else "it changed while it was read")
+
+    @staticmethod
+    def short(end: int, missing: int) -> "SourceChangedError":
+        """Return the error of a source that has fewer bytes than its headers promised."""
+        return SourceChangedError(f"it ends at byte {end:,}, {missing:,} too early")
 
 
 class StreamFault(NamedTuple):
@@ -57,6 +65,7 @@ class Source:
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
     near: bool = False  # without ``fd``, but on this machine: short reads cost little
+    weight: int = 0  # bytes of memory that it holds besides buffers, about
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the uncompressed tar; fewer at its end. Raises ``SourceError``."""
@@ -67,6 +76,42 @@ class Source:
         if self.length is not None:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
+
+    def exactly(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes. Raises SourceChangedError if there are fewer, ``SourceError``."""
+        data = self.read_at(offset, size)
+        if len(data) != size:
+            raise SourceChangedError.short(offset + len(data), size - len(data))
+        return data
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
+        """Yield what bytes consist of: new bytes, and ranges of sources, each open until the next is asked for.
+
+        Where a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it lacks more.
+        """
+        end = stop if self.length is None else min(stop, self.length)
+        if start < end:
+            yield from self.inside(start, end)
+        if end < stop:
+            yield self, self.padding(end, stop)[max(0, start - end) :]
+
+    def inside(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
+        """Yield what bytes that are there consist of."""
+        yield self, (start, stop)
+
+    def joined_parts(self, start: int, stop: int) -> bytes:
+        """Return the bytes that ``parts`` yields."""
+        return b"".join(
+            part if isinstance(part, bytes) else origin.exactly(part[0], part[1] - part[0])
+            for origin, part in self.parts(start, stop)
+        )
+
+    @staticmethod
+    def padding(end: int, wanted: int) -> bytes:
+        """Return the zeros that a tar lacks that ends within its last padding. Raises SourceChangedError if it lacks more."""
+        if wanted - end >= _BLOCK:
+            raise SourceChangedError.short(end, wanted - end)
+        return bytes(wanted - end)
 
     def join(self) -> None:
         """Take several compressed streams for one, before anything is read."""

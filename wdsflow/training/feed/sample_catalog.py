@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.samples.range_view import RangeView
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -127,7 +127,7 @@ class Catalog:
                 self._held -= len(gone) + 8
 
     def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
-        wanted, real = self._wanted, source.real if isinstance(source, RangeView) else int
+        wanted, real = self._wanted, source.view.real if isinstance(source, ViewSource) else int
         walk = Walk(source, contents=not later)
         latest: str | None = None
         fields: dict[str, Blob] = {}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+from wdsflow.pieces.view_source import view_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.samples.range_view import view_of
 from wdsflow.shards.source.base import SourceError
 from wdsflow.training.feed.subset import explained, kept_text, nothing_kept
 from wdsflow.training.feed_options import FeedOptions

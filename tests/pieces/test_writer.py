@@ -1,4 +1,4 @@
-"""The writer: sound and reproducible archives, whole or not at all."""
+"""The writer of pieces: valid and reproducible archives, whole or not at all."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,37 +15,36 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar
+from wdsflow.pieces.new_members import header, member, moved
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, header
 
 LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"
 LONGER = "e" * 300 + ".jpg"
 
 
 def test_what_is_written_is_read_by_tarfile_and_gnu_tar(tmp_path: Path):
-    members = [("a.jpg", b"x" * 600), (LONG, b""), (LONGER, b"y"), ("é/ü.txt", b"z" * 512)]
+    given = [("a.jpg", b"x" * 600), (LONG, b""), (LONGER, b"y"), ("é/ü.txt", b"z" * 512)]
     path = tmp_path / "0.tar"
-    with ShardWriter(path) as writer:
-        for name, data in members:
-            writer.add_bytes(name, data)
-    assert read_tar(path) == members
+    size = write_pieces(path, Source(), (member(name, data) for name, data in given))
+    assert read_tar(path) == given
     listed = subprocess.run(
         ["tar", "--quoting-style=literal", "-tf", path],
         capture_output=True,
         check=True,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
     )
-    assert listed.stdout.decode().split() == [name for name, _ in members]
+    assert listed.stdout.decode().split() == [name for name, _ in given]
     assert listed.stderr == b""
     assert path.read_bytes().endswith(bytes(1024))
-    assert (writer.members, writer.size) == (4, path.stat().st_size)
+    assert size == path.stat().st_size
 
 
 def test_headers_are_ustar_and_the_same_every_time(tmp_path: Path):
     for number in range(2):
-        with ShardWriter(tmp_path / f"{number}.tar") as writer:
-            writer.add_bytes("a.jpg", b"x")
+        write_pieces(tmp_path / f"{number}.tar", Source(), [member("a.jpg", b"x")])
     assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
     with tarfile.open(tmp_path / "0.tar") as tar:
         info = tar.next()
@@ -74,17 +74,14 @@ def test_any_name_and_size_come_back(name: str, size: int):
 def test_ranges_are_copied_byte_for_byte(tmp_path: Path, size: int, local: bool):
     data = os.urandom(size + 100)
     (tmp_path / "source").write_bytes(data)
-    with open_source(str(tmp_path / "source")) as source, ShardWriter(tmp_path / "0.tar") as writer:
-        readable = source if local else Far(data)
-        writer.add_range("a.bin", readable, 50, size)
-        writer.add_range("b.bin", readable, 0, 40)
+    with open_source(str(tmp_path / "source")) as source:
+        pieces = [*moved("a.bin", 50, size), *moved("b.bin", 0, 40)]
+        write_pieces(tmp_path / "0.tar", source if local else Far(data), pieces)
     assert read_tar(tmp_path / "0.tar") == [("a.bin", data[50 : 50 + size]), ("b.bin", data[:40])]
 
 
-class Far:
+class Far(Source):
     """A source that is no local file."""
-
-    fd = -1
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -93,36 +90,44 @@ class Far:
         return self.data[offset : offset + size]
 
 
-@pytest.mark.parametrize("size", [1000, 400_000])
+@pytest.mark.parametrize("size", [1100, 400_000])
 @pytest.mark.parametrize("local", [True, False])
 def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: int, local: bool):
     (tmp_path / "source").write_bytes(b"x" * 500)
     with open_source(str(tmp_path / "source")) as source:
-        writer = ShardWriter(tmp_path / "0.tar")
-        with pytest.raises(ShortSourceError, match="too early"), writer:
-            writer.add_range("a.bin", source if local else Far(b"x" * 500), 0, size)
+        far = Far(b"x" * 500)
+        with pytest.raises(SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"):
+            write_pieces(tmp_path / "0.tar", source if local else far, moved("a.bin", 0, size))
     assert os.listdir(tmp_path) == ["source"]
+    with pytest.raises(SourceChangedError, match=r"read: it ends at byte 500, 3 too early$"):
+        far.exactly(490, 13)
 
 
-def test_an_existing_file_is_refused_and_kept(tmp_path: Path):
+def test_an_existing_file_stays_until_the_new_one_is_whole(tmp_path: Path):
     path = tmp_path / "0.tar"
     path.write_bytes(b"mine")
-    with pytest.raises(FileExistsError):
-        ShardWriter(path)
-    writer = ShardWriter(path, force=True)
-    writer.add_bytes("a.jpg", b"x")
-    assert path.read_bytes() == b"mine"
-    writer.commit()
+
+    def pieces() -> Iterator[Piece]:
+        yield member("a.jpg", b"x")
+        assert path.read_bytes() == b"mine"
+        assert len(os.listdir(tmp_path)) == 2
+
+    write_pieces(path, Source(), pieces())
     assert read_tar(path) == [("a.jpg", b"x")]
-
-
-def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path):
-    writer = ShardWriter(tmp_path / "0.tar")
-    (tmp_path / "0.tar").write_bytes(b"theirs")
-    with pytest.raises(FileExistsError):
-        writer.commit()
     assert os.listdir(tmp_path) == ["0.tar"]
-    assert (tmp_path / "0.tar").read_bytes() == b"theirs"
+
+
+def test_an_error_of_the_pieces_even_the_last_leaves_what_was_there(tmp_path: Path):
+    path = tmp_path / "0.tar"
+    path.write_bytes(b"mine")
+
+    def pieces() -> Iterator[Piece]:
+        yield member("a.jpg", b"x")
+        raise SourceChangedError
+
+    with pytest.raises(SourceChangedError, match=r"^it changed while it was read$"):
+        write_pieces(path, Source(), pieces())
+    assert (os.listdir(tmp_path), path.read_bytes()) == (["0.tar"], b"mine")
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(tmp_path: Path):
@@ -130,11 +135,12 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(tmp_path: Path):
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-from wdsflow.shards.write_shard import ShardWriter
+from pathlib import Path
+from wdsflow.pieces.new_members import member
+from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.source.base import Source
 try:
-    with ShardWriter({str(tmp_path / "0.tar")!r}) as writer:
-        for number in range(40):
-            writer.add_bytes(f"{{number}}.bin", bytes(100_000))
+    write_pieces(Path({str(tmp_path / "0.tar")!r}), Source(), [member(f"{{n}}.bin", bytes(100_000)) for n in range(40)])
 except OSError as error:
     print(error.strerror)
 """
@@ -146,11 +152,15 @@ except OSError as error:
 def test_a_killed_run_leaves_only_a_temporary_file_that_the_next_run_removes(tmp_path: Path):
     script = f"""
 import time
-from wdsflow.shards.write_shard import ShardWriter
-writer = ShardWriter({str(tmp_path / "0.tar")!r})
-writer.add_bytes("a.bin", bytes(3_000_000))
-print("ready", flush=True)
-time.sleep(600)
+from pathlib import Path
+from wdsflow.pieces.new_members import member
+from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.source.base import Source
+def pieces():
+    yield member("a.bin", bytes(3_000_000))
+    print("ready", flush=True)
+    time.sleep(600)
+write_pieces(Path({str(tmp_path / "0.tar")!r}), Source(), pieces())
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None

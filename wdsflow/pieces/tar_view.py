@@ -1,19 +1,16 @@
-"""A tar that exists only as ranges of another and new bytes."""
+"""A tar that exists only as pieces: which of them make up any part of it."""
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from wdsflow.shards.samples.copy_ranges import joined
-from wdsflow.shards.samples.tar_sample import Range
-from wdsflow.shards.tar.tar_header import BLOCK
-from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.shards.source.base import Piece
 
-Piece = Range | bytes
+from .pieces import joined
 
 
 class TarView:
-    """Bytes in the order of a new tar, each a byte of a shard or a new one. Takes 16 bytes per range.
+    """Bytes in the order of a new tar, each a byte of a source or a new one. Takes 16 bytes per range.
 
     >>> view = TarView([(0, 10), b"new", (20, 30)])
     >>> view.size, list(view.parts(8, 15))
@@ -24,7 +21,7 @@ class TarView:
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._ends = array("q")  # of each piece, in the view
-        self._origins = array("q")  # of each piece: its offset in the shard; that of new bytes, inverted
+        self._origins = array("q")  # of each piece: its offset in the source; that of new bytes, inverted
         data = bytearray()
         self.size = 0
         for piece in joined(pieces):
@@ -48,14 +45,21 @@ class TarView:
         """Bytes of memory that it takes, about."""
         return 200 + 16 * len(self._ends) + len(self._data)
 
+    @property
+    def reach(self) -> int:
+        """The end of the range that reaches furthest into the source."""
+        starts = (self._ends[at - 1] if at else 0 for at in range(len(self._ends)))
+        each = zip(self._origins, starts, self._ends, strict=True)
+        return max((origin + end - start for origin, start, end in each if origin >= 0), default=0)
+
     def marks(self) -> Iterator[bytes]:
-        """Yield what makes this view of a shard another than other views of it."""
+        """Yield what makes this view of a source another than other views of it."""
         yield self._ends.tobytes()
         yield self._origins.tobytes()
         yield self._data
 
     def parts(self, start: int, stop: int) -> Iterator[Piece]:
-        """Yield the parts of the bytes from ``start`` to ``stop``, which are in the view: ranges of the shard, new bytes."""
+        """Yield the parts of the bytes from ``start`` to ``stop``, which are in the view: ranges of the source, new bytes."""
         number, at = bisect_right(self._ends, start), start
         while at < stop:
             first = self._ends[number - 1] if number else 0
@@ -67,22 +71,13 @@ class TarView:
             at = end
             number += 1
 
-
-def whole_tar(pieces: Iterable[Piece], length: int) -> Iterator[Piece]:
-    """Yield the parts of a tar that ends as a tar ends, as ``write_pieces`` writes them.
-
-    ``length``: bytes of the shard. If it lacks the last padding, that is added. Raises ShortSourceError if it is shorter.
-
-    >>> list(whole_tar([(0, 1024)], 1000)) == [(0, 1000), bytes(24), bytes(1024)]
-    True
-    """
-    for piece in pieces:
-        missing = 0 if isinstance(piece, bytes) else max(0, piece[1] - length)
-        if missing >= BLOCK:
-            raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
-        if missing and not isinstance(piece, bytes):
-            yield piece[0], length
-            yield bytes(missing)
-        else:
-            yield piece
-    yield bytes(2 * BLOCK)
+    def real(self, offset: int) -> int:
+        """Return the place in the source of a byte of a range; of a byte of new ones, the end of the range before."""
+        number = bisect_right(self._ends, offset)
+        if number < len(self._ends) and self._origins[number] >= 0:
+            return self._origins[number] + offset - (self._ends[number - 1] if number else 0)
+        while number and self._origins[number - 1] < 0:
+            number -= 1
+        if not number:
+            return 0
+        return self._origins[number - 1] + self._ends[number - 1] - (self._ends[number - 2] if number > 1 else 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.shards.samples.file_sink import Sink
+from wdsflow.pieces.file_sink import Sink
 
 STEP = 4 << 20
 

@@ -1,0 +1,108 @@
+"""A view has the bytes of the tar that would be written, whichever part of it is asked for."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.shards.archives import write_tar
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.pieces import END, address
+from wdsflow.pieces.tar_view import TarView
+from wdsflow.pieces.view_source import ViewSource, view_of
+from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError
+from wdsflow.shards.source.opening import open_source
+
+
+def pieces(draw: random.Random, length: int) -> list[Piece]:
+    """Ranges and new bytes in any order, some of them empty, some next to each other."""
+    found: list[Piece] = []
+    for _ in range(draw.randrange(20)):
+        if draw.random() < 0.4:
+            found.append(draw.randbytes(draw.choice([0, 1, 7, 600])))
+        else:
+            last = found[-1] if found else b""
+            start = last[1] if not isinstance(last, bytes) and draw.random() < 0.3 else draw.randrange(length)
+            found.append((start, min(length, start + draw.choice([0, 1, 512, 3000]))))
+    return found
+
+
+def test_a_thousand_random_ranges_of_random_views_have_the_bytes_of_the_written_tar(tmp_path: Path):
+    draw = random.Random(14)
+    data = draw.randbytes(10_000)
+    (tmp_path / "in").write_bytes(data)
+    for _ in range(50):
+        chosen = pieces(draw, len(data))
+        with open_source(str(tmp_path / "in")) as source:
+            size = write_pieces(tmp_path / "out", source, chosen)
+            written = (tmp_path / "out").read_bytes()
+            view = view_of(source, chosen)
+            assert view.length == len(written) == size
+            assert view.read_at(0, len(written) + 100) == written
+            for _ in range(20):
+                start, stop = sorted(draw.choices(range(size + 1), k=2))
+                assert view.read_at(start, stop - start) == written[start:stop]
+
+
+def test_a_view_of_a_view_of_several_files_has_the_bytes_of_what_would_be_written_in_two_steps(tmp_path: Path):
+    draw = random.Random(7)
+    files = [draw.randbytes(draw.randrange(3000, 5000)) for _ in range(3)]
+    for number, data in enumerate(files):
+        (tmp_path / f"{number}.in").write_bytes(data)
+    opened: list[int] = []
+
+    def one(number: int) -> Source:
+        opened.append(number)
+        return open_source(str(tmp_path / f"{number}.in"))
+
+    with JoinedSource(one, lambda _: 2) as joined:
+        first: list[Piece] = []
+        for _ in range(40):
+            number = draw.randrange(3)
+            start, stop = sorted(draw.choices(range(len(files[number]) + 1), k=2))
+            first += [(address(number, start), address(number, stop)), draw.randbytes(draw.randrange(50))]
+        middle = view_of(joined, first)
+        second = pieces(draw, middle.length or 0)
+        write_pieces(tmp_path / "middle", joined, first)
+        with open_source(str(tmp_path / "middle")) as source:
+            write_pieces(tmp_path / "written", source, second)
+        write_pieces(tmp_path / "at once", middle, second)
+        assert (tmp_path / "at once").read_bytes() == (tmp_path / "written").read_bytes()
+        assert view_of(middle, second).read_at(0, 1 << 30) == (tmp_path / "written").read_bytes()
+        resolved = [part for _, part in view_of(middle, second).parts(0, len((tmp_path / "written").read_bytes()))]
+        assert any(not isinstance(part, bytes) for part in resolved)  # down to the files
+    assert len(opened) > 3  # two stay open at a time
+
+
+def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_refused(tmp_path: Path):
+    path = write_tar(tmp_path / "a.tar", [("1.txt", b"x" * 700)])
+    path.write_bytes(data := path.read_bytes()[: 512 + 700])
+    with open_source(str(path)) as source:
+        view = view_of(source, [(0, 1536)])
+        assert view.read_at(0, 1 << 20) == data + bytes(324) + END
+        assert write_pieces(tmp_path / "out.tar", source, [(0, 1536)]) == 1536 + 1024
+        for fails in (
+            lambda: view_of(source, [(0, 2048)]).read_at(0, 4096),
+            lambda: write_pieces(path, source, [(0, 2048)]),
+        ):
+            with pytest.raises(SourceChangedError, match="it ends at byte 1,212, 836 too early"):
+                fails()
+
+
+def test_a_view_knows_where_its_bytes_are_in_the_source():
+    view = TarView([b"new", (100, 110), (300, 320), b"end"])
+    assert [view.real(at) for at in (3, 12, 13, 32, 33, 36)] == [100, 109, 300, 319, 320, 320]
+    assert view.reach == 320
+    assert (TarView([b"x"]).real(0), TarView([b"x"]).reach, TarView([]).real(0)) == (0, 0, 0)
+
+
+def test_what_a_view_holds_in_memory_counts_for_those_above_it(tmp_path: Path):
+    source = open_source(str(write_tar(tmp_path / "a.tar", [])))
+    view = ViewSource(TarView([b"12345"]), ViewSource(TarView([b"1234567"]), source))
+    assert view.weight == 2 * 216 + 12
+    view.close()
+
+
+def test_a_view_of_many_samples_is_small():
+    assert TarView([(2000 * number, 2000 * number + 1000) for number in range(10_000)]).weight < 200_000

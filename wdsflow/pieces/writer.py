@@ -1,0 +1,59 @@
+"""Makes a file of pieces; it is there whole, or not at all."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from wdsflow.shards.atomic import writing
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError
+
+from .file_sink import Sink
+from .pieces import END, joined
+
+_CAN_FILL = hasattr(os, "preadv")  # not on Windows
+
+
+def write_pieces(path: Path, source: Source, pieces: Iterable[Piece], *, closed: bool = True) -> int:
+    """Write a tar that consists of ranges of a source and of new bytes, in order, and return its size in bytes.
+
+    Ranges are those of whole members, headers and padding included. Replaces a file of that name, in one step.
+    ``closed``: end it as a tar ends, with two zero blocks. Raises SourceChangedError if the source ends early, OSError if
+    the disk fails, and what ``pieces`` raises, also at their end; then no new file is left.
+    """
+    with writing(path) as file:
+        sink = Sink(file, path)
+        try:
+            for piece in joined(pieces):
+                if isinstance(piece, bytes):
+                    sink.add(piece)
+                else:
+                    _copy(sink, source, *piece)
+            if closed:
+                sink.add(END)
+            sink.end()
+        finally:
+            sink.close()
+    return sink.size
+
+
+def _copy(sink: Sink, source: Source, start: int, end: int) -> None:
+    for origin, part in source.parts(start, end):
+        if isinstance(part, bytes):
+            sink.add(part)
+        else:
+            _fill(sink, origin, *part)
+
+
+def _fill(sink: Sink, source: Source, start: int, end: int) -> None:
+    while start < end:
+        room = sink.room(end - start)
+        if _CAN_FILL and source.fd >= 0:
+            count = os.preadv(source.fd, [room], start)
+        else:
+            data = source.read_at(start, len(room))
+            count = len(data)
+            room[:count] = data
+        if not count:
+            raise SourceChangedError.short(start, end - start)
+        sink.took(count)
+        start += count

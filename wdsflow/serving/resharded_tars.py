@@ -1,0 +1,231 @@
+"""The samples of served tars in tars of other sizes or in another order, as ``reshard`` would write them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.pieces import END, number_of
+from wdsflow.pieces.tar_view import TarView
+from wdsflow.pieces.view_source import ViewSource
+from wdsflow.reshaping.reshard.arrange import arrange
+from wdsflow.reshaping.reshard.input_report import InputReport
+from wdsflow.reshaping.reshard.members_apart import refuse_apart
+from wdsflow.reshaping.reshard.open_inputs import most_files
+from wdsflow.reshaping.reshard.output_pieces import PlannedOutput, output_pieces, repeated_keys
+from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, note_samples
+from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
+from wdsflow.reshaping.reshard.reshard_report import OutputReport
+from wdsflow.reshaping.reshard.shard_bounds import bounds_of
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.text.words import how_many, size
+
+from .chosen_tars import MEMORY, KeptTars, MadeTar
+from .served_tar import OpenTar, Tars, etag_of
+from .shard_tars import is_local
+
+_THREADS = 4  # most of their time goes into reading
+_CLIENTS = 64  # for whom there are open files
+_OPEN = 64  # shards that each of them keeps open at most
+_JOINED = "taken for a part of the sample before, of the same key"
+
+
+class NotAllServed(ValueError):
+    """Shards that cannot be served: in tars of other sizes nobody would notice what is missing.
+
+    ``lines``: each shard, and why.
+    """
+
+    def __init__(self, lines: Sequence[str], shards: int) -> None:
+        super().__init__(f"{len(lines):,} of {shards:,} shards cannot be served")
+        self.lines = list(lines)
+
+
+class CannotShuffle(ValueError):
+    """Samples that cannot be sent in another order at a bearable cost: new fields larger than memory, shards of servers."""
+
+
+class _Looked(NamedTuple):
+    """What is known of a tar when its samples are listed; ``weight``: bytes of memory that it takes."""
+
+    record: ShardRecord
+    etag: str
+    weight: int
+
+
+@dataclass(frozen=True)
+class _Resharded(MadeTar):
+    """A tar of ranges of all tars below. ``needs``: the numbers of those with a range in it."""
+
+    needs: tuple[int, ...] = ()
+
+
+class _OpenTars(JoinedSource):
+    """Tars as one source, for one client. One that is not what it was when its samples were listed raises SourceError."""
+
+    def __init__(self, tars: Tars, etags: Sequence[str]) -> None:
+        most = max(4, min(_OPEN, most_files() // (2 * _CLIENTS)))
+        super().__init__(self._opened, lambda _: most)
+        self.near = all(map(is_local, tars.urls))
+        self._tars, self._etags = tars, etags
+        self._of: dict[int, OpenTar] = {}
+
+    @contextmanager
+    def _opened(self, number: int) -> Iterator[Source]:
+        url = self._tars.urls[number]
+        try:
+            tar = self._tars.open(number)
+        except (ValueError, OSError) as error:
+            raise SourceError("io", f"{url}: {error}") from None
+        with tar:
+            if tar.etag != self._etags[number]:
+                raise _replaced(url)
+            self._of[number] = tar
+            yield tar.source
+        del self._of[number]
+
+    def changed(self) -> bool:
+        """Return whether a tar that is open is another one by now. Raises SourceError, OSError."""
+        return any(tar.changed() for tar in self._of.values())
+
+    def evict(self, number: int) -> None:
+        """Close a tar. Raises SourceChangedError if what was read of it is no longer right."""
+        changed = self._of[number].changed()
+        super().evict(number)
+        if changed:
+            raise SourceChangedError(self._tars.urls[number])
+
+
+def _replaced(url: str) -> SourceError:
+    return SourceError("io", f"{url} is not what it was when serve began: stop serve, and start it again")
+
+
+class ReshardedTars:
+    """Tars of other sizes: see ``Tars``.
+
+    Reads the headers of all tars below first. One that changes afterwards ends the answers that need it.
+
+    Args:
+        below: what is served of each shard.
+        options: sizes and order; no parts, and not by key.
+        folder: an empty folder, for a table of all samples: 32 bytes for each, for a moment up to four times that.
+        begin: for a display of progress.
+
+    Raises:
+        NotAllServed: a shard cannot be read, or its ledger does not fit.
+        CannotShuffle: another order would cost too much.
+        MembersApart: members of a sample are not next to each other.
+        ValueError: there are fewer samples than tars.
+        OSError: the folder cannot be written.
+    """
+
+    filters = False
+
+    def __init__(self, below: Tars, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
+        self._below, self._kept = below, KeptTars[_Resharded]()
+        self._inputs = [InputReport(number, url) for number, url in enumerate(below.urls)]
+        if options.scattered and not all(map(is_local, below.urls)):
+            raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
+        jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(below.urls)]
+        answers: dict[int, _Looked | str] = {}
+        run_in_threads(jobs, self._look, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
+        found = [answers[job.number] for job in jobs]
+        if failed := [each for each in found if isinstance(each, str)]:
+            raise NotAllServed(failed, len(jobs))
+        looked = [each for each in found if not isinstance(each, str)]
+        weight = sum(each.weight for each in looked)
+        if options.scattered and weight > MEMORY:
+            raise CannotShuffle(f"the new fields take {size(weight)}, too much to serve them in another order")
+        self.records = [each.record for each in looked]  # what becomes of the samples of each shard
+        refuse_apart(self._inputs, lambda each: below.open(each.number).source)
+        (self._rows,), _ = arrange(jobs, options, folder)
+        self._rows.hold()
+        self._bounds = bounds_of(self._rows, options, sum(each.rows > 0 for each in self._inputs))
+        self._etags = [each.etag for each in looked]
+        self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
+        self.urls = [
+            f"shard {number:,} of {len(self.sizes):,}, {how_many(samples, 'sample')}"
+            for number, samples in enumerate(self.sizes, 1)
+        ]
+        self.renamed = sum(len(repeated_keys(PlannedOutput(self._rows, each))) for each in self._bounds)
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything of the shards could not be read whole."""
+        return any(each.lost or each.unusable for each in self._inputs)
+
+    def prepare(self, number: int) -> None:
+        """Decide what a tar consists of."""
+        self._kept.get(number, self._made)
+
+    def open(self, number: int) -> OpenTar:
+        """Return a tar. Raises SourceError, OSError."""
+        made = self._kept.get(number, self._made)
+        self._refuse_changed(made)  # an answer that begins cannot be refused any more
+        joined = _OpenTars(self._below, self._etags)
+        return OpenTar(ViewSource(made.view, joined), made.etag, joined.changed)
+
+    def changed(self, number: int) -> bool:
+        """Return whether a shard has changed since its samples were listed."""
+        return any(map(self._below.changed, self._kept.get(number, self._made).needs))
+
+    def count(self, number: int) -> ShardRecord:
+        """Return how many samples a tar has."""
+        samples = self.sizes[number]
+        return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
+
+    def _refuse_changed(self, made: _Resharded) -> None:
+        for number in made.needs:
+            if self._below.changed(number):
+                raise _replaced(self._below.urls[number])
+
+    def _look(self, job: InputJob, stop: Event) -> _Looked | str:
+        """Note the samples of a tar, and return what is known of its shard; a text why, if it cannot be served."""
+        found = self._inputs[job.number]
+        try:
+            with self._below.open(job.number) as tar:
+                if note_samples(tar.source, job, found, stop):
+                    raise SourceError("refused", "a global header changes its members")
+                if tar.changed():
+                    raise SourceChangedError
+            return _Looked(self._record(found), tar.etag, tar.source.weight)
+        except (ValueError, OSError) as error:
+            if isinstance(error, InterruptedError) or not _is_of_shard(error):
+                raise
+            return f"{job.url}: {error}"
+
+    def _record(self, found: InputReport) -> ShardRecord:
+        """Return what becomes of the samples of a shard."""
+        record = self._below.count(found.number) if self._below.filters else ShardRecord(
+            found.number, found.url, found.url, "", {}, samples=found.samples, kept=found.samples,
+            members=found.members, left_out=dict(found.left_out), damage=found.damage,
+        )  # fmt: skip
+        if record.kept < found.samples:
+            raise RuntimeError(f"{record.url}: {record.kept} samples are kept, and {found.samples} were found")
+        dropped = dict(record.dropped)
+        for reason, count in {**found.dropped, _JOINED: record.kept - found.samples}.items():
+            if count:
+                dropped[reason] = dropped.get(reason, 0) + count
+        record = replace(record, kept=found.rows, uncounted=0, dropped=dropped)
+        record.check()
+        return record
+
+    def _made(self, number: int) -> _Resharded:
+        with closing(_OpenTars(self._below, self._etags)) as joined:
+            pieces = output_pieces(PlannedOutput(self._rows, self._bounds[number]), joined, OutputReport())
+            view = TarView(chain(pieces, [END]))
+            if joined.changed():  # headers of samples that get another key were read
+                raise SourceChangedError
+        needs = {number_of(part[0]) for part in view.parts(0, view.size) if not isinstance(part, bytes)}
+        return _Resharded(view, etag_of(self._etags, *view.marks()), needs=tuple(needs))
+
+
+def _is_of_shard(error: Exception) -> bool:
+    """Return whether an error is of a shard, and not of the folder for the table."""
+    return not isinstance(error, OSError) or isinstance(error, SourceError) or error.errno in CANNOT_READ
