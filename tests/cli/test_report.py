@@ -86,3 +86,18 @@ def test_a_run_without_numbers_has_a_page_with_boxes_to_tick(folder, monkeypatch
     text = Path("formats/_wdsflow/report.html").read_text()
     assert 'class="low"' not in text
     assert '<span>jpeg</span> <span class="dim">8</span>' in text
+
+
+def test_a_run_that_finished_no_shard_is_still_the_nearest_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wdsflow.cli.shared.nearest_paths import nearest_ledger
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shards").mkdir()
+    assert nearest_ledger(Path("scores")) is None
+    (tmp_path / "scored" / "_wdsflow").mkdir(parents=True)
+    (tmp_path / "scored" / "_wdsflow" / "run.json").write_text("{}")
+    (tmp_path / "others" / "_wdsflow" / "ledger").mkdir(parents=True)
+    assert nearest_ledger(Path("scores")) == Path("scored")
+    assert nearest_ledger(Path("other")) == Path("others")

@@ -17,9 +17,8 @@ from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.source_part import SourcePart
-from wdsflow.shards.tar.tar_header import BadHeader, number, padded
+from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
 from wdsflow.shards.tar.walk import Member, Walk
-from wdsflow.shards.tar.tar_header import BLOCK
 
 END = bytes(1024)
 MOST_BYTES = 64 << 20  # of a sample, or of the damaged rest of a shard

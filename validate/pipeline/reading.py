@@ -153,9 +153,8 @@ class ReadingInOrder:
             change=change,
         )
         run = self.prober.process.run(request)
-        return (
-            run if self.prober.copies == 1 or not run.rows else replace(run, out=run.rows)
-        )  # batches of its own making
+        makes_batches = self.prober.copies != 1 and run.rows
+        return replace(run, out=run.rows) if makes_batches else run
 
     def _remote(self) -> bool:
         size = sum(shard.size or 0 for shard in self.evidence.shards)

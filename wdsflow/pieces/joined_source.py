@@ -39,11 +39,11 @@ class JoinedSource(Source):
         self._weight += source.weight
         return source
 
-    def inside(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
-        """Yield what bytes of one source consist of; each is open until the next is asked for."""
+    def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Return what bytes of one source consist of; each is open until the next is asked for."""
         number = number_of(start)
         base = address(number, 0)
-        yield from self.get(number).parts(start - base, stop - base)
+        return self.get(number).parts(start - base, stop - base)
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of one source. Raises SourceError, OSError."""

@@ -27,7 +27,7 @@ finished nothing leaves the folder as it found it. After ``kill -9`` the next ru
 **Counts.** A ``Line`` names sums (``Counts``): what came in is what went out and what was left out, by reason. They are
 checked in one place, ``Line.check``, when a line is made and when it is read; ``Counts`` and ``reason_lines`` print them for all
 commands. ``sizes.json`` and ``__len__``, from which OpenCLIP takes the length of an epoch, exist only when all shards are
-there: ``begin`` puts those of an earlier run aside, ``finish`` writes them.
+there: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
 
 A new command defines a ``Line`` (``OneFile``, if an output is one file) with its counts, a ``Report`` with its words, and a
 function that writes one output. ``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend

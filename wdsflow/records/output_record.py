@@ -1,5 +1,6 @@
 """The record of a run in its output folder: see ``wdsflow.records``."""
 
+import errno
 import json
 import os
 import shutil
@@ -184,7 +185,7 @@ class OutputRecord(Generic[L]):
             inputs: what they are made from; with ``restart`` none of it is removed.
             force: replace what is there, whatever wrote it.
             restart: remove first what earlier runs of this command wrote. A run that finished nothing is always replaced.
-            shards: outputs are shards: until all are there, ``sizes.json`` and ``__len__`` are put aside.
+            shards: outputs are shards: until all are there, ``sizes.json`` and ``__len__`` are in the folder inside.
 
         Raises:
             OtherOptions: the folder holds outputs that were written with others.
@@ -245,7 +246,7 @@ class OutputRecord(Generic[L]):
             size = os.fstat(self._file).st_size
             try:
                 if os.write(self._file, data) != len(data):
-                    raise OSError(28, "No space left on device")
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self._file)
             except OSError:
                 os.ftruncate(self._file, size)
@@ -269,7 +270,7 @@ class OutputRecord(Generic[L]):
         return whole
 
     def leave_as_it_was(self) -> None:
-        """Put back counts that ``begin`` put aside: nothing was written."""
+        """Restore the counts that ``begin`` moved: nothing was written."""
         if self._is_marked and self.is_alone:
             undo_begin(self.folder)
             self._is_marked = False
@@ -277,7 +278,7 @@ class OutputRecord(Generic[L]):
     def clear(self, *, counts: bool | None = None) -> None:
         """Remove what earlier runs of this command wrote, and nothing else.
 
-        ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise they are put back.
+        ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise they are restored.
         """
         counts = self._has_files() if counts is None else counts
         self.remove()
@@ -389,6 +390,3 @@ class OutputRecord(Generic[L]):
     def why(self, name: str, before: Any, now: Any) -> str:
         """Return why an output is written again: a value of its origin is another now."""
         return self._reasons[name].format(before)
-
-
-Record = TypeVar("Record", bound=OutputRecord[Any])

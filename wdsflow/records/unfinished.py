@@ -38,7 +38,7 @@ def resumed_by(command: str) -> Iterator[None]:
 
 
 def begin_shards(folder: Path, run: str, shards: int) -> None:
-    """Mark a folder before the first shard is written, and put counts that are there aside. Raises OSError."""
+    """Mark a folder before the first shard is written, and move counts that are there into the folder inside. Raises OSError."""
     mark = Unfinished(run, shards, _command.get(), os.getcwd())
     inside = folder / INSIDE
     write_file(inside / _MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")

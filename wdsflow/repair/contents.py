@@ -17,15 +17,18 @@ _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
 
 
 class Contents:
-    """The contents of one shard's members, and of members taken from another shard.
-
-    ``source``: both, as the source of pieces.
-    """
+    """The contents of one shard's members, and of members taken from another shard."""
 
     def __init__(self, source: Source) -> None:
         self._sources = [source]
         self._elsewhere: dict[int, Member] = {}
-        self.source = JoinedSource(lambda number: nullcontext(self._sources[number]), lambda _: 2)
+
+    @property
+    def source(self) -> Source:
+        """The source of the pieces."""
+        if len(self._sources) == 1:
+            return self._sources[0]
+        return JoinedSource(lambda number: nullcontext(self._sources[number]), lambda _: 2)
 
     def adopt(self, member: Member, source: Source) -> None:
         """Record that this member is in another source, the same for all."""

@@ -73,9 +73,8 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     groups: dict[tuple[str, str], list[SidecarFact]] = {}
     for fact in facts:
         if fact.kinds:
-            ours = is_as_written(
-                fact.folder, "index", IndexLine, fact.files
-            )  # then the command removes what has no shard, too
+            # If we wrote them, the command also removes those that have no shard.
+            ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
             how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"
             groups.setdefault((fact.folder, how), []).append(fact)
     return {fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group}

@@ -61,10 +61,12 @@ def _other_endings(pattern: str) -> list[str]:
 
 def nearest_ledger(path: Path) -> Path | None:
     """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none."""
+    from wdsflow.filtering.folder.layout import Layout
+
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):
         for each in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if (each / INSIDE / "run.json").is_file() or (each / INSIDE / "ledger").is_dir():
+            if Layout(each).has_ledgers:
                 found[each.name] = each
     near = _closest(path.name, [*found]) or [*found][: len(found) == 1]
     return found[near[0]] if near else None

@@ -267,7 +267,7 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
 
     Raises LedgerError; WhereError if the name of a score stands for several columns.
     """
-    if not (scored.run_file.is_file() or (scored.inside / "ledger").is_dir()):
+    if not scored.has_ledgers:
         raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:

@@ -29,6 +29,11 @@ class Layout:
         return self.inside / "run.json"
 
     @property
+    def has_ledgers(self) -> bool:
+        """Whether a run worked here, even one that finished no shard."""
+        return self.run_file.is_file() or (self.inside / "ledger").is_dir()
+
+    @property
     def scored(self) -> "Layout":
         """The folder of the first pass's ledgers."""
         return Layout(self.inside / "scored")

@@ -145,7 +145,7 @@ class LedgerScores:
 
     def __init__(self, folder: Path) -> None:
         self._layout = Layout(folder)
-        if not (self._layout.run_file.is_file() or (self._layout.inside / "ledger").is_dir()):
+        if not self._layout.has_ledgers:
             raise no_ledgers(folder)
         self.records = records_in_order(self._layout)
         if not self.records:

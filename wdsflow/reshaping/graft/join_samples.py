@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 Ambiguous = Literal["refuse", "first", "drop", "each"]
 
-WITHOUT, DAMAGED, AMBIGUOUS = (
-    -2,
-    -3,
-    -4,
-)  # in place of a row: no value to join on, a sample next to damage, see Ambiguous
+# In place of a row: no value to join on, a sample next to damage, see Ambiguous.
+WITHOUT, DAMAGED, AMBIGUOUS = -2, -3, -4
 _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
 _FIRST = 100  # rows of which examples are shown
