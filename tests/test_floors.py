@@ -9,6 +9,7 @@ from tests.trees import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
+    "wdsflow.version": 0,
     "wdsflow.text": 0,
     "wdsflow.lazy": 0,
     "wdsflow.shards": 1,

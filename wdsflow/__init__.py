@@ -6,8 +6,7 @@ Names are imported on first use: `import wdsflow` is fast and needs neither torc
 from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
-
-__version__ = "0.1.0"
+from wdsflow.version import __version__
 
 __all__ = [
     "FeedOptions",

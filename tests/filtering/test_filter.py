@@ -207,7 +207,7 @@ def test_another_recipe_is_refused_by_name_until_restart(tmp_path: Path):
 def test_a_run_goes_on_under_another_version_of_ours(tmp_path: Path, monkeypatch):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
-    monkeypatch.setattr("wdsflow.__version__", "99.0")
+    monkeypatch.setattr("wdsflow.version.__version__", "99.0")
     assert filter_shards(source, tmp_path / "out", LARGE, HERE).resumed == 3
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import wdsflow
+from wdsflow import version
 from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.identities.certificate import Certificate, CertificateError
@@ -41,7 +41,7 @@ def certify(report: Results, file: str | Path, pipeline: str | None = None) -> C
     accepted += [(finding, f"ignored: {reason}" if reason else "ignored") for finding, reason in report.ignored]
     facts = {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "versions": versions() | {"wdsflow": wdsflow.__version__},
+        "versions": versions() | {"wdsflow": version.__version__},
         "level": report.level,
         "pipeline": pipeline,
         "trains": all(verdict.outcome == "trains" for verdict in report.verdicts),

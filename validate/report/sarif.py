@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import wdsflow
+from wdsflow import version
 from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Finding
@@ -31,8 +31,8 @@ def to_sarif(report: Results) -> dict[str, Any]:
     fallback = next(iter(report.urls), None)
     driver = {
         "name": "wdsflow",
-        "semanticVersion": wdsflow.__version__,
-        "version": wdsflow.__version__,
+        "semanticVersion": version.__version__,
+        "version": version.__version__,
         "rules": _rules(codes, everything),
     }
     verdicts = [

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-import wdsflow
 from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending
 from wdsflow.cli.shared.help_panels import AFTER_DASHES, PanelHelp
+from wdsflow.version import __version__
 
 COMMANDS = (
     "validate",
@@ -104,7 +104,7 @@ def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"wdsflow {wdsflow.__version__}")
+        print(f"wdsflow {__version__}")
         raise typer.Exit
 
 

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import wdsflow
+from wdsflow.version import __version__
 
 
 @dataclass(frozen=True)
@@ -15,14 +15,14 @@ class Site:
     sees: tuple[str, ...] = ()
     hold: str = ""
     folder: str = field(default_factory=os.getcwd)
-    version: str = wdsflow.__version__
+    version: str = __version__
 
     def trouble(self) -> str:
         """Say what is wrong with this machine; "" if it can work."""
         node = platform.node()
-        if wdsflow.__version__ != self.version:
+        if __version__ != self.version:
             return (
-                f"wdsflow {wdsflow.__version__} is installed on {node}, and {self.version} where the run was started:"
+                f"wdsflow {__version__} is installed on {node}, and {self.version} where the run was started:"
                 " all machines need the same"
             )
         for path in self.sees:

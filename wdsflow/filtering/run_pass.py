@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import wdsflow
+from wdsflow import version
 from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.broken_scores import RunStrikes
@@ -67,7 +67,7 @@ class Pass:
     def __post_init__(self) -> None:
         self.asked = {
             "kind": self.kind,
-            "wdsflow": wdsflow.__version__,
+            "wdsflow": version.__version__,
             "recipe": self.recipe.to_dict(),
             **program_of(self.recipe).identities(),
             "urls": self.urls,
