@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw, ImageFont
 
-from wdsflow.shards.write_shard import ShardWriter
-
 from .tiny_clip.captions import caption
+from .tiny_clip.shards import write_members
 from .tiny_clip.world import Scene, choose, jpeg
 
 SHARDS = 4
@@ -30,10 +29,11 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
     told.update({here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)})
     folder.mkdir(parents=True, exist_ok=True)
     for shard in range(SHARDS):
-        with ShardWriter(folder / f"{shard:03d}.tar") as writer:
-            for number in range(samples * shard // SHARDS, samples * (shard + 1) // SHARDS):
-                writer.add_bytes(f"{number:06d}.jpg", jpeg(drawn[number], rng))
-                writer.add_bytes(f"{number:06d}.txt", caption(told[number], rng).encode())
+        members: list[tuple[str, bytes]] = []
+        for number in range(samples * shard // SHARDS, samples * (shard + 1) // SHARDS):
+            members.append((f"{number:06d}.jpg", jpeg(drawn[number], rng)))
+            members.append((f"{number:06d}.txt", caption(told[number], rng).encode()))
+        write_members(folder / f"{shard:03d}.tar", members)
     return {f"{number:06d}" for number in planted}
 
 
@@ -47,15 +47,15 @@ def printed_captions(source: Path, folder: Path, *, printed: int, seed: int = 0)
     planted = set(random.Random(f"printed {seed}").sample(everything, printed))
     folder.mkdir(parents=True)
     for name, shard in shards.items():
-        with ShardWriter(folder / name) as writer:
-            for key, picture, text in shard:
-                image = Image.open(io.BytesIO(picture)).convert("RGB").reduce(2)
-                if key in planted:
-                    print_across(image, text)
-                buffer = io.BytesIO()
-                image.save(buffer, "JPEG", quality=90)
-                writer.add_bytes(f"{key}.jpg", buffer.getvalue())
-                writer.add_bytes(f"{key}.txt", text.encode())
+        members = []
+        for key, picture, text in shard:
+            image = Image.open(io.BytesIO(picture)).convert("RGB").reduce(2)
+            if key in planted:
+                print_across(image, text)
+            buffer = io.BytesIO()
+            image.save(buffer, "JPEG", quality=90)
+            members += [(f"{key}.jpg", buffer.getvalue()), (f"{key}.txt", text.encode())]
+        write_members(folder / name, members)
     return planted
 
 

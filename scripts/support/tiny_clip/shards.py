@@ -2,10 +2,12 @@
 
 import random
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wdsflow.shards.write_shard import ShardWriter
+from wdsflow.pieces.new_members import member
+from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.source.base import Source
 
 from .captions import caption
 from .world import Scene, choose, jpeg
@@ -42,7 +44,15 @@ def _hundred(rng: random.Random) -> list[Scene]:
 
 
 def _write(path: Path, scenes: Iterator[Scene], rng: random.Random) -> None:
-    with ShardWriter(path) as writer:
-        for number, scene in enumerate(scenes):
-            writer.add_bytes(f"{number:05d}.jpg", jpeg(scene, rng))
-            writer.add_bytes(f"{number:05d}.txt", caption(scene, rng).encode())
+    write_members(path, _members(scenes, rng))
+
+
+def write_members(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    """Write a tar of members by name and contents."""
+    write_pieces(path, Source(), (member(name, data) for name, data in members))
+
+
+def _members(scenes: Iterator[Scene], rng: random.Random) -> Iterator[tuple[str, bytes]]:
+    for number, scene in enumerate(scenes):
+        yield f"{number:05d}.jpg", jpeg(scene, rng)
+        yield f"{number:05d}.txt", caption(scene, rng).encode()
