@@ -1,13 +1,13 @@
 """A row of a file of JSON lines, as the input of scores."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
 from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.shard.staged_samples import Gone
-from wdsflow.filtering.shard.tar_fields import ShardView
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import chosen, parse_images
@@ -19,10 +19,9 @@ class RowFields:
     """The fields of a row: "json" is its line, captions are those of its chunks, images and videos are files."""
 
     def __init__(self, row: TextRow) -> None:
-        captions = [name for name in row.fields if name == "txt" or name.endswith(".txt")]
-        self._held = {"json": row.line, **{name: chunk.caption.encode("utf-8", "surrogatepass")
-                      for name, chunk in zip(captions, row.chunks, strict=False)}}  # fmt: skip
-        self._files = dict(row.media.files)
+        captions = {name: text.encode("utf-8", "surrogatepass") for name, text in row.captions.items()}
+        self._held = {"json": row.line, **captions}
+        self._files = {**row.images, **row.videos}
 
     def __iter__(self) -> Iterator[str]:
         yield from self._held
@@ -89,12 +88,12 @@ class RowView(ShardView):
 
     def image_names(self, image: str = "") -> tuple[str, ...]:
         """Return all images of the row, in order; ``image`` names some of them."""
-        names = tuple(field for field, _ in self._row.media.images)
+        names = tuple(self._row.images)
         return super().image_names(image) if image or not names else names
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
         """Return all videos of the row, in order; ``video`` names some of them."""
-        names = tuple(field for field, _ in self._row.media.videos)
+        names = tuple(self._row.videos)
         return super().video_names(video) if video or not names else names
 
     def state(self, name: str) -> str:
@@ -114,7 +113,7 @@ class RowView(ShardView):
         """Return each chunk's caption with the chunk's images."""
         if caption:
             return super().pairs(caption, image)
-        found = self._pairs(self._row.media.images, [chunk.images for chunk in self._row.chunks], image)
+        found = self._pairs(self._row.images, [chunk.images for chunk in self._row.chunks], image)
         if not found:
             raise ScoreError("no-image", "no chunk of the text has an image")
         return found
@@ -123,17 +122,17 @@ class RowView(ShardView):
         """Return each chunk's caption with the chunk's videos."""
         if caption:
             return super().video_pairs(caption, video)
-        found = self._pairs(self._row.media.videos, [chunk.videos for chunk in self._row.chunks], video)
+        found = self._pairs(self._row.videos, [chunk.videos for chunk in self._row.chunks], video)
         if not found:
             raise ScoreError("no-video", "no chunk of the text has a video")
         return found
 
     def _pairs(
-        self, files: Sequence[tuple[str, str]], by_chunk: Sequence[tuple[int, ...]], some: str
+        self, files: Iterable[str], by_chunk: Sequence[tuple[int, ...]], some: str
     ) -> list[tuple[str, tuple[str, ...]]]:
         """Return the captions of chunks with their files of one kind; ``some`` names those that count, "" all."""
         among = set(chosen(parse_images(some), self.fields)) if some else None
-        names = [field for field, _ in files]
+        names = list(files)
         own = (tuple(names[at] for at in each if among is None or names[at] in among) for each in by_chunk)
         return [(chunk.caption, each) for chunk, each in zip(self._row.chunks, own, strict=True) if each]
 

@@ -1,31 +1,26 @@
 """Kept rows as samples in tars: texts without tokens, images and videos unchanged, and the row itself."""
 
+import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.samples.shard_kind import Kept, Scored
+from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.score_errors import ScoreError
 
+from .jsonl_kind import JsonLines
 from .jsonl_rows import TextRow, TextRows
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
-
-
-@dataclass(frozen=True)
-class TarSize:
-    """Limits of one tar: samples, and bytes, which a single sample may exceed."""
-
-    samples: int
-    size: int
+_PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
 class _Member(NamedTuple):
@@ -34,104 +29,108 @@ class _Member(NamedTuple):
     size: int
 
 
-def put_aside_unreadable(source: Source, rows: Sequence[Row], texts: TextRows) -> None:
-    """Quarantine kept rows that cannot be copied: "missing-file", "empty-file", "not-text"."""
-    for row in rows:
-        if row.outcome == "kept":
+class LinesToTars(JsonLines):
+    """Files of JSON lines, of which the kept rows are written as tars: ``NAME-000000.tar`` and so on."""
+
+    def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
+        """Refuse also limits that nothing fits, and names that would be written twice."""
+        super().check(urls, names, recipe)
+        _most_of(recipe)
+        known = set(names)
+        for name in names:
+            made = _PART.fullmatch(name)
+            if made and f"{made[1]}{self.ending}" in known:
+                raise ValueError(
+                    f"{made[1]}{self.ending} and {name} would both write {name}: filter one of them into another folder"
+                )
+
+    def outputs(self, path: Path) -> list[Path]:
+        """Return the existing tars."""
+        return sorted(path.parent.glob(f"{glob.escape(path.stem)}-{'[0-9]' * 6}.tar"))
+
+    def uncopyable(
+        self, source: Source, url: str, recipe: Recipe, kept: Iterable[Kept]
+    ) -> Iterator[tuple[Kept, ScoreError]]:
+        """Yield rows with "missing-file", "empty-file", "not-text"."""
+        texts = TextRows(source, url, recipe)
+        for row in kept:
             try:
-                text = _parsed(source, row, texts)
-                "".join(chunk.caption for chunk in text.chunks).encode()
-                for _, path in text.media.files:
+                text = texts.again(row)
+                "".join(text.captions.values()).encode()
+                for path in (*text.images.values(), *text.videos.values()):
                     with _opened(path) as file:
                         if not file.length:
-                            row.quarantine("empty-file", f"{os.path.basename(path)!r} is empty")
+                            yield row, ScoreError("empty-file", f"{os.path.basename(path)!r} is empty")
             except ScoreError as error:
-                row.quarantine(error.slug, error.detail)
+                yield row, error
             except UnicodeEncodeError:
-                row.quarantine("not-text", "it has half a surrogate pair, which is not text")
+                yield row, ScoreError("not-text", "it has half a surrogate pair, which is not text")
             except OSError as error:
-                row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
+                name = os.path.basename(error.filename or "")
+                yield row, ScoreError("missing-file", f"{error.strerror}: {name!r}")
 
+    def write_beside(
+        self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]
+    ) -> dict[str, dict[str, Any]]:
+        """Write the tars, each in one step; one tar even if no row is kept.
 
-def write_tars(
-    layout: Layout,
-    name: str,
-    source: Source,
-    rows: Sequence[Row],
-    record: ShardRecord,
-    texts: TextRows,
-    most: TarSize,
-    *,
-    empty: bool = False,
-) -> None:
-    """Write the kept rows as ``NAME-000000.tar`` and so on, each in one step, and add them to the record.
-
-    The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions without
-    tokens, one line each (``txt``), and its files by their type (``jpg``). The field of the first is its extension
-    alone, which trainers find; further ones of that extension, or of any other kind of image, are ``1.jpg`` and so on.
-    Tars of an earlier run that are not written again are removed. ``empty``: write a tar even if no row is kept. Raises
-    OSError, SourceError if a file changed meanwhile.
-    """
-    writer: ShardWriter | None = None
-    before = {path.name for path in layout.parts(name)}
-    count = 0
-    try:
-        for row in rows:
-            if row.outcome != "kept":
-                continue
-            members = list(_members(name, row, _read(source, row, texts)))
-            size = sum(BLOCK + padded(member.size) for member in members)
-            if writer is not None and (count >= most.samples or writer.size + size + 2 * BLOCK > most.size):
-                _close(writer, count, record)
-                writer = None
-            if writer is None:
-                writer = ShardWriter(layout.part(name, len(record.parts)), force=True)
-                count = 0
-            for member in members:
-                _add(writer, member)
-            count += 1
-        if writer is None and empty and not record.parts:
-            writer = ShardWriter(layout.part(name, 0), force=True)
-        if writer is not None:
-            _close(writer, count, record)
-            writer = None
-    finally:
-        if writer is not None:
+        The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions
+        without tokens, one line each (``txt``), and its files by their type (``jpg``). The field of the first is its
+        extension alone, which trainers find; further ones of that extension, or of any other kind of image, are
+        ``1.jpg`` and so on. Raises OSError, SourceError if a file changed meanwhile.
+        """
+        texts, (most, largest), parts = TextRows(source, url, recipe), _most_of(recipe), dict[str, dict[str, Any]]()
+        writer, count = _writer(path, parts), 0
+        try:
+            for row in kept:
+                members = list(_members(path.stem, row.key, _read(texts, row)))
+                size = sum(BLOCK + padded(member.size) for member in members)
+                if count and (count >= most or writer.size + size + 2 * BLOCK > largest):
+                    _close(writer, count, parts)
+                    writer, count = _writer(path, parts), 0
+                for member in members:
+                    _add(writer, member)
+                count += 1
+            _close(writer, count, parts)
+        finally:
             writer.abort()
-    for old in sorted(before - record.parts.keys()):
-        (layout.folder / old).unlink(missing_ok=True)
+        return parts
 
 
-def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
+def _most_of(recipe: Recipe) -> tuple[int, int]:
+    """Return how many samples a tar has at most, and how many bytes, which a single sample may exceed. Raises ValueError."""
+    if recipe.tar_samples < 1:
+        raise ValueError(f"--tar-samples must be at least 1, not {recipe.tar_samples}")
+    return recipe.tar_samples, parse_size(recipe.tar_size)
+
+
+def _writer(path: Path, parts: dict[str, dict[str, Any]]) -> ShardWriter:
+    return ShardWriter(path.with_name(f"{path.stem}-{len(parts):06d}.tar"), force=True)
+
+
+def _close(writer: ShardWriter, count: int, parts: dict[str, dict[str, Any]]) -> None:
     writer.commit()
-    record.parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
+    parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
 
 
-def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
+def _read(texts: TextRows, row: Scored) -> TextRow:
     """Return a row once more. Raises SourceError if it or its files no longer exist."""
     try:
-        return _parsed(source, row, texts)
+        return texts.again(row)
     except ScoreError as error:
         raise SourceChangedError(f"row {row.number}: {error.detail}") from None
 
 
-def _parsed(source: Source, row: Row, texts: TextRows) -> TextRow:
-    line = source.read_at(row.start, row.end - row.start)
-    if len(line) != row.end - row.start:
-        raise SourceChangedError
-    return texts.filled(row.number, row.start, row.end, line)
-
-
-def _members(name: str, row: Row, text: TextRow) -> Iterator[_Member]:
-    key = f"{_ODD.sub('_', name.removesuffix('.jsonl'))}-{row.key}"
+def _members(stem: str, key: str, text: TextRow) -> Iterator[_Member]:
+    key = f"{_ODD.sub('_', stem)}-{key}"
     taken: set[str] = set()
-    for kind in (text.media.images, text.media.videos):
-        for number, (field, path) in enumerate(kind):
+    for files in (text.images, text.videos):
+        for number, (field, path) in enumerate(files.items()):
             ending = field.rpartition(".")[2]
             ending = f"{len(taken)}.{ending}" if number or ending in taken else ending
             taken.add(ending)
             yield _Member(f"{key}.{ending}", path, _size(path))
-    caption = "\n".join(chunk.caption for chunk in text.chunks if chunk.caption)
+    caption = "\n".join(filter(None, text.captions.values()))
     if caption:
         data = caption.encode()
         yield _Member(f"{key}.txt", data, len(data))
