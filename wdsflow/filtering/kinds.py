@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.shards.output_names import output_names
 
-from .jsonl.jsonl_kind import JsonLines, stem_of
-from .jsonl.tars import LinesToTars
+from .jsonl.jsonl_kind import JsonLines, LinesToTars, stem_of
 from .recipe.recipe import Recipe
 from .samples.shard_kind import ShardKind
 

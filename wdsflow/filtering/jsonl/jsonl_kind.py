@@ -1,21 +1,30 @@
-"""Files of JSON lines as a kind of shards."""
+"""Files of JSON lines as a kind of shards, written as files of lines, or as tars with the images of the rows."""
 
+import glob
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.samples.shard_kind import Scored, ShardKind
 from wdsflow.filtering.where.language.values import Unknown
+from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import write_json_lines
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, SourceError
+from wdsflow.shards.tar.tar_header import BLOCK, padded
+from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.sample_view import ViewOptions
+from wdsflow.stages.scores.score_errors import ScoreError
 
-from .jsonl_rows import MediaRoot, TextRows, tokens_of
-from .jsonl_view import RowViews
+from .jsonl_rows import TextRow, TextRows
+from .media import MediaRoot, MediaTokens
 
 _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
 def stem_of(url: str) -> str | None:
@@ -42,7 +51,7 @@ class JsonLines(ShardKind):
 
     def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
         """Refuse what changes or numbers tars, wrong tokens, and files without a folder of images."""
-        tokens_of(recipe)
+        MediaTokens.of(recipe)
         for url in urls:
             MediaRoot.of(url, recipe)
         if recipe.stages:
@@ -53,8 +62,9 @@ class JsonLines(ShardKind):
     def opened(
         self, source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool
     ) -> tuple[Any, Any]:
-        """Return the rows of a file, and the factory of their views."""
-        return TextRows(source, url, recipe), RowViews(options, url)
+        """Return the rows of a file, which also make their views."""
+        rows = TextRows(source, url, recipe, options)
+        return rows, rows
 
     def outputs(self, path: Path) -> list[Path]:
         """Return the kept rows and their scores."""
@@ -67,3 +77,140 @@ class JsonLines(ShardKind):
         known = ({str(call): it for call, it in row.values.items() if not isinstance(it, Unknown)} for row in kept)
         write_json_lines(self.outputs(path)[1], ({"__dj__stats__": values} for values in known))
         return {}
+
+
+class _Member(NamedTuple):
+    name: str
+    data: bytes | str  # or the path of a file
+    size: int
+
+
+class LinesToTars(JsonLines):
+    """Files of JSON lines, of which the kept rows are written as tars: ``NAME-000000.tar`` and so on."""
+
+    def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
+        """Refuse also limits that nothing fits, and names that would be written twice."""
+        super().check(urls, names, recipe)
+        _most_of(recipe)
+        known = set(names)
+        for name in names:
+            made = _PART.fullmatch(name)
+            if made and f"{made[1]}{self.ending}" in known:
+                raise ValueError(
+                    f"{made[1]}{self.ending} and {name} would both write {name}: filter one of them into another folder"
+                )
+
+    def outputs(self, path: Path) -> list[Path]:
+        """Return the existing tars."""
+        return sorted(path.parent.glob(f"{glob.escape(path.stem)}-{'[0-9]' * 6}.tar"))
+
+    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> None:
+        """Quarantine rows as "missing-file", "empty-file" or "not-text"."""
+        texts = TextRows(source, url, recipe)
+        for row in kept:
+            try:
+                text = texts.again(row)
+                "".join(text.captions.values()).encode()
+                for path in (*text.images.values(), *text.videos.values()):
+                    with _opened(path) as file:
+                        if not file.length:
+                            row.quarantine("empty-file", f"{os.path.basename(path)!r} is empty")
+            except ScoreError as error:
+                row.quarantine(error.slug, error.detail)
+            except UnicodeEncodeError:
+                row.quarantine("not-text", "it has half a surrogate pair, which is not text")
+            except OSError as error:
+                row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
+
+    def write_beside(
+        self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]
+    ) -> dict[str, dict[str, Any]]:
+        """Write the tars, each in one step; one tar even if no row is kept.
+
+        The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions
+        without tokens, one line each (``txt``), and its files by their type (``jpg``). The field of the first is its
+        extension alone, which trainers find; further ones of that extension, or of any other kind of image, are
+        ``1.jpg`` and so on. Raises OSError, SourceError if a file changed meanwhile.
+        """
+        texts, (most, largest), parts = TextRows(source, url, recipe), _most_of(recipe), dict[str, dict[str, Any]]()
+        writer, count = _writer(path, parts), 0
+        try:
+            for row in kept:
+                members = list(_members(path.stem, row.key, _read(texts, row)))
+                size = sum(BLOCK + padded(member.size) for member in members)
+                if count and (count >= most or writer.size + size + 2 * BLOCK > largest):
+                    _close(writer, count, parts)
+                    writer, count = _writer(path, parts), 0
+                for member in members:
+                    _add(writer, member)
+                count += 1
+            _close(writer, count, parts)
+        finally:
+            writer.abort()
+        return parts
+
+
+def _most_of(recipe: Recipe) -> tuple[int, int]:
+    """Return how many samples a tar has at most, and how many bytes, which a single sample may exceed. Raises ValueError."""
+    if recipe.tar_samples < 1:
+        raise ValueError(f"--tar-samples must be at least 1, not {recipe.tar_samples}")
+    return recipe.tar_samples, parse_size(recipe.tar_size)
+
+
+def _writer(path: Path, parts: dict[str, dict[str, Any]]) -> ShardWriter:
+    return ShardWriter(path.with_name(f"{path.stem}-{len(parts):06d}.tar"), force=True)
+
+
+def _close(writer: ShardWriter, count: int, parts: dict[str, dict[str, Any]]) -> None:
+    writer.commit()
+    parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
+
+
+def _read(texts: TextRows, row: Scored) -> TextRow:
+    """Return a row once more. Raises SourceError if it or its files no longer exist."""
+    try:
+        return texts.again(row)
+    except ScoreError as error:
+        raise SourceChangedError(f"row {row.number}: {error.detail}") from None
+
+
+def _members(stem: str, key: str, text: TextRow) -> Iterator[_Member]:
+    key = f"{_ODD.sub('_', stem)}-{key}"
+    taken: set[str] = set()
+    for files in (text.images, text.videos):
+        for number, (field, path) in enumerate(files.items()):
+            ending = field.rpartition(".")[2]
+            ending = f"{len(taken)}.{ending}" if number or ending in taken else ending
+            taken.add(ending)
+            yield _Member(f"{key}.{ending}", path, _size(path))
+    caption = "\n".join(filter(None, text.captions.values()))
+    if caption:
+        data = caption.encode()
+        yield _Member(f"{key}.txt", data, len(data))
+    line = text.line.strip()
+    yield _Member(f"{key}.json", line, len(line))
+
+
+def _add(writer: ShardWriter, member: _Member) -> None:
+    if isinstance(member.data, bytes):
+        writer.add_bytes(member.name, member.data)
+        return
+    try:
+        file = _opened(member.data)
+    except OSError as error:  # not a fault of the output's disk
+        raise SourceError("io", f"{member.data}: {error.strerror}") from None
+    with file:
+        if file.length != member.size:
+            raise SourceError("io", f"{member.data} changed while it was read")
+        writer.add_range(member.name, file, 0, member.size)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise SourceError("io", f"{path}: {error.strerror}") from None
+
+
+def _opened(path: str) -> LocalSource:
+    return LocalSource(path, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))

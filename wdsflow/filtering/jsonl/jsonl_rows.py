@@ -1,66 +1,27 @@
-"""The rows of a file of JSON lines, each with its range of bytes, and the files that they name."""
+"""The rows of a file of JSON lines: as samples, each with its range of bytes, and as the input of scores."""
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.samples.shard_kind import Scored
+from wdsflow.filtering.samples.tar_fields import ShardView
+from wdsflow.filtering.shard.staged_samples import Gone
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_sample import Range
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_file
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.selection import chosen, parse_images
 
-from .media_tokens import MediaChunk, MediaTokens, TokensSeen
+from .media import MediaChunk, MediaRoot, MediaTokens, TokensSeen
 
 _STEP = 1 << 20
 _LONGEST = 16 << 20  # bytes of a line
-
-
-def tokens_of(recipe: Recipe) -> MediaTokens:
-    """Return the special tokens of a recipe. Raises ValueError."""
-    return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
-
-
-@dataclass(frozen=True)
-class MediaRoot:
-    """The folder to which paths are relative. ``absolute``: the user gave it, so absolute paths into it are valid too."""
-
-    folder: str
-    absolute: bool = False
-
-    @staticmethod
-    def of(url: str, recipe: Recipe) -> "MediaRoot":
-        """Return the folder of a file's images: the given one, otherwise that of the file. Raises ValueError."""
-        if recipe.media_root:
-            return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
-        path = local_file(url)
-        if path is None:
-            raise ValueError(f"{url} is on a server: name the folder of its images with --media-root")
-        return MediaRoot(os.path.dirname(os.path.abspath(path)))
-
-    def path(self, name: str) -> str:
-        """Return the path of a file, links resolved. Raises ScoreError "outside", "missing-file"."""
-        if "\0" in name or not name:
-            raise ScoreError("missing-file", f"{name!r} is not a path")
-        if os.path.isabs(name) and not self.absolute:
-            raise ScoreError(
-                "outside", f"{name!r} is an absolute path: name the folder that may be read with --media-root"
-            )
-        root = os.path.realpath(self.folder)
-        path = os.path.realpath(os.path.join(root, name))
-        if os.path.commonpath((root, path)) != root:
-            raise ScoreError("outside", f"{name!r} is outside of {self.folder}: name another folder with --media-root")
-        try:
-            mode = os.stat(path).st_mode
-        except OSError as error:
-            raise ScoreError("missing-file", f"{name!r}: {error.strerror}") from None
-        if not stat.S_ISREG(mode):
-            raise ScoreError("missing-file", f"{name!r} is not a regular file")
-        return path
 
 
 class TextRow:
@@ -82,21 +43,17 @@ class TextRow:
         self.problem: ScoreError | None = None
         self.trouble = ""  # fault of the file itself; ``problem`` has the fault of a single row
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The names of its fields."""
-        return ("json", *self.captions, *self.images, *self.videos)
-
 
 class TextRows:
-    """Iterate over the rows of a file, once, like ``Samples`` over those of a tar.
+    """Iterate over the rows of a file, once, like ``Samples`` over those of a tar, and make their views, like ``Views``.
 
     Raises SourceError "refused" when the iteration ends, if rows have images or videos but no text has their token:
     such rows prove nothing.
     """
 
-    def __init__(self, source: Source, url: str, recipe: Recipe) -> None:
-        self._source, self._tokens, self._root = source, tokens_of(recipe), MediaRoot.of(url, recipe)
+    def __init__(self, source: Source, url: str, recipe: Recipe, options: ViewOptions | None = None) -> None:
+        self._source, self._tokens, self._root = source, MediaTokens.of(recipe), MediaRoot.of(url, recipe)
+        self._options, self._url = options or ViewOptions(), url
         self.members = 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []
@@ -120,6 +77,16 @@ class TextRows:
             self.damage.append(self._source.damage or "")
         if problem := seen.problem():
             raise SourceError("refused", problem)
+
+    def fields_of(self, row: TextRow) -> tuple[str, ...]:
+        """Return the names of a row's fields."""
+        return ("json", *row.captions, *row.images, *row.videos)
+
+    def view(self, row: TextRow) -> "RowView":
+        """Return the view of a row. Raises Gone if it cannot be looked at."""
+        if row.problem is not None:
+            raise Gone(row.problem.slug, row.problem.detail)
+        return RowView(row, self._options, self._url)
 
     def again(self, row: Scored) -> TextRow:
         """Return an earlier row. Raises ScoreError if it cannot be used, SourceChangedError if it is not there."""
@@ -153,24 +120,19 @@ class TextRows:
         ):
             if count != len(paths):
                 raise ScoreError("other-count", f"{count:,} {what} tokens in the text, {len(paths):,} {what}s")
-        fields = _Fields(len(images) + len(videos))
-        found = {fields.name(name, "jpg"): self._root.path(name) for name in images}
-        row.videos = {fields.name(name, "mp4"): self._root.path(name) for name in videos}
+        more = len(images) + len(videos) > 1
+        found = {_field(path, "jpg", more, number): self._root.path(path) for number, path in enumerate(images)}
+        numbered = enumerate(videos, len(images))
+        row.videos = {_field(path, "mp4", more, number): self._root.path(path) for number, path in numbered}
         row.images = found
 
 
-class _Fields:
-    """Names the fields of a row's files: by number, with the extension of the file."""
-
-    def __init__(self, count: int) -> None:
-        self._alone, self._next = count == 1, 0
-
-    def name(self, path: str, default: str) -> str:
-        ending = path.rpartition("/")[2].rpartition(".")[2].lower()
-        plain = "." in path and ending.isalnum() and ending.isascii() and len(ending) <= 8
-        ending = ending if plain and ending not in {"json", "txt"} else default
-        self._next += 1
-        return ending if self._alone else f"{self._next - 1}.{ending}"
+def _field(path: str, default: str, more: bool, number: int) -> str:
+    """Return the field of a row's file: the extension of the file, after a number if the row has more than one."""
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
+    plain = "." in path and ending.isalnum() and ending.isascii() and len(ending) <= 8
+    ending = ending if plain and ending not in {"json", "txt"} else default
+    return f"{number}.{ending}" if more else ending
 
 
 def _paths(tree: dict[str, Any], name: str) -> list[str]:
@@ -204,3 +166,126 @@ def _lines(source: Source, left_out: Counter[str]) -> Iterator[tuple[int, int, b
             yield start, at, line
         else:
             left_out["empty line"] += 1
+
+
+class RowFields:
+    """The fields of a row: "json" is its line, captions are those of its chunks, images and videos are files."""
+
+    def __init__(self, row: TextRow) -> None:
+        captions = {name: text.encode("utf-8", "surrogatepass") for name, text in row.captions.items()}
+        self._found: dict[str, bytes | str] = {"json": row.line, **captions, **row.images, **row.videos}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def size(self, name: str) -> int:
+        """Return the size of a field in bytes. Raises ScoreError if its file is missing."""
+        found = self._found[name]
+        if isinstance(found, bytes):
+            return len(found)
+        with _there():
+            return os.stat(found).st_size
+
+    def state(self, name: str) -> str:
+        """Return a hash of path, size and time of change of a field's file. Raises ScoreError if it is missing."""
+        found = self._found[name]
+        if isinstance(found, bytes):
+            return ""
+        with _there():
+            now = os.stat(found)
+        return digest([found, now.st_size, now.st_mtime_ns])
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a part of a field. Raises ScoreError if its file is missing, OSError if the disk fails."""
+        found = self._found[name]
+        if isinstance(found, bytes):
+            return found[start : start + size]
+        with _there():
+            file = os.open(found, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            parts = []
+            while size > 0 and (data := os.pread(file, size, start)):
+                parts.append(data)
+                start, size = start + len(data), size - len(data)
+        finally:
+            os.close(file)
+        return b"".join(parts)
+
+
+@contextmanager
+def _there() -> Iterator[None]:
+    """Raise ScoreError if a file is missing."""
+    try:
+        yield
+    except OSError as error:
+        raise ScoreError("missing-file", f"{error.strerror}") from None
+
+
+class RowView(ShardView):
+    """A row: a caption for each chunk that has images or videos, each with its own images.
+
+    A row without any has the captions of all its chunks. Fields that a score names are looked up as in tars.
+    """
+
+    of_data_juicer: ClassVar[bool] = True
+
+    __slots__ = ("_files", "_row")
+
+    def __init__(self, row: TextRow, options: ViewOptions, url: str) -> None:
+        self._files = RowFields(row)
+        View.__init__(self, self._files, options, key=row.key, url=url)
+        self._row = row
+        self._chosen, self._header, self._caption = (None, None), None, None
+
+    def image_names(self, image: str = "") -> tuple[str, ...]:
+        """Return all images of the row, in order; ``image`` names some of them."""
+        names = tuple(self._row.images)
+        return super().image_names(image) if image or not names else names
+
+    def video_names(self, video: str = "") -> tuple[str, ...]:
+        """Return all videos of the row, in order; ``video`` names some of them."""
+        names = tuple(self._row.videos)
+        return super().video_names(video) if video or not names else names
+
+    def state(self, name: str) -> str:
+        """Return a hash that changes with a field's file."""
+        return self._files.state(name)
+
+    def captions(self, caption: str = "") -> list[str]:
+        """Return a caption for each chunk that has images or videos; for all chunks if none has any."""
+        chunks = self._row.chunks
+        if caption or not chunks:
+            return super().captions(caption)
+        return [chunk.caption for chunk in chunks if chunk.images or chunk.videos] or [
+            chunk.caption for chunk in chunks
+        ]
+
+    def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each chunk's caption with the chunk's images."""
+        if caption:
+            return super().pairs(caption, image)
+        found = self._pairs(self._row.images, [chunk.images for chunk in self._row.chunks], image)
+        if not found:
+            raise ScoreError("no-image", "no chunk of the text has an image")
+        return found
+
+    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each chunk's caption with the chunk's videos."""
+        if caption:
+            return super().video_pairs(caption, video)
+        found = self._pairs(self._row.videos, [chunk.videos for chunk in self._row.chunks], video)
+        if not found:
+            raise ScoreError("no-video", "no chunk of the text has a video")
+        return found
+
+    def _pairs(
+        self, files: Iterable[str], by_chunk: Sequence[tuple[int, ...]], some: str
+    ) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the captions of chunks with their files of one kind; ``some`` names those that count, "" all."""
+        among = set(chosen(parse_images(some), self.fields)) if some else None
+        names = list(files)
+        own = (tuple(names[at] for at in each if among is None or names[at] in among) for each in by_chunk)
+        return [(chunk.caption, each) for chunk, each in zip(self._row.chunks, own, strict=True) if each]

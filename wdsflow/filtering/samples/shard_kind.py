@@ -1,15 +1,14 @@
 """What differs between kinds of shards. This is the kind that all readers know: tars."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source
 from wdsflow.stages.scores.sample_view import ViewOptions
-from wdsflow.stages.scores.score_errors import ScoreError
 
 from .tar_fields import Views
 
@@ -23,8 +22,8 @@ class Scored(Protocol):
     end: int
     values: dict[Call, Value | Unknown]
 
-
-Kept = TypeVar("Kept", bound=Scored)
+    def quarantine(self, error: str, detail: str = "") -> None:
+        """Quarantine the sample."""
 
 
 class ShardKind:
@@ -61,11 +60,8 @@ class ShardKind:
         """Return the files that there may be of an output; the first is the output itself, if it is a file."""
         return [path]
 
-    def uncopyable(
-        self, source: Source, url: str, recipe: Recipe, kept: Iterable[Kept]
-    ) -> Iterable[tuple[Kept, ScoreError]]:
-        """Yield the samples that cannot be copied to the output."""
-        return ()
+    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> None:
+        """Quarantine the samples that cannot be copied to the output."""
 
     def write_beside(
         self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]

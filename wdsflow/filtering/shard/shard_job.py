@@ -88,9 +88,8 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
                 program.decide(row)
             if task.tars:
                 part_twins(rows)
-                kept, kind = (row for row in rows if row.outcome == "kept"), kind_of(task.url, task.recipe.lines_to)
-                for row, error in kind.uncopyable(source, task.url, task.recipe, kept):
-                    row.quarantine(error.slug, error.detail)
+                kept, kind = [row for row in rows if row.outcome == "kept"], kind_of(task.url, task.recipe.lines_to)
+                kind.quarantine_uncopyable(source, task.url, task.recipe, kept)
         count(rows, record, program)
         computes = record.failed and task.scored is None
         record.struck = struck_in(rows, lacking(program, known)) if computes else {}

@@ -1,23 +1,18 @@
 """Writes the files of a shard when the outcomes of all its samples are known."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from wdsflow.filtering.deciding.program import Program
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.language.values import Unknown
-from wdsflow.shards.atomic import write_json_lines
-from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces
-from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.shards.samples.copy_ranges import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
 
 from .kept_pieces import kept_pieces
+from .quarantine import write_quarantine
 from .shard_task import ShardTask
 
 
@@ -40,7 +35,7 @@ def write_shard(
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
-    record.quarantine = _write_quarantine(layout, task.name, source, task.url, rows, record.headers)
+    record.quarantine = write_quarantine(layout, task.name, source, task.url, rows, record.headers)
     _write_output(task, source, [row for row in rows if row.outcome == "kept"], record)
 
 
@@ -55,46 +50,3 @@ def _write_output(task: ShardTask, source: Source, kept: Sequence[Row], record: 
     for path in kind.outputs(target) if record.output is None else ():
         if path.name not in record.parts:  # left by a killed run, when the shard was another
             path.unlink(missing_ok=True)
-
-
-def _write_quarantine(
-    layout: Layout, name: str, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
-) -> dict[str, Any] | None:
-    """Write quarantined samples of a shard as a file of its kind, and one with their reasons next to it, one line each.
-
-    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
-    Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
-    OSError, ShortSourceError.
-    """
-    aside = [row for row in rows if row.outcome == "quarantined"]
-    path, reasons = layout.quarantine(name), layout.reasons(name)
-    if not aside:
-        path.unlink(missing_ok=True)
-        reasons.unlink(missing_ok=True)
-        return None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_lines(reasons, (_reason(row, url) for row in aside))
-    ranges = with_headers([(row.start, row.end) for row in aside], headers)
-    write_pieces(path, source, ranges, closed=kind_of(name).is_tar)
-    return fingerprint(str(path))
-
-
-def _reason(row: Row, url: str) -> dict[str, Any]:
-    return {
-        "key": in_utf8(row.key),
-        "shard": url,
-        "sample": row.number,
-        "offset": row.start,
-        "size": row.end - row.start,
-        "error": row.error,
-        "stage": _stage_of(row),
-        "detail": in_utf8(row.detail),
-    }
-
-
-def _stage_of(row: Row) -> str:
-    """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
-    if row.trouble:
-        return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
-    found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
-    return next(found, "where")

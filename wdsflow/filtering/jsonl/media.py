@@ -1,10 +1,16 @@
-"""Special tokens in a text, which assign its parts to images and videos."""
+"""Images and videos of rows: the tokens that assign them to parts of a text, and the folder that they must be in."""
 
+import os
 import re
+import stat
 from collections import Counter
 from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
+
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.shards.source.base import local_file
+from wdsflow.stages.scores.score_errors import ScoreError
 
 _AUDIO = "<__dj__audio>"  # ignored, but not part of a caption
 _LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")
@@ -35,6 +41,11 @@ class MediaTokens:
         for token, other in permutations(tokens, 2):
             if token in other:
                 raise ValueError(f"the special tokens {token!r} and {other!r} cannot be distinguished")
+
+    @staticmethod
+    def of(recipe: Recipe) -> "MediaTokens":
+        """Return the tokens of a recipe. Raises ValueError."""
+        return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
 
     def chunks(self, text: str) -> list[MediaChunk]:
         """Return the chunks of a text, in order, those without images, videos and words left out.
@@ -85,3 +96,41 @@ class TokensSeen:
                     f" give the right one with --{name}-token"
                 )
         return ""
+
+
+@dataclass(frozen=True)
+class MediaRoot:
+    """The folder to which paths are relative. ``absolute``: the user gave it, so absolute paths into it are valid too."""
+
+    folder: str
+    absolute: bool = False
+
+    @staticmethod
+    def of(url: str, recipe: Recipe) -> "MediaRoot":
+        """Return the folder of a file's images: the given one, otherwise that of the file. Raises ValueError."""
+        if recipe.media_root:
+            return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
+        path = local_file(url)
+        if path is None:
+            raise ValueError(f"{url} is on a server: name the folder of its images with --media-root")
+        return MediaRoot(os.path.dirname(os.path.abspath(path)))
+
+    def path(self, name: str) -> str:
+        """Return the path of a file, links resolved. Raises ScoreError "outside", "missing-file"."""
+        if "\0" in name or not name:
+            raise ScoreError("missing-file", f"{name!r} is not a path")
+        if os.path.isabs(name) and not self.absolute:
+            raise ScoreError(
+                "outside", f"{name!r} is an absolute path: name the folder that may be read with --media-root"
+            )
+        root = os.path.realpath(self.folder)
+        path = os.path.realpath(os.path.join(root, name))
+        if os.path.commonpath((root, path)) != root:
+            raise ScoreError("outside", f"{name!r} is outside of {self.folder}: name another folder with --media-root")
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            raise ScoreError("missing-file", f"{name!r}: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            raise ScoreError("missing-file", f"{name!r} is not a regular file")
+        return path
