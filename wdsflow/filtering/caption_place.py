@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import ShardView
-from wdsflow.filtering.shard.staged_samples import Gone
 from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
 from wdsflow.shards.caption_field import CaptionField

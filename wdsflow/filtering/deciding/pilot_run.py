@@ -8,7 +8,7 @@ from wdsflow.filtering.caption_place import with_captions
 from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.shard.staged_samples import Gone
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.explain_plan import explain
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.filtering.where.pilot_order import Pilot, pilot_of

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.samples.shard_kind import Scored
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import ShardView
-from wdsflow.filtering.shard.staged_samples import Gone
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.shard.staged_samples import Lying, Staging
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.shards.samples.tar_sample import TarSample
@@ -11,6 +10,8 @@ from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore, Value
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
+
+from .staged_samples import Lying, Staging
 
 if TYPE_CHECKING:
     from wdsflow.shards.samples.tar_samples import Samples

@@ -10,13 +10,13 @@ from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .kept_pieces import same_sample
 from .shard_task import ShardTask
-from .staged_samples import Gone
 
 _OTHERS = "its ledger has other samples; score it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process

@@ -27,6 +27,7 @@ from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard, re
 from wdsflow.filtering.ledger.ledger_row import Row, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import Views
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.models.at import models_at
@@ -41,7 +42,6 @@ from .kept_pieces import same_sample
 from .known_rows import KILLED, KnownRows, add_cheap, lacking
 from .shard_outputs import write_shard
 from .shard_task import ShardTask
-from .staged_samples import Gone
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
