@@ -11,6 +11,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where import parse_score
+from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.scores.score_catalog import all_scores
 
 HERE = RunOptions(workers=0)
@@ -187,6 +188,21 @@ def test_lines_can_be_cut_by_scores_that_are_there(tmp_path):
     cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", Recipe(where="min_side >= 220"), HERE)
     lines = path.read_bytes().splitlines(keepends=True)
     assert (tmp_path / "cut/data.jsonl").read_bytes() == lines[2] + lines[3]
+
+
+def test_a_cut_of_lines_that_end_elsewhere_than_those_that_were_scored_is_an_error(tmp_path):
+    path = write_lines(tmp_path, [json.dumps({"text": "a word" * 1000}).encode() for _ in range(100)])
+    score_shards(str(path), tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
+    known, lines = fingerprint(str(path)), path.read_bytes().splitlines(keepends=True)
+    lines[3:5] = lines[3][:-12] + lines[3][-3:], lines[4][:-3] + b"a word12" + b"3" + lines[4][-3:]
+    path.write_bytes(b"".join(lines))
+    assert fingerprint(str(path)) == known, "this is noticed without reading the file"
+    recipe = Recipe(where="caption_words > 0")
+    (failure,) = cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", recipe, HERE).failures
+    assert f"from another shard than {path}, or the shard has changed since" in failure.reason
+    assert not (tmp_path / "cut/data.jsonl").exists()
+    path.write_bytes(b"".join([*lines[:3], *[lines[5]] * 2, *lines[5:]]))  # the same lines, written again
+    assert cut_shards(str(path), tmp_path / "new", tmp_path / "scores", recipe, HERE).total("kept") == 100
 
 
 def test_duplicates_are_found_across_rows(tmp_path):

@@ -95,6 +95,18 @@ def test_a_second_run_finds_all_done_and_workers_write_the_same_bytes(tmp_path):
     assert not list((tmp_path / "out").glob("*.tar"))
 
 
+def test_a_restart_removes_no_file_with_the_name_that_lines_would_have(tmp_path):
+    path = write_set(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    for name in ("data.jsonl", "data.stats.jsonl", "data-00001.tar.txt"):
+        (tmp_path / "out" / name).write_text("of the user")
+    to_tar(str(path), tmp_path / "out")
+    to_tar(str(path), tmp_path / "out", "min_side >= 9999", options=RunOptions(workers=0, restart=True))
+    assert {each.name for each in (tmp_path / "out").iterdir() if each.is_file()} == {
+        "__len__", "sizes.json", "data.jsonl", "data.stats.jsonl", "data-00001.tar.txt",
+    }  # fmt: skip
+
+
 def test_rows_whose_files_cannot_be_copied_are_put_aside(tmp_path):
     names = write_images(tmp_path, 3)
     lines = list(rows([names[0], "images/empty.jpg", "images/none.jpg", names[1]]))

@@ -3,12 +3,12 @@
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.samples.shard_kind import Scored, ShardKind
+from wdsflow.filtering.samples.shard_kind import Scored, ShardKind, WrittenTars
 from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import write_json_lines
@@ -70,9 +70,7 @@ class JsonLines(ShardKind):
         """Return the kept rows and their scores."""
         return [path, path.with_suffix(".stats.jsonl")]
 
-    def write_beside(
-        self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]
-    ) -> dict[str, dict[str, Any]]:
+    def write_beside(self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> WrittenTars:
         """Write the scores."""
         known = ({str(call): it for call, it in row.values.items() if not isinstance(it, Unknown)} for row in kept)
         write_json_lines(self.outputs(path)[1], ({"__dj__stats__": values} for values in known))
@@ -104,7 +102,7 @@ class LinesToTars(JsonLines):
         """Return the existing tars."""
         return sorted(path.parent.glob(f"{glob.escape(path.stem)}-{'[0-9]' * 6}.tar"))
 
-    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> None:
+    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Iterable[Scored]) -> None:
         """Quarantine rows as "missing-file", "empty-file" or "not-text"."""
         texts = TextRows(source, url, recipe)
         for row in kept:
@@ -122,9 +120,7 @@ class LinesToTars(JsonLines):
             except OSError as error:
                 row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
 
-    def write_beside(
-        self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]
-    ) -> dict[str, dict[str, Any]]:
+    def write_beside(self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> WrittenTars:
         """Write the tars, each in one step; one tar even if no row is kept.
 
         The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions
@@ -132,7 +128,7 @@ class LinesToTars(JsonLines):
         extension alone, which trainers find; further ones of that extension, or of any other kind of image, are
         ``1.jpg`` and so on. Raises OSError, SourceError if a file changed meanwhile.
         """
-        texts, (most, largest), parts = TextRows(source, url, recipe), _most_of(recipe), dict[str, dict[str, Any]]()
+        texts, (most, largest), parts = TextRows(source, url, recipe), _most_of(recipe), WrittenTars()
         writer, count = _writer(path, parts), 0
         try:
             for row in kept:
@@ -157,11 +153,11 @@ def _most_of(recipe: Recipe) -> tuple[int, int]:
     return recipe.tar_samples, parse_size(recipe.tar_size)
 
 
-def _writer(path: Path, parts: dict[str, dict[str, Any]]) -> ShardWriter:
+def _writer(path: Path, parts: WrittenTars) -> ShardWriter:
     return ShardWriter(path.with_name(f"{path.stem}-{len(parts):06d}.tar"), force=True)
 
 
-def _close(writer: ShardWriter, count: int, parts: dict[str, dict[str, Any]]) -> None:
+def _close(writer: ShardWriter, count: int, parts: WrittenTars) -> None:
     writer.commit()
     parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
 

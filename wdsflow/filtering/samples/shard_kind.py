@@ -1,6 +1,6 @@
 """What differs between kinds of shards. This is the kind that all readers know: tars."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -11,6 +11,8 @@ from wdsflow.shards.source.base import Source
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .tar_fields import Views
+
+WrittenTars = dict[str, dict[str, Any]]  # name -> its number of samples, and its identity
 
 
 class Scored(Protocol):
@@ -60,14 +62,9 @@ class ShardKind:
         """Return the files that there may be of an output; the first is the output itself, if it is a file."""
         return [path]
 
-    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> None:
+    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Iterable[Scored]) -> None:
         """Quarantine the samples that cannot be copied to the output."""
 
-    def write_beside(
-        self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]
-    ) -> dict[str, dict[str, Any]]:
-        """Write the other files of an output; return the tars among them, which replace it, with samples and identity.
-
-        Raises OSError, SourceError.
-        """
+    def write_beside(self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> WrittenTars:
+        """Write the other files of an output; return the tars among them, which replace it. Raises OSError, SourceError."""
         return {}

@@ -88,7 +88,7 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
                 program.decide(row)
             if task.tars:
                 part_twins(rows)
-                kept, kind = [row for row in rows if row.outcome == "kept"], kind_of(task.url, task.recipe.lines_to)
+                kind, kept = kind_of(task.url, task.recipe.lines_to), (row for row in rows if row.outcome == "kept")
                 kind.quarantine_uncopyable(source, task.url, task.recipe, kept)
         count(rows, record, program)
         computes = record.failed and task.scored is None
