@@ -6,6 +6,7 @@ import zstandard
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
+from tests.models import own
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
@@ -170,6 +171,41 @@ def test_tars_and_lines_go_through_one_run_and_a_second_run_finds_all_done(tmp_p
     assert (first.total("samples"), first.resumed, second.resumed) == (26, 0, 2)
     assert digests(tmp_path / "out") == before
     assert {"00000.tar", "data.jsonl", "data.stats.jsonl"} <= before.keys()
+
+
+def test_a_file_whose_scores_are_missing_is_done_again(tmp_path):
+    path = write_set(tmp_path / "in")
+    filtered(path, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    (tmp_path / "out/data.stats.jsonl").unlink()
+    assert "data.stats.jsonl is missing" in filtered(path, tmp_path / "out").changed[0]
+    assert digests(tmp_path / "out") == before
+
+
+def test_captions_of_lines_are_their_texts_and_are_not_searched_for(tmp_path):
+    path, told = write_set(tmp_path / "in"), list[str]()
+    options = RunOptions(workers=0, say=told.append)
+    for number, place in enumerate(("auto", "json:nothing")):
+        report = filtered(path, tmp_path / f"{number}", "caption_words >= 3", options, captions=place)
+        assert report.total("kept") == 6
+    assert told == []
+
+
+@pytest.fixture
+def own_scores(tmp_path, monkeypatch):
+    own.install(tmp_path / "site", monkeypatch)
+    yield
+    all_scores.cache_clear()
+
+
+@pytest.mark.usefixtures("own_scores")
+def test_values_that_compare_all_rows_are_one_for_each_image(tmp_path):
+    names = write_images(tmp_path, 2)
+    (tmp_path / "b.bmp").write_bytes((tmp_path / names[1]).read_bytes())
+    row = {"text": f"{IMAGE} one {END}{IMAGE} two", "images": [names[0], "b.bmp"]}
+    path = write_lines(tmp_path, [json.dumps(row).encode()])
+    score_shards(str(path), tmp_path / "out", Recipe(scores=('odd_dataset(gives="pair")',)), HERE)
+    assert values(tmp_path / "out") == [{'odd_dataset(gives="pair")': [1, 2]}]
 
 
 def test_a_restart_leaves_no_file_of_the_run_before(tmp_path):

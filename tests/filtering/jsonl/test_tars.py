@@ -9,6 +9,8 @@ import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.ledger.export import export
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -46,6 +48,8 @@ def test_a_row_is_a_sample_with_its_image_its_text_and_itself(tmp_path):
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"data-000000.tar": 4}
     assert (tmp_path / "out/__len__").read_text() == "4\n"
     assert not list((tmp_path / "out").glob("*.jsonl"))
+    assert export(Layout(tmp_path / "out"), report.records, tmp_path / "kept.txt") == 4
+    assert (tmp_path / "kept.txt").read_text().split() == [f"data-{number:08d}" for number in (1, 2, 3, 5)]
 
 
 def test_several_images_and_chunks_are_one_sample_whose_first_image_trains(tmp_path):

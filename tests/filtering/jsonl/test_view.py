@@ -52,6 +52,13 @@ def test_fields_can_be_named_as_in_tars(tmp_path):
     assert view.json()["note"] == "kept"
 
 
+def test_half_a_surrogate_pair_is_a_caption_that_is_not_text(tmp_path):
+    (view,) = views(tmp_path, f"{IMAGE} half \ud800 a pair", images=1)
+    assert view.captions() == ["half \ud800 a pair"]
+    with pytest.raises(ScoreError, match="not-utf8"):
+        view.captions("txt")
+
+
 def test_a_row_of_text_alone_has_captions_and_no_pairs(tmp_path):
     (view,) = views(tmp_path, f"one{END}two", images=0)
     assert view.captions() == ["one", "two"]
