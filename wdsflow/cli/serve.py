@@ -176,13 +176,13 @@ def _check_host(host: str | None, typed: Typed) -> None:
 
 def _shards(urls: list[str]) -> list[str]:
     """Return the shards. Raises ValueError, such as NoShards."""
-    from wdsflow.filtering.jsonl.jsonl_names import is_lines
+    from wdsflow.filtering.kinds import kind_of
     from wdsflow.shards.urls import expand_existing
 
     found = expand_existing(urls)
     for url in found:
-        if url.startswith("pipe:") or is_lines(url):
-            what = "a file of JSON lines" if is_lines(url) else "the output of a command"
+        if url.startswith("pipe:") or not kind_of(url).is_tar:
+            what = "the output of a command" if url.startswith("pipe:") else kind_of(url).noun
             raise ValueError(f"{url} is {what}: only tars of which parts can be read are served")
     return found
 

@@ -8,15 +8,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.deciding.program import Program, program_of
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
-from wdsflow.filtering.shard.staged_samples import Gone
-from wdsflow.filtering.shard.tar_fields import ShardView, Views
+from wdsflow.filtering.samples.staged_samples import Gone
+from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
 from wdsflow.shards.caption_field import CaptionField
-from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.sample_view import ViewOptions
@@ -25,6 +23,7 @@ from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
 from .json_place import Looked, NoJsonValue, has_value, nearest_name
+from .kinds import kind_of
 from .where import Call
 from .where.known_facts import InJson
 
@@ -70,7 +69,7 @@ def with_captions(
     are read until some sample has a caption in each given place, at most 20,000 samples of them. Raises NoCaptions if
     none has.
     """
-    tars = [url for url in urls if not is_lines(url)]
+    tars = [url for url in urls if kind_of(url).by_fields]
     told = ""
     if recipe.captions == AUTO:
         picked = (earlier or {}).get("captions")
@@ -91,7 +90,7 @@ def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *
     program = program_of(recipe)
     facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
     check_captions(
-        [url for url in urls if not is_lines(url)],
+        [url for url in urls if kind_of(url).by_fields],
         recipe,
         dict.fromkeys((*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))),
         allow_pipe=allow_pipe,
@@ -204,8 +203,7 @@ def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator
 def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
     options = ViewOptions(images=recipe.images)
     with open_source(url, allow_pipe=allow_pipe) as source:
-        samples = Samples(source, contents=False)
-        views = Views(samples, options, url, recipe.stages)
+        samples, views = kind_of(url).opened(source, url, recipe, options, contents=False)
         for sample in samples:
             if not sample.trouble:
                 with suppress(Gone):

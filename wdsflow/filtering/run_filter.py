@@ -11,19 +11,18 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.run_record import RunRecord
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
-from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import check_places, with_captions
+from .kinds import check_shards, names_of
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass
@@ -118,7 +117,7 @@ def cut_shards(
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
-    check_lines(found, recipe)
+    check_shards(found, names, recipe)
     _refuse_same(ledger, layout)
     recipe = as_scored(recipe, scored)
 
@@ -148,7 +147,7 @@ def _scored_first(
     recipe = canonical_recipe(recipe)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
-    check_lines(found, recipe)
+    check_shards(found, names, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "score" and not options.restart:

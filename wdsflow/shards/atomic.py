@@ -1,13 +1,15 @@
 """Files that are there whole, or not at all."""
 
 import errno
+import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 try:
     import fcntl
@@ -70,6 +72,11 @@ def write_file(path: Path, data: bytes) -> None:
     """Write a small file in one step. Raises OSError, which names ``path``."""
     with writing(path) as file, open(file, "wb", closefd=False) as stream:
         stream.write(data)
+
+
+def write_json_lines(path: Path, items: Iterable[Any]) -> None:
+    """Write a file with a line of JSON for each item, in one step. Raises OSError, which names ``path``."""
+    write_file(path, b"".join(json.dumps(item).encode() + b"\n" for item in items))
 
 
 @contextmanager

@@ -6,11 +6,13 @@ import zstandard
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
+from tests.models import own
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where import parse_score
+from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.scores.score_catalog import all_scores
 
 HERE = RunOptions(workers=0)
@@ -171,6 +173,41 @@ def test_tars_and_lines_go_through_one_run_and_a_second_run_finds_all_done(tmp_p
     assert {"00000.tar", "data.jsonl", "data.stats.jsonl"} <= before.keys()
 
 
+def test_a_file_whose_scores_are_missing_is_done_again(tmp_path):
+    path = write_set(tmp_path / "in")
+    filtered(path, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    (tmp_path / "out/data.stats.jsonl").unlink()
+    assert "data.stats.jsonl is missing" in filtered(path, tmp_path / "out").changed[0]
+    assert digests(tmp_path / "out") == before
+
+
+def test_captions_of_lines_are_their_texts_and_are_not_searched_for(tmp_path):
+    path, told = write_set(tmp_path / "in"), list[str]()
+    options = RunOptions(workers=0, say=told.append)
+    for number, place in enumerate(("auto", "json:nothing")):
+        report = filtered(path, tmp_path / f"{number}", "caption_words >= 3", options, captions=place)
+        assert report.total("kept") == 6
+    assert told == []
+
+
+@pytest.fixture
+def own_scores(tmp_path, monkeypatch):
+    own.install(tmp_path / "site", monkeypatch)
+    yield
+    all_scores.cache_clear()
+
+
+@pytest.mark.usefixtures("own_scores")
+def test_values_that_compare_all_rows_are_one_for_each_image(tmp_path):
+    names = write_images(tmp_path, 2)
+    (tmp_path / "b.bmp").write_bytes((tmp_path / names[1]).read_bytes())
+    row = {"text": f"{IMAGE} one {END}{IMAGE} two", "images": [names[0], "b.bmp"]}
+    path = write_lines(tmp_path, [json.dumps(row).encode()])
+    score_shards(str(path), tmp_path / "out", Recipe(scores=('odd_dataset(gives="pair")',)), HERE)
+    assert values(tmp_path / "out") == [{'odd_dataset(gives="pair")': [1, 2]}]
+
+
 def test_a_restart_leaves_no_file_of_the_run_before(tmp_path):
     path = write_set(tmp_path / "in")
     filtered(path, tmp_path / "out", "min_side >= 150")
@@ -187,6 +224,21 @@ def test_lines_can_be_cut_by_scores_that_are_there(tmp_path):
     cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", Recipe(where="min_side >= 220"), HERE)
     lines = path.read_bytes().splitlines(keepends=True)
     assert (tmp_path / "cut/data.jsonl").read_bytes() == lines[2] + lines[3]
+
+
+def test_a_cut_of_lines_that_end_elsewhere_than_those_that_were_scored_is_an_error(tmp_path):
+    path = write_lines(tmp_path, [json.dumps({"text": "a word" * 1000}).encode() for _ in range(100)])
+    score_shards(str(path), tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
+    known, lines = fingerprint(str(path)), path.read_bytes().splitlines(keepends=True)
+    lines[3:5] = lines[3][:-12] + lines[3][-3:], lines[4][:-3] + b"a word12" + b"3" + lines[4][-3:]
+    path.write_bytes(b"".join(lines))
+    assert fingerprint(str(path)) == known, "this is noticed without reading the file"
+    recipe = Recipe(where="caption_words > 0")
+    (failure,) = cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", recipe, HERE).failures
+    assert f"from another shard than {path}, or the shard has changed since" in failure.reason
+    assert not (tmp_path / "cut/data.jsonl").exists()
+    path.write_bytes(b"".join([*lines[:3], *[lines[5]] * 2, *lines[5:]]))  # the same lines, written again
+    assert cut_shards(str(path), tmp_path / "new", tmp_path / "scores", recipe, HERE).total("kept") == 100
 
 
 def test_duplicates_are_found_across_rows(tmp_path):

@@ -9,6 +9,8 @@ import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.ledger.export import export
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -46,6 +48,8 @@ def test_a_row_is_a_sample_with_its_image_its_text_and_itself(tmp_path):
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"data-000000.tar": 4}
     assert (tmp_path / "out/__len__").read_text() == "4\n"
     assert not list((tmp_path / "out").glob("*.jsonl"))
+    assert export(Layout(tmp_path / "out"), report.records, tmp_path / "kept.txt") == 4
+    assert (tmp_path / "kept.txt").read_text().split() == [f"data-{number:08d}" for number in (1, 2, 3, 5)]
 
 
 def test_several_images_and_chunks_are_one_sample_whose_first_image_trains(tmp_path):
@@ -93,6 +97,18 @@ def test_a_second_run_finds_all_done_and_workers_write_the_same_bytes(tmp_path):
     assert len(list((tmp_path / "out").glob("*.tar"))) == 2
     to_tar(str(path), tmp_path / "out", "min_side > 9999", tar_samples=2, options=RunOptions(workers=0, restart=True))
     assert not list((tmp_path / "out").glob("*.tar"))
+
+
+def test_a_restart_removes_no_file_with_the_name_that_lines_would_have(tmp_path):
+    path = write_set(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    for name in ("data.jsonl", "data.stats.jsonl", "data-00001.tar.txt"):
+        (tmp_path / "out" / name).write_text("of the user")
+    to_tar(str(path), tmp_path / "out")
+    to_tar(str(path), tmp_path / "out", "min_side >= 9999", options=RunOptions(workers=0, restart=True))
+    assert {each.name for each in (tmp_path / "out").iterdir() if each.is_file()} == {
+        "__len__", "sizes.json", "data.jsonl", "data.stats.jsonl", "data-00001.tar.txt",
+    }  # fmt: skip
 
 
 def test_rows_whose_files_cannot_be_copied_are_put_aside(tmp_path):

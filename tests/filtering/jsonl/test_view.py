@@ -3,8 +3,8 @@ import json
 import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, write_images, write_lines
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.shard.open_samples import opened
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores import ScoreError
 from wdsflow.stages.scores.sample_view import ViewOptions
@@ -15,7 +15,7 @@ def views(folder, *texts, images=3):
     lines = [json.dumps({"text": text, "images": names, "note": "kept"}).encode() for text in texts]
     path = str(write_lines(folder, lines))
     with open_source(path) as source:
-        rows, of = opened(source, path, Recipe(), ViewOptions(), contents=False)
+        rows, of = kind_of(path).opened(source, path, Recipe(), ViewOptions(), contents=False)
         return [of.view(row) for row in rows]
 
 
@@ -36,7 +36,7 @@ def test_captions_go_with_the_videos_of_their_own_chunk(tmp_path):
     rows = [{"text": texts[0], "videos": names, "note": "kept"}, {"text": texts[1]}]
     path = str(write_lines(tmp_path, [json.dumps(row).encode() for row in rows]))
     with open_source(path) as source:
-        found, of = opened(source, path, Recipe(), ViewOptions(), contents=False)
+        found, of = kind_of(path).opened(source, path, Recipe(), ViewOptions(), contents=False)
         view, bare = (of.view(row) for row in found)
     assert view.video_pairs() == [("a", ("0.mp4",)), ("b", ("1.mp4", "2.mp4"))]
     assert view.video_pairs(video="1.mp4") == [("b", ("1.mp4",))]
@@ -50,6 +50,13 @@ def test_fields_can_be_named_as_in_tars(tmp_path):
     assert view.image_names("jpg") == view.image_names() == ("jpg",)
     assert view.captions("txt") == view.captions() == ["one"]
     assert view.json()["note"] == "kept"
+
+
+def test_half_a_surrogate_pair_is_a_caption_that_is_not_text(tmp_path):
+    (view,) = views(tmp_path, f"{IMAGE} half \ud800 a pair", images=1)
+    assert view.captions() == ["half \ud800 a pair"]
+    with pytest.raises(ScoreError, match="not-utf8"):
+        view.captions("txt")
 
 
 def test_a_row_of_text_alone_has_captions_and_no_pairs(tmp_path):

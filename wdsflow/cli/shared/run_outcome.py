@@ -107,7 +107,7 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif typed.name == "score":
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
-    elif _has_tars(report):
+    elif any(record.tars for record in report.records):
         yield f"next: wdsflow validate {quote_path(str(out))}"
 
 
@@ -132,13 +132,13 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.jsonl.jsonl_names import is_lines
+    from wdsflow.filtering.kinds import kind_of
 
     reasons = report.merged("quarantined")
     if typed.name in ("filter", "score") and reasons and reasons.most_common(1)[0][0] == "scattered":
         yield from _after_scattered(typed)
         return
-    aside = next((record.name for record in report.records if record.quarantine and not is_lines(record.name)), None)
+    aside = next((record.name for record in report.records if record.quarantine and kind_of(record.name).is_tar), None)
     mostly = reasons.total() > report.merged("dropped").total()
     if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / aside))}"
@@ -161,9 +161,3 @@ def _example(report: "RunReport", ledger: Path) -> str:
     from wdsflow.filtering.ledger.example_predicate import example_predicate
 
     return example_predicate(Layout(ledger), [record.name for record in report.records])
-
-
-def _has_tars(report: "RunReport") -> bool:
-    from wdsflow.filtering.jsonl.jsonl_names import is_lines
-
-    return any(record.parts or (record.output and not is_lines(record.name)) for record in report.records)

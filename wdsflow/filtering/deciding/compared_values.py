@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -48,9 +48,7 @@ def from_json(score: DatasetScore, value: Any, row: Row, name: str, recipe: Reci
     """Return a value of ``as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)
-    if not isinstance(value, list) or is_lines(
-        name
-    ):  # the fields of a row do not show which image belongs to which chunk
+    if not isinstance(value, list) or not kind_of(name).by_fields:
         return value
     view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
     return guarded(partial(plain_value, score, value), view)

@@ -15,7 +15,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.outcome_counts import count as count_outcomes
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.jsonl.jsonl_names import names_of
+from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
@@ -25,11 +25,10 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     read_about,
     same_shard,
 )
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, part_twins
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
-from wdsflow.filtering.shard.same_keys import part_twins
 from wdsflow.filtering.where.column_names import with_columns
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.pieces.pieces import with_headers

@@ -11,7 +11,7 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.ledger.embeddings.embedding_shard import NONE, ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.shard.tar_fields import ShardView
+from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
 from wdsflow.memory.weigh import weigh

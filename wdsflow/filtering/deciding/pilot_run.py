@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from wdsflow.filtering.caption_place import with_captions
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.shard.open_samples import opened
-from wdsflow.filtering.shard.staged_samples import Gone
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.explain_plan import explain
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.filtering.where.pilot_order import Pilot, pilot_of
@@ -75,7 +75,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
         scratch("run") as folder,
         seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
     ):
-        samples, views = opened(source, url, recipe, options, contents=True)
+        samples, views = kind_of(url).opened(source, url, recipe, options, contents=True)
         for sample in samples:
             if sample.trouble:
                 continue

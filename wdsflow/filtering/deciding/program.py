@@ -11,8 +11,8 @@ from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import CODE, Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
-from wdsflow.filtering.shard.staged_samples import DROPPED
-from wdsflow.filtering.shard.tar_fields import ShardView, way_of
+from wdsflow.filtering.samples.staged_samples import DROPPED
+from wdsflow.filtering.samples.tar_fields import ShardView, way_of
 from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.pilot_order import plan_by

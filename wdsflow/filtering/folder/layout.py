@@ -1,9 +1,9 @@
 """The paths in the output folder of a run."""
 
-import glob
 from dataclasses import dataclass
 from pathlib import Path
 
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.records.unfinished import INSIDE
 
 
@@ -54,14 +54,6 @@ class Layout:
         """Return the path of an output."""
         return (self.waiting if self.dense else self.folder) / name
 
-    def part(self, name: str, number: int) -> Path:
-        """Return the path of one tar written for a file of JSON lines."""
-        return self.folder / f"{_stem(name)}-{number:06d}.tar"
-
-    def parts(self, name: str) -> list[Path]:
-        """Return the existing ones."""
-        return sorted(self.folder.glob(f"{glob.escape(_stem(name))}-{'[0-9]' * 6}.tar"))
-
     @property
     def waiting(self) -> Path:
         """The folder in which outputs wait for their numbers."""
@@ -94,13 +86,9 @@ class Layout:
         """Return the path of a shard's quarantined samples."""
         return self.quarantined / name
 
-    def stats(self, name: str) -> Path:
-        """Return the path of the scores of an output of JSON lines."""
-        return self.tar(name).with_suffix(".stats.jsonl")
-
     def reasons(self, name: str) -> Path:
         """Return the path of the reasons, next to the quarantined samples."""
-        return self.quarantine(name).with_suffix(".jsonl" if name.endswith(".tar") else ".reasons.jsonl")
+        return self.quarantine(name).with_suffix(kind_of(name).reasons)
 
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""
@@ -115,4 +103,4 @@ class Layout:
 
 
 def _stem(name: str) -> str:
-    return name.removesuffix(".tar" if name.endswith(".tar") else ".jsonl")
+    return name.removesuffix(kind_of(name).ending)

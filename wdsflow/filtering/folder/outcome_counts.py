@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
@@ -40,8 +39,7 @@ def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
                 if failed[what] == 1:
                     examples[f"failed {what}"] = _example(row, value.detail)
     record.samples = len(rows)
-    if not is_lines(record.url):
-        record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
+    record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
     record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
     record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))
 

@@ -1,18 +1,15 @@
 """The files that a run will write: none may be an input, exist already, or be written for two shards."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.records.refusals import refuse_inputs
 
 from .layout import Layout
 from .output_numbers import dense_name
-
-_PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
 class QuarantineTaken(FileExistsError):
@@ -22,29 +19,23 @@ class QuarantineTaken(FileExistsError):
 def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
     """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
     _refuse_aside(layout)
-    stems = (
-        {name.removesuffix(".jsonl"): name for name in asked["names"] if is_lines(name)} if makes_tars(asked) else {}
-    )
     for folder, targets in _targets(layout, asked):
         taken: dict[str, str] = {}
         for target, name in targets:
             _refuse_twice(taken.setdefault(target, name), name, target)
         if folder == layout.quarantined and layout.quarantine_folder is None:
             continue  # nobody else writes there
-        there = _listed(folder)
-        found = taken.keys() & there
-        if folder == layout.folder:
-            found |= {name for name in there if (part := _PART.fullmatch(name)) and part[1] in stems}
+        found = taken.keys() & _listed(folder)
         refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
 
 
-def makes_tars(asked: Mapping[str, Any]) -> bool:
-    """Return whether a run writes tars where it reads JSON lines."""
+def outputs_of(path: Path, asked: Mapping[str, Any]) -> list[Path]:
+    """Return the files that there may be of an output of a run."""
     recipe = asked.get("recipe")
-    return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
+    return kind_of(path.name, recipe.get("lines_to", "") if isinstance(recipe, dict) else "").outputs(path)
 
 
 def aside_of(layout: Layout) -> str | None:
@@ -76,9 +67,7 @@ def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, l
     if layout.dense:
         yield layout.folder, [(dense_name(number), dense_name(number)) for number in range(len(names))]
     else:
-        outs = [name for name in names if not (makes_tars(asked) and is_lines(name))]
-        beside = [(layout.stats(name).name, name) for name in outs if is_lines(name)]
-        yield layout.folder, [*((name, name) for name in outs), *beside]
+        yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
     reasons = ((layout.reasons(name).name, name) for name in names)
     yield layout.quarantined, [*((name, name) for name in names), *reasons]
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe_identity import differences
 from wdsflow.records.folder_lock import Lock
@@ -20,7 +20,7 @@ from .layout import Layout
 from .manifest import MANIFEST
 from .other_run import Differs, differ, grows, has_fewer, scores_of
 from .output_numbers import finder, give_numbers, take_numbers
-from .output_targets import makes_tars, refuse
+from .output_targets import outputs_of, refuse
 from .shard_record import ShardRecord
 
 
@@ -93,25 +93,24 @@ class RunRecord(OutputRecord[ShardRecord]):
         there = _as_it_was(self.layout, before)
         lies_at = finder(there)
         for name in sorted(self.outputs):
-            yield from (lies_at(name), there.ledger(name), there.quarantine(name), there.reasons(name))
-            if is_lines(name):
-                yield there.stats(name)
-                yield from there.parts(name) if makes_tars(before) else ()
+            yield from outputs_of(lies_at(name), before)
+            yield from (there.ledger(name), there.quarantine(name), there.reasons(name))
         yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
 
     def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:
         """Yield the files of a finished shard with their identity."""
         layout = self.layout
         self._lies_at = self._lies_at or finder(layout)
-        found = [(self._lies_at(line.name), line.output), (layout.quarantine(line.name), line.quarantine)]
+        output = self._lies_at(line.name)
+        found = [(output, line.output), (layout.quarantine(line.name), line.quarantine)]
         for name, part in line.parts.items():
             found.append((layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}))
         found.append((layout.ledger(line.name), line.ledger))
         yield from ((path, identity) for path, identity in found if identity is not None)
         if line.quarantine is not None:
             yield layout.reasons(line.name), THERE
-        if is_lines(line.name) and line.output is not None:
-            yield layout.stats(line.name), THERE
+        if line.output is not None:
+            yield from ((path, THERE) for path in kind_of(line.name).outputs(output)[1:])
 
     def samples(self, done: Sequence[ShardRecord], *, whole: bool) -> dict[str, int] | None:
         """Return the samples of all tars; densely numbered ones get their numbers when all are there."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.records.counts import Counts
 from wdsflow.records.line import Line
 from wdsflow.shards.source.base import Range
@@ -49,6 +50,11 @@ class ShardRecord(Line):
     def counted(self) -> int:
         """The samples of the output as readers count them."""
         return self.kept - self.uncounted
+
+    @property
+    def tars(self) -> list[str]:
+        """The names of the written tars."""
+        return [self.name] if self.output is not None and kind_of(self.name).is_tar else [*self.parts]
 
     @property
     def origin(self) -> dict[str, Any]:

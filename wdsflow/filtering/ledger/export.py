@@ -11,7 +11,6 @@ from typing import Any
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.output_numbers import finder
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.embeddings.embedding_files import kind_of, write_embeddings
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
@@ -57,10 +56,9 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samples]]:
-    if is_lines(record.name) and record.output is not None:
+    if record.output is not None and not record.tars:
         raise ValueError(f"{record.name} is not a tar: --export lists only samples of tars")
-    whole = [finder(layout)(record.name)] if record.output is not None else []
-    for path in [*(layout.folder / name for name in record.parts), *whole]:
+    for path in map(finder(layout), record.tars):
         with open_source(str(path)) as source:
             samples = Samples(source, contents=True)
             for sample in samples:

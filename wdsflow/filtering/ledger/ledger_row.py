@@ -1,5 +1,6 @@
 """The values of one sample: a row of the ledger."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
@@ -41,3 +42,18 @@ class Row:
     def quarantine(self, error: str, detail: str = "") -> None:
         """Quarantine the sample."""
         self.outcome, self.term, self.error, self.detail = "quarantined", None, error, detail or None
+
+
+def part_twins(rows: Iterable[Row]) -> None:
+    """Quarantine samples that would follow a sample of the same key, because what is between them is left out.
+
+    Readers would take the two for one sample.
+    """
+    before: Row | None = None
+    for row in rows:
+        if row.outcome == "kept":
+            parted = before is not None and (before.number != row.number - 1 or before.end != row.start)
+            if parted and before is not None and before.key == row.key:
+                row.quarantine("same-key", "the sample before it in the output has the same key")
+                continue
+            before = row

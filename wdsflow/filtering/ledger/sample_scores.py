@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import records_in_order
-from wdsflow.filtering.jsonl.jsonl_names import names_of
+from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
 
 from .ledger import read_ledger

@@ -15,7 +15,6 @@ from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
-from wdsflow.filtering.shard.same_keys import part_twins
 from wdsflow.filtering.where.evaluate_predicate import runner
 from wdsflow.filtering.where.language.tree import NameRef, Reduce
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
@@ -25,7 +24,7 @@ from wdsflow.text.round_numbers import number_text, roundest
 
 from .ledger import column_of, read_ledger
 from .ledger_metadata import LedgerError, MissingScore, calls_of, no_ledgers, read_about
-from .ledger_row import Row
+from .ledger_row import Row, part_twins
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.samples.staged_samples import Staging, pieces_of
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
-
-from .staged_samples import Staging, pieces_of
 
 _SMALL = 12 << 10  # mean bytes of a member
 

@@ -6,17 +6,17 @@ from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .kept_pieces import same_sample
-from .open_samples import opened
 from .shard_task import ShardTask
-from .staged_samples import Gone
 
 _OTHERS = "its ledger has other samples; score it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
@@ -67,7 +67,7 @@ def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[
     if not waiting:
         return
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
-    samples, views = opened(source, task.url, task.recipe, options, contents=False)
+    samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
     for sample in samples:
         row = waiting.pop(sample.number, None)
         if row is None:

@@ -1,18 +1,16 @@
 """Writes quarantined samples: byte for byte in separate files, with their reasons."""
 
-import json
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import write_file
+from wdsflow.shards.atomic import write_json_lines
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Range, Source
 
@@ -33,15 +31,10 @@ def write_quarantine(
         reasons.unlink(missing_ok=True)
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_lines(reasons, (_reason(row, url) for row in aside))
+    write_json_lines(reasons, (_reason(row, url) for row in aside))
     ranges = with_headers([(row.start, row.end) for row in aside], headers)
-    write_pieces(path, source, ranges, closed=not is_lines(name))
+    write_pieces(path, source, ranges, closed=kind_of(name).is_tar)
     return fingerprint(str(path))
-
-
-def write_lines(path: Path, items: Iterable[Any]) -> None:
-    """Write a file with a line of JSON for each item. Raises OSError."""
-    write_file(path, b"".join(json.dumps(item).encode() + b"\n" for item in items))
 
 
 def _reason(row: Row, url: str) -> dict[str, Any]:

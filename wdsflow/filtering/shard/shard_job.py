@@ -16,8 +16,7 @@ from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.folder.outcome_counts import count
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.filtering.jsonl.tars import put_aside_unreadable
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings.embedding_columns import columns_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import own_embeddings, stored_embeddings
 from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
@@ -25,9 +24,11 @@ from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
 from wdsflow.filtering.ledger.ledger import Vectors, read_scored
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard, read_about
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
+from wdsflow.filtering.samples.staged_samples import Gone
+from wdsflow.filtering.samples.tar_fields import Views
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.models.at import models_at
 from wdsflow.shards.atomic import UNREADABLE
@@ -39,12 +40,8 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .kept_pieces import same_sample
 from .known_rows import KILLED, KnownRows, add_cheap, lacking
-from .open_samples import opened
-from .same_keys import part_twins
-from .shard_outputs import texts_of, write_shard
+from .shard_outputs import write_shard
 from .shard_task import ShardTask
-from .staged_samples import Gone
-from .tar_fields import Views
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
@@ -81,7 +78,7 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
             rows = _score(task, source, program, record, mark, (embeddings, known))
         else:
             rows = read_scored(task.scored, task.name, record)
-            _refuse_other_samples(task.scored.ledger(task.name), source, rows, record)
+            _refuse_other_samples(task, task.scored.ledger(task.name), source, rows, record)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
         if task.scored is not None:
@@ -91,8 +88,8 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
                 program.decide(row)
             if task.tars:
                 part_twins(rows)
-                if is_lines(task.url) and task.recipe.lines_to == "tar":
-                    put_aside_unreadable(source, rows, texts_of(task, source))
+                kind, kept = kind_of(task.url, task.recipe.lines_to), (row for row in rows if row.outcome == "kept")
+                kind.quarantine_uncopyable(source, task.url, task.recipe, kept)
         count(rows, record, program)
         computes = record.failed and task.scored is None
         record.struck = struck_in(rows, lacking(program, known)) if computes else {}
@@ -113,15 +110,18 @@ def _known(task: ShardTask, program: Program, record: ShardRecord) -> KnownRows 
     return KnownRows(task.known, record, program) if task.known is not None and task.scored is None else None
 
 
-def _refuse_other_samples(ledger: Path, source: Source, rows: Sequence[Row], record: ShardRecord) -> None:
-    """Raise OtherShard if a tar that was written again since it was scored does not have the samples of its ledger.
+def _refuse_other_samples(
+    task: ShardTask, ledger: Path, source: Source, rows: Sequence[Row], record: ShardRecord
+) -> None:
+    """Raise OtherShard if a shard that was written again since it was scored does not have the samples of its ledger.
 
     Its size and some of its bytes are those that were scored, otherwise ``same_shard`` has refused it.
     """
     then, now = read_about(ledger)["input"].get("changed"), record.input.get("changed")
-    if then == now or is_lines(record.url):
+    if then == now:
         return
-    for row, sample in zip_longest(rows, Samples(source, contents=False)):
+    samples, _ = kind_of(task.url).opened(source, task.url, task.recipe, ViewOptions(), contents=False)
+    for row, sample in zip_longest(rows, samples):
         if row is None or sample is None or not same_sample(row, sample):
             raise OtherShard(ledger, record.url)
 
@@ -162,7 +162,7 @@ def _score(
     embeddings, known = has
     calls = lacking(program, known)
     contents = program.reads_contents(known.calls if known is not None else ())
-    samples, views = opened(source, task.url, task.recipe, options, contents=contents)
+    samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
     strikes = Strikes(calls)
     with _modelled(task, program, mark, strikes, embeddings, calls) as modelled:
         rows = _read(task, samples, views, program, (modelled, strikes), mark, has)
