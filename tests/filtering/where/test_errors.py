@@ -97,6 +97,16 @@ ERRORS = [
     ("width > ٣", 9, "arabic-indic digit three"),
     ("ＡＮＤ", 1, "no score is called"),
     ("width > 3; drop", 10, "one predicate only"),
+    ("duplicate aNd width > 3", 11, "write and in lower case"),
+    ("width > 3 or height > 3 Not", 25, "found `Not`, expected `and`, `or` or the end"),
+    ("width > 3 height", 11, "expected `and`, `or` or the end"),
+    ("width > 3abcdefghijk", 9, "a number and a name without a sign between them"),
+    ("width > 3abcdefghij", 9, "no such unit"),
+    ("true < duplicate", 1, "leave the comparison out"),
+    ("true == 1", 1, "leave the comparison out"),
+    ("3 == duplicate", 1, "write `duplicate` or `not duplicate` without a comparison"),
+    ("near_duplicate(distance=true)", 16, "is a number, not true"),
+    ("has(true)", 5, "field of has is a text, not true"),
 ]
 
 
