@@ -1,6 +1,7 @@
 """One way to call any tokenizer, checked on real captions before its tokens are used."""
 
 from collections.abc import Callable, Mapping, Sequence
+from traceback import extract_tb
 from typing import Any, Literal, NamedTuple
 
 _TRIED = 8  # different captions on which a tokenizer is checked
@@ -140,7 +141,7 @@ class TokenizerContract:
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return _Fault(f"for {many} it raised {type(error).__name__}: {error}", error)
+            return _Fault(f"for {many} it raised {type(error).__name__}: {error}{_place(error)}", error)
         try:
             rows = _rows(result)
         except TypeError as error:
@@ -148,6 +149,12 @@ class TokenizerContract:
         if len(rows) != count:
             return _Fault(f"for {many} it returned {len(rows)} row{'' if len(rows) == 1 else 's'}")
         return rows
+
+
+def _place(error: BaseException) -> str:
+    """Return which line of the tokenizer the error passed through; "" if it has none, as those in C."""
+    frames = extract_tb(error.__traceback__)[1:2]  # the first is the call here
+    return "".join(f", in {frame.name} ({frame.filename}, line {frame.lineno})" for frame in frames)
 
 
 def _rows(result: Any) -> list[Any]:

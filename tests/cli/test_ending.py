@@ -60,6 +60,25 @@ AT_WORK = {
 }
 
 
+@pytest.mark.parametrize(
+    ("handler", "status", "errors"),
+    [(signal.SIG_DFL, 130, "wdsflow: interrupted\n"), (signal.SIG_IGN, 7, "")],
+    ids=["as usual", "ignored, as in the background"],
+)
+@pytest.mark.parametrize("words", [["validate", "0.tar"], ["--help"], ["train"]], ids=str)
+def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(tmp_path, words, handler, status, errors):
+    (tmp_path / "typer.py").write_text("import os, signal, sys; os.kill(os.getpid(), signal.SIGINT); sys.exit(7)")
+    done = subprocess.run(
+        [sys.executable, "-m", "wdsflow", *words],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (status, errors, "")
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("command", ["validate", "inspect", *AT_WORK])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENDS = """
 import atexit, sys, threading, time
+import wdsflow.cli.main
 from wdsflow.cli import entry_point
 
 class Found:
@@ -27,7 +28,7 @@ def main():
     sys.stdout.write("unflushed\\n")
     sys.exit(3)
 
-entry_point.main = main
+sys.modules["wdsflow.cli.main"].main = main
 entry_point.run()
 """
 

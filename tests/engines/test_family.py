@@ -72,10 +72,20 @@ def test_a_family_ends_when_the_process_that_asked_is_killed() -> None:
     await_end(*family)
 
 
-def test_a_family_is_kept_where_the_number_of_open_files_has_no_limit() -> None:
-    unlimited = "import os; os.sysconf = lambda name: (1 << 63) - 1; from wdsflow.engines.family import lead; lead(); "
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param("os.sysconf = lambda name: (1 << 63) - 1", id="open files have no limit"),
+        pytest.param(
+            "listed = os.listdir; os.listdir = lambda of: listed('/none' if of == '/dev/fd' else of)",
+            id="no folder of descriptors",
+        ),
+    ],
+)
+def test_a_keeper_holds_no_file_whatever_the_system_tells_of_them(system: str) -> None:
+    code = f"import os; {system}; from wdsflow.engines.family import lead; lead(); input(); os._exit(7)"
     ready, tell = os.pipe()
-    with start_python(unlimited + "input(); os._exit(7)", inherit=(tell,), stdin=subprocess.PIPE) as process:
+    with start_python(code, inherit=(tell,), stdin=subprocess.PIPE) as process:
         os.close(tell)
         assert process.stdin is not None
         process.stdin.write(b"\n")  # and stays open: its end would end the family

@@ -43,6 +43,23 @@ def test_a_threshold_keeps_about_its_share_and_has_few_digits():
 
 
 @pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([n * n for n in range(200)], [500, 2000, 4000, 5000, 10000, 15000, 20000, 25000, 30000]),
+        ([math.exp(n / 40) for n in range(300)], [2, 5, 10, 20, 50, 100, 200, 500, 1000]),
+        ([n / 7 for n in range(20)], [0, 0.5, 0.6, 1, 1.2, 1.5, 1.8, 2, 2.5]),
+        ([n / 9 for n in range(25)], [0.2, 0.5, 0.8, 1, 1.4, 1.5, 1.8, 2, 2.5]),
+        ([1] * 50 + [2] * 30 + [7] * 20, [1, 5]),
+        ([-5.5, 0, 3], [-5, 0]),
+        ([math.inf] * 3 + [1.0, 2.0] * 9, [1, 2]),
+        ([4, 4], []),
+    ],
+)
+def test_round_thresholds_are_near_the_deciles_and_keep_something(values, expected):
+    assert column(values).round_thresholds() == expected
+
+
+@pytest.mark.parametrize(
     ("values", "share", "threshold", "equals"),
     [
         ([], 0.5, None, None),

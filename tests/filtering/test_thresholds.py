@@ -24,6 +24,7 @@ def sample(number: int) -> list[tuple[str, bytes]]:
         0: [(".0.jpg", picture(side, side)), (".1.jpg", picture(side + number, 90))],
         1: [(".jpg", b"no picture")],
         2: [],
+        3: [(".0.jpg", picture(side, side)), (".1.jpg", b"no picture")],
     }
     tree = json.dumps({"n": number * 0.37 - 5, "odd": number if number % 3 else "none"}).encode()
     if number % 11 > 6:

@@ -39,6 +39,16 @@ def test_after_two_passes_nothing_is_left_of_what_went_between_them(tmp_path: Pa
     assert filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE).resumed == 2
 
 
+def test_a_run_that_starts_again_leaves_nothing_of_the_one_before(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=2, samples=8)
+    plain, restart = Recipe(where="min_side >= 200"), RunOptions(workers=0, restart=True)
+    filter_shards(source, tmp_path / "fresh", plain, HERE)
+    several = Recipe(where="not duplicate", numbering="dense", tar_samples=None)
+    filter_shards(source, tmp_path / "out", several, HERE)
+    filter_shards(source, tmp_path / "out", plain, restart)
+    assert below(tmp_path / "out") == below(tmp_path / "fresh")
+
+
 def test_what_was_put_aside_stays(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"no image")])
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side > 1"), HERE)

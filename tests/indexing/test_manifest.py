@@ -152,7 +152,54 @@ def test_another_file_in_place_of_a_manifest_is_refused_with_the_command_that_wr
 ) -> None:
     (hashed / "other.json").write_text("{}")
     assert run("validate", "--manifest", hashed / "other.json") == 2
-    assert "is not a manifest; write one with: wdsflow index URL... --checksums" in capsys.readouterr().err
+    assert "is not a manifest; write one with: wdsflow index . --checksums" in capsys.readouterr().err
+    assert run("validate", hashed, "--manifest", hashed / "other.json") == 2
+    assert f"is not a manifest; write one with: wdsflow index {hashed} --checksums" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("writes", "checks", "again"),
+    [
+        ("validate 'my set' --certify c.json", "verify c.json", "validate '{here}/my set/' --certify c.json"),
+        (
+            "validate 'my set/0001.tar' --certify c.json",
+            "verify c.json",
+            "validate '{here}/my set/0001.tar' --certify c.json",
+        ),
+        (
+            "index 'my set' --checksums",
+            "validate 'my set' --manifest 'my set/checksums.json'",
+            "index 'my set' --checksums --force",
+        ),
+        (
+            "index 'my set' --checksums -o sums",
+            "verify sums/checksums.json",
+            "index '{here}/my set/' --checksums -o sums --force",
+        ),
+    ],
+)
+def test_an_old_file_is_refused_with_the_command_that_writes_it_again(
+    writes: str, checks: str, again: str, tmp_path: Path
+) -> None:
+    (tmp_path / "my set").mkdir()
+    shards.with_txt(tmp_path / "my set")
+    assert paste(f"wdsflow {writes}", tmp_path).status == 0
+    as_version_1(next(file for file in tmp_path.rglob("*.json") if file.name in ("c.json", "checksums.json")))
+
+    refused = paste(f"wdsflow {checks}", tmp_path)
+    assert refused.status == 2
+    command = refused.errors.partition("write it again with: ")[2].strip()
+    assert command == f"wdsflow {again.format(here=tmp_path)}"
+    assert paste(command, tmp_path).status == 0
+    assert paste(f"wdsflow {checks}", tmp_path).status == 0
+
+
+def as_version_1(file: Path) -> None:
+    """Make a file one of the first format."""
+    kind = "manifest" if file.name == "checksums.json" else "certificate"
+    text = file.read_bytes().replace(b'"wdsflow_certificate": 2', f'"wdsflow_{kind}": 1'.encode())
+    text = text.rpartition(b'"digest"')[0]
+    file.write_bytes(text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode())
 
 
 def test_shards_that_were_added_can_be_accepted_at_once(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
+from wdsflow.mapping import parts as parts_of_maps
 from wdsflow.mapping.column_kinds import KindError, holds_json, unified, widened
 from wdsflow.mapping.parts import Parts, to_dataset
 
@@ -228,7 +229,7 @@ def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_
     }
 
 
-def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types(tmp_path, caplog):
+def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
 
     def file(name, **columns):
@@ -254,6 +255,16 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
     assert found["n"][:] == [1, 2, 3, 0.5]
     assert found.features == {"n": FLOAT}
     assert not caplog.messages
+
+    size = file("large", n=[1, 2]).stat().st_size
+    for most, files in ((size + 1, 1), (size, 3)):  # a file of that size stays as it is
+        monkeypatch.setattr(parts_of_maps, "_OWN", most)
+        several = Parts(folder)
+        for name, numbers in (("first", [0]), ("large", [1, 2]), ("last", [3])):
+            several.add(file(name, n=numbers), len(numbers))
+        several.finish()
+        assert len(several.files) == files
+        assert to_dataset(several.files, like)["n"][:] == [0, 1, 2, 3]
 
     only = Parts(folder)
     only.add(file("none", n=[], kinds={"n": TEXT}), 0)

@@ -83,7 +83,6 @@ def test_the_first_row_that_fails_is_named_with_its_error_and_where_it_was_raise
     assert "in fn" in caught.value.detail
 
 
-@pytest.mark.deep
 def test_rows_that_are_dropped_are_counted_in_the_log(caplog):
     def fn(numbers):
         return [1 // (number % 20) for number in numbers]
@@ -120,7 +119,6 @@ def test_no_worker_stays_where_somebody_keeps_the_error(which):
     assert not living_children(before)
 
 
-@pytest.mark.deep
 def test_rows_before_an_error_of_the_iterable_come_out_first():
     def rows():
         yield from range(70)
@@ -176,7 +174,6 @@ def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
     assert len(started) == 1
 
 
-@pytest.mark.deep
 def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
     def fn(columns):
         return {"n": columns["n"], "most": [max(columns["n"])]}  # one value, whatever the rows

@@ -23,6 +23,24 @@ def test_memory_that_grows_is_measured_again_at_once_and_other_memory_is_not() -
         assert known(os.getpid()) - before > 48 << 20
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell")
+def test_pages_that_processes_share_are_divided_among_them() -> None:
+    read = "import mmap, sys; found = mmap.mmap(int(sys.argv[1]), 0, access=mmap.ACCESS_READ); sum(found[::4096]); "
+    with NamedTemporaryFile(dir="/var/tmp") as file:
+        file.write(bytes(64 << 20))
+        file.flush()
+        command = [sys.executable, "-c", f"{read} print(flush=True); sys.stdin.read()", str(file.fileno())]
+        with (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as found,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[file.fileno()]) as child,
+        ):
+            assert sum(found[::4096]) == 0
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert resident(child.pid) - held(child.pid) > 24 << 20
+            child.communicate(b"")
+
+
 def test_a_process_that_is_gone_takes_nothing_and_has_no_descendants() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

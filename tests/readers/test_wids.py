@@ -78,6 +78,11 @@ SETS: dict[str, Make] = {
     "UTF-8 in PAX headers": lambda: [pax([*unlike(2, "é"), *unlike(2, "ü")])],
     "UTF-8": lambda: [pax(unlike(2, "é"), tarfile.GNU_FORMAT)],
     "Latin-1": with_header(0, b"\xe90.jpg\0"),
+    "Latin-1 in the second shard": lambda: [tar(pairs(2)), with_field(tar([*pairs(2), ("x", b"")]), 0, b"\xe90.jpg\0")],
+    "Latin-1 in a shard without samples": lambda: [tar(pairs(2)), with_field(tar([("README", b"")]), 0, b"\xe9\0")],
+    "a folder in Latin-1": lambda: [with_field(with_entry(tarfile.DIRTYPE, "d/")[0], 0, b"\xe9/\0")],
+    "a link in Latin-1": lambda: [with_field(with_entry(tarfile.SYMTYPE, "d")[0], 0, b"\xe9\0")],
+    "a line break at the start of a key": with_member("\nb.jpg", jpeg()),
     "a contiguous file": with_header(156, b"7"),
     "an unknown kind": with_header(156, b"V"),
     "the oldest kind": with_header(156, b"\0"),
@@ -144,6 +149,7 @@ MISREAD = {  # in which wids finds fewer samples than there are
     *("long names in PAX headers", "long names of GNU", "prefixes that tell folders apart", "UTF-8 in PAX headers"),
 }
 EXACT = {
+    *("Latin-1", "Latin-1 in the second shard", "a folder in Latin-1", "a link in Latin-1"),
     *("more shards than it keeps open", "headers with times", "UTF-8", "the oldest kind", "a size with spaces"),
     *("metadata", "bad metadata", "compressed", "compressed and empty", "all damaged", "some damaged"),
     *("an image that is cut", "a webp that is none", "bad json", "a caption that is not UTF-8", "a folder", "a link"),

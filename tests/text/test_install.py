@@ -5,12 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
-from wdsflow.text.install import install_extras, requirements
+from wdsflow.text.install import install_extras, install_packages, requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 METADATA = """Metadata-Version: 2.1
@@ -95,3 +96,24 @@ def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_pat
     script.touch(mode=0o755)
     assert said(script.parent) == "pip install zstandard\n"
     assert said(programs) == f"{inside} -m pip install zstandard\n"
+
+    no_ensurepip = "import sys; sys.modules['ensurepip'] = None; from importlib.machinery import PathFinder as F;"
+    no_ensurepip += "find = F.find_spec; F.find_spec = lambda name, *more: None if name in ('pip', 'ensurepip') else find(name, *more);"
+    bare = subprocess.run(
+        [inside, "-c", no_ensurepip + SAY], env={"PATH": "", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert bare.stdout == f"pip --python {inside} install zstandard\n"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "marked", "allow"),
+    [("/usr", True, " --break-system-packages"), ("/usr", False, ""), ("/usr/venv", True, "")],
+    ids=["the system's", "one that nobody manages", "an environment of the system's"],
+)
+def test_only_the_system_s_python_is_told_to_take_packages(tmp_path, monkeypatch, prefix, marked, allow):
+    if marked:
+        (tmp_path / "EXTERNALLY-MANAGED").touch()
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path) if name == "stdlib" else "")
+    assert f"install{allow} 'zstandard>1'" in install_packages("zstandard>1")

@@ -6,9 +6,11 @@ from itertools import islice
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.startup import openclip_urls
-from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.text.escape import escape
 
 from ..verdicts.reader_pass import run_pass
+from ..verdicts.wording import no_verdict_text, unreadable_text
 
 _MOST_URLS = 100_000
 
@@ -26,7 +28,7 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
     else:
         split = max(1, arguments.workers)
         usable = sum(run_pass(reader, evidence.shards[worker::split]).usable for worker in range(split))
-        why = "" if usable else f"none of the {evidence.samples:,} samples of --val-data is usable"
+        why = "" if usable else _without_samples(evidence)
     if not why:
         return None, False
     if reader.name == "open-clip-4":
@@ -38,6 +40,15 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
     )
 
 
+def _without_samples(evidence: Evidence) -> str:
+    if nothing := no_verdict_text(evidence.shards):
+        return f"--val-data: {nothing}"
+    if not evidence.samples:
+        first = next(shard for shard in evidence.shards if not shard.is_whole)
+        return f"--val-data: no sample in {escape(first.url, 1_000)}: {escape(first.stop.detail, 300)}"
+    return f"none of the {evidence.samples:,} samples of --val-data is usable"
+
+
 def _all_missing(val_data: str) -> str:
     try:
         urls = list(islice(openclip_urls(val_data), _MOST_URLS))
@@ -45,4 +56,5 @@ def _all_missing(val_data: str) -> str:
         return "--val-data cannot be expanded"
     if any(":" in url or os.path.exists(url) for url in urls):
         return ""
-    return f"none of the {len(urls):,} shards of --val-data exists"
+    missing = [ShardEvidence(url, error="missing") for url in urls]
+    return f"--val-data: {unreadable_text(missing)}"

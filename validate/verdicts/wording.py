@@ -35,7 +35,7 @@ CRASHES: dict[str, str] = {
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
     "table": "a value that Arrow does not write to a table with the types of the first samples",
-    "not-utf8-name": "a name is not UTF-8 and cannot become a column or a key of a table",
+    "not-utf8-name": "a name is not UTF-8, and the reader raises an error",
     "key-again": "a key comes back after other keys, and the reader raises an error",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",
     "no-field": "a member without an extension, a dot-file or an empty shard gives a sample without an image, and the reader raises an error",

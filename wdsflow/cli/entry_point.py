@@ -7,13 +7,16 @@ import sys
 import threading
 from typing import NoReturn
 
-from wdsflow.engines.without_pandas import leave_pandas_out
-
-from .main import main
+from .shared.ending import interrupts_end
 
 
 def run() -> NoReturn:
     """Run the command line and end this process."""
+    interrupts_end()
+    from wdsflow.engines.without_pandas import leave_pandas_out
+
+    from .main import main
+
     if sys.argv[1:2] != ["train"]:  # that runs OpenCLIP's code, and the user's, in this process
         leave_pandas_out()
     try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending
+from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
 from wdsflow.cli.shared.help_panels import AFTER_DASHES, PanelHelp
 from wdsflow.version import __version__
 
@@ -93,6 +93,7 @@ def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
+            interrupts_raise()
             command(*args, **options)
         except KeyboardInterrupt as error:
             if name not in _REPORT_THEMSELVES:

@@ -23,6 +23,7 @@ _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PATIENCE = 10.0  # seconds that killed processes have to end: one that waits for a disk may not
 _PAUSE = 0.005  # seconds
+_MOST_DESCRIPTORS = 1 << 20  # of one process, unless Linux is set up otherwise
 
 
 def start_family(code: str, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
@@ -92,7 +93,12 @@ def _keep(child: int) -> NoReturn:
 
 def _close_others() -> None:
     """Close what is neither input nor output: others wait until nobody holds it."""
-    for fd in map(int, os.listdir("/dev/fd")):  # the limit may be a billion, or none
+    try:
+        held = [int(name) for name in os.listdir("/dev/fd")]  # the limit may be a billion, or none
+    except OSError:  # a container without it
+        os.closerange(3, _MOST_DESCRIPTORS)
+        return
+    for fd in held:
         with contextlib.suppress(OSError):
             if fd > 2:
                 os.close(fd)

@@ -19,8 +19,8 @@ _DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
 _SAME = frozenset(
     {
         *("tar.pax-overhead", "tar.directory", "tar.link", "tar.no-end-blocks", "tar.huge-member", "tar.trailing-data"),
-        *("name.not-utf8", "name.not-ascii", "name.appledouble", "name.macosx", "name.dotted", "name.upper"),
-        "name.mixed-prefix",
+        *("name.not-utf8", "name.junk-not-utf8", "name.not-ascii", "name.appledouble", "name.macosx", "name.dotted"),
+        *("name.upper", "name.mixed-prefix"),
     }
 )
 _FILES = ("name.no-field", "name.meta")  # what it takes for samples, and others do not

@@ -84,7 +84,7 @@ class Energon(Reader):
         whole = [shard for shard in shards if shard.is_whole]
         if self.at_start(shards) is not None:
             return ""
-        if any(shard.tally("name.not-utf8").count for shard in whole):
+        if any(shard.tally(name).count for shard in whole for name in ("name.not-utf8", "name.junk-not-utf8")):
             return "whether a name that is not UTF-8 belongs to a sample is not known, which would leave it without an index"
         if may_share_keys(whole):
             return "whether two shards have a key in common is not known, which would leave them without an index"

@@ -23,6 +23,7 @@ _ALIKE = frozenset(
         *("name.appledouble", "name.macosx", "name.dotted", "name.upper", "name.mixed-prefix", "name.not-ascii"),
     }
 )
+_FOREIGN = ("name.not-utf8", "name.junk-not-utf8")
 _SAFE = re.compile(r"([a-z0-9]+://)?[\w./,=@%+-]+", re.ASCII)  # what a shell and urlparse leave as it is
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
 
@@ -35,7 +36,8 @@ class Wids(Reader):
     comes without this field, and counts as dropped. Everything that does not decode is an exception, when its sample is
     read: samples are read by number, here in the order of the index. No workers or ranks are needed to know the result.
 
-    A damaged shard is not in the index: its samples are lost. One that is compressed raises when it is opened.
+    A damaged shard is not in the index: its samples are lost. One that is compressed, or has a name that is not UTF-8,
+    raises when it is opened.
     ``__meta__.json`` is a sample. Members of samples that are not adjacent are several samples.
 
     Not known here, so that the verdict is not exact: shards whose headers its own tar parser may read in another way. It
@@ -89,6 +91,13 @@ class Wids(Reader):
         """Return the crash of a set that has no index, else None."""
         return None if any(map(self.opens, shards)) else Fate("crash", "group", "no-wids-index")
 
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return the crash of a shard with a header that it does not decode, else None."""
+        if not shard.is_whole or not self.runs(shard).count or shard.tally("name.long").count:
+            return None
+        foreign = next((tally for name in _FOREIGN if (tally := shard.tally(name)).count), None)
+        return None if foreign is None else Fate("crash", "group", "not-utf8-name", foreign.detail)
+
     def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
         """Return whether all names will fit into headers, and differ from each other."""
         return not any(_unlike(shard, ("name.", "key.")) for shard in shards)
@@ -100,6 +109,8 @@ class Wids(Reader):
                 return f"wids passes paths to a shell, and whether it finds this one is not known: {shard.url}"
             if any(name.rpartition(".")[2] == "pt" for name in shard.fields):
                 return "whether torch loads the .pt fields is not known here"
+            if self.at_shard(shard):
+                continue
             if names := sorted(_unlike(shard, ("tar.", "name.", "key."))):
                 return f"wids has its own tar parser, which may find other samples: {TALLIES[names[0]]}"
             if any(not _decodes_alike(shape) for shape in shard.runs.shapes()):

@@ -31,8 +31,8 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
     if _CONTROL.search(name):
         note("name.control").add(key, offset, name)
     if not name.isascii():
-        utf8 = not any("\udc80" <= char <= "\udcff" for char in name)
-        note("name.not-ascii" if utf8 else "name.not-utf8").add(key, offset, name)
+        foreign = "name.junk-not-utf8" if key is None else "name.not-utf8"
+        note("name.not-ascii" if is_utf8(name) else foreign).add(key, offset, name)
     if "__MACOSX" in name.split("/"):
         note("name.macosx").add(key, offset, name)
     if is_meta(name):
@@ -42,6 +42,15 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:
         note("name.no-field").add(None, offset, name)
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether the bytes of a name are UTF-8; tarfile keeps other bytes as surrogates.
+
+    >>> is_utf8("caf\u00e9"), is_utf8("caf\udce9")
+    (True, False)
+    """
+    return not any("\udc80" <= char <= "\udcff" for char in name)
 
 
 def is_hidden(name: str) -> bool:

@@ -10,7 +10,7 @@ from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
-from .naming import is_hidden, note_name
+from .naming import is_hidden, is_utf8, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes
@@ -161,6 +161,8 @@ class Scanner:
         if kind not in ("file", "sparse"):
             self.shard.members -= 1
             self.shard.member_bytes -= size
+            if not is_utf8(name):
+                self.note("name.junk-not-utf8").add(None, offset, name)
             return
         split = key_of(name)
         plain = split is not None and name.isascii() and name.isprintable() and name[0] not in "_/."

@@ -25,6 +25,7 @@ TALLIES: dict[str, str] = {
     "name.parent": "a path with ..",
     "name.control": "control character or newline in the name",
     "name.not-utf8": "name is not UTF-8",
+    "name.junk-not-utf8": "name of a folder, a link or a file without an extension is not UTF-8",
     "name.not-ascii": "name has characters outside of ASCII",
     "name.long": "a header that simple tar parsers (DALI, wids) read in another way, such as a name in an extended header",
     "name.no-field": "no extension: readers skip the member",

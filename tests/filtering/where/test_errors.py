@@ -1,12 +1,16 @@
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, predicates
+from tests.golden_file import check_text
 from wdsflow.filtering.where import WhereError, parse, plan
 from wdsflow.text.escape import escape
+
+DRAWN = Path(__file__).parent / "drawn_errors.txt"
 
 
 def error_of(text: str) -> WhereError:
@@ -93,6 +97,16 @@ ERRORS = [
     ("width > ٣", 9, "arabic-indic digit three"),
     ("ＡＮＤ", 1, "no score is called"),
     ("width > 3; drop", 10, "one predicate only"),
+    ("duplicate aNd width > 3", 11, "write and in lower case"),
+    ("width > 3 or height > 3 Not", 25, "found `Not`, expected `and`, `or` or the end"),
+    ("width > 3 height", 11, "expected `and`, `or` or the end"),
+    ("width > 3abcdefghijk", 9, "a number and a name without a sign between them"),
+    ("width > 3abcdefghij", 9, "no such unit"),
+    ("true < duplicate", 1, "leave the comparison out"),
+    ("true == 1", 1, "leave the comparison out"),
+    ("3 == duplicate", 1, "write `duplicate` or `not duplicate` without a comparison"),
+    ("near_duplicate(distance=true)", 16, "is a number, not true"),
+    ("has(true)", 5, "field of has is a text, not true"),
 ]
 
 
@@ -198,3 +212,35 @@ def test_no_damage_to_a_predicate_raises_anything_else(text, data):
     at = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(at, min(at + 5, len(text))))
     check_only_where_errors(text[:at] + data.draw(st.sampled_from(["", *FRAGMENTS])) + text[end:])
+
+
+LINE = "".join(f"{number:04d} " for number in range(80))  # 400 characters, none of which stands for its neighbour
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("a b", 2, 3),
+        ("a b", 3, 3),
+        ("a b", 7, 9),
+        ("a b", 2, 1),
+        ("a\nbc d\ne", 5, 6),
+        ("a\nbc d\ne", 2, 9),
+        ("a\n", 2, 2),
+        (LINE, 59, 60),
+        (LINE, 60, 61),
+        (LINE, 61, 62),
+        (LINE, 100, 130),
+        (LINE, 100, 380),
+        (LINE, 339, 340),
+        (LINE, 340, 340),
+        (LINE, 341, 345),
+        (f"x\n{LINE}\ny", 70, 75),
+        ("猫猫 e\u0301e\u0301 > x", 8, 9),
+        ("a 猫猫é > x", 2, 5),
+        ("a \x1b[31m\t> x", 9, 10),
+    ],
+)
+def test_the_place_of_an_error_is_drawn(text: str, start: int, end: int) -> None:
+    error = WhereError(text, start, end, "wrong", "write it right")
+    check_text(DRAWN, f"{text[:9]!r} {start} {end}", f"{error.line} {error.column} {error.start} {error.end}\n{error}")

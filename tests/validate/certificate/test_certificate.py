@@ -150,8 +150,8 @@ def test_shards_that_differ_only_in_where_their_names_begin_and_end_have_differe
 @pytest.mark.parametrize(
     ("key", "facts", "command"),
     [
-        ("certificate", FACTS, "validate URL... --certify FILE"),
-        ("manifest", {"samples": 1}, "index URL... --checksums"),
+        ("certificate", FACTS, "validate /somewhere/000.tar --certify {path}"),
+        ("manifest", {"samples": 1}, "index /somewhere/000.tar --checksums -o {path.parent} --force"),
     ],
 )
 def test_a_file_of_another_version_is_refused_with_the_command_that_writes_it_again(tmp_path, key, facts, command):
@@ -162,7 +162,7 @@ def test_a_file_of_another_version_is_refused_with_the_command_that_writes_it_ag
     with pytest.raises(CertificateError) as told:
         load(path)
     assert str(told.value) == (
-        f"{path} is a {key} of version 1: only version 2 can be read; write it again with: wdsflow {command}"
+        f"{path} is a {key} of version 1: only version 2 can be read; write it again with: wdsflow {command.format(path=path)}"
     )
 
 

@@ -97,6 +97,15 @@ def test_the_shards_of_validation_are_those_named(tmp_path: Path, monkeypatch: p
     assert "none of the 7 samples of --val-data is usable" in str(said("v.tar"))
     assert "none of the" not in str(said("0.tar"))
 
+    Path("cut.tar").write_bytes(SOUND[:700])
+    for validation, why in {
+        "none.tar": f"nothing could be read: {tmp_path}/none.tar: no such file",
+        "none{0..3}.tar": f"nothing could be read: {tmp_path}/none0.tar and 3 more shards: no such file",
+        "cut.tar": "no sample in cut.tar: the file ends inside its 2,048 bytes",
+        "{none,cut}.tar": "no sample in none.tar: no such file",
+    }.items():
+        assert str(said(validation)).startswith(f"--val-data: {why}: rank 0 crashes after epoch 0")
+
 
 def test_a_certificate_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "0.tar").write_bytes(SOUND)

@@ -27,7 +27,6 @@ def only(findings: list[Finding]) -> Finding:
 @pytest.mark.parametrize(
     ("case", "hint", "options"),
     [
-        (fields(jpg=jpeg(), cls=b"7"), "cls may hold a class label", "--rename cls=txt"),
         (fields(jpg=jpeg(), text=b"a dog"), "text may hold the caption", "--rename text=txt"),
         (fields(jpg=jpeg(), caption=b"a dog"), "caption may hold the caption", "--rename caption=txt"),
         (fields(jpg=jpeg(), outputs__txt=b"a"), "outputs.txt may hold the caption", "--rename outputs.txt=txt"),
@@ -45,6 +44,14 @@ def test_what_may_serve_instead_is_named_with_the_command(case: Case, hint: str,
     assert hint in finding.message
     assert finding.repair is not None
     assert finding.repair.command.endswith(options)
+
+
+@pytest.mark.parametrize("name", ["cls", "label", "meta.class", "cls.gz"])
+def test_no_command_makes_captions_of_class_labels(name: str, tmp_path: Path):
+    finding = only(fields(jpg=jpeg(), **{name.replace(".", "__"): b"7"}).findings(tmp_path, "F101"))
+
+    assert f"; {name} may hold a class label, not a caption)" in finding.message
+    assert finding.repair is None
 
 
 def test_nothing_is_advised_where_nothing_can_serve(tmp_path: Path):

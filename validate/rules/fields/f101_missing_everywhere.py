@@ -175,13 +175,14 @@ def _rename(
     shown, usual = escape(name, 40), ("txt",) if role == "caption" else ("jpg", "png", "jpeg", "webp")
     new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
     key = f"--{'text' if role == 'caption' else 'image'}-key"
+    if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
+        return f"; {shown} may hold a class label, not a caption", None
     if name.endswith(".gz"):
         unpacked = repair(context.targets(), "--rename", f"{name}={new}", note="unpacks the fields") if new else None
         return f"; {shown} is compressed: readers keep .gz in the field name", unpacked
-    kind = "a class label, not a caption" if name.rpartition(".")[2] in ("cls", "label", "class") else f"the {role}"
-    hint = f"; {shown} may hold {kind}"
+    hint = f"; {shown} may hold the {role}"
     if name in usual and name not in names:
-        return hint, Repair("", note=f"{shown} may hold {kind}", flags=(key, name))
+        return hint, Repair("", note=f"{shown} may hold the {role}", flags=(key, name))
     note = _open_clip_4(context, hurt, f"{key} {shown}")
     if name == new:  # upper case: every repair writes lower case
         return hint, repair(context.targets(), note=note)

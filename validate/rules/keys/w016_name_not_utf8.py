@@ -22,7 +22,7 @@ class NameNotUtf8(TallyRule):
 
     code = "W016"
     severity = "warning"
-    tallies = ("name.not-utf8",)
+    tallies = ("name.not-utf8", "name.junk-not-utf8")
     counts_samples = False
     repair_note = "replaces bytes that are not UTF-8"
 

@@ -9,9 +9,9 @@ class ControlInName(TallyRule):
 
     What: newlines, escape sequences or other control characters in file names.
 
-    Why it matters: readers pair such members like any others. But lists with one name per line break, terminals obey
-    escape sequences (colours, window titles, hidden text), and shell scripts split the names. wdsflow shows them
-    escaped and never uses them as paths.
+    Why it matters: readers pair such members like any others; only wids ends with an exception at a line break. Lists
+    with one name per line break, terminals obey escape sequences (colours, window titles, hidden text), and shell
+    scripts split the names. wdsflow shows them escaped and never uses them as paths.
 
     In practice: file names taken from page titles or captions, or chosen for an attack.
 

@@ -90,7 +90,7 @@ def compare_shards(
 
     try:
         with progress() as begin:
-            found = compare(load(file, wanted), file, urls, full=full, jobs=jobs, begin=begin)
+            found = compare(load(file, wanted, urls), file, urls, full=full, jobs=jobs, begin=begin)
     except CertificateError as error:
         fail(str(error))
     except NoShards as error:

@@ -27,6 +27,24 @@ class Terminated(KeyboardInterrupt):
         self.status = 128 + number  # as shells report it
 
 
+def interrupts_end() -> None:
+    """Let Ctrl-C end this process with one line while it loads, until ``interrupts_raise``: nothing is to be tidied yet."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+        signal.signal(signal.SIGINT, _end_at_once)
+
+
+def interrupts_raise() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
+    with contextlib.suppress(OSError):
+        os.write(2, b"wdsflow: interrupted\n")
+    os._exit(128 + number)
+
+
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
     """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.

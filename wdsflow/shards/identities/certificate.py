@@ -13,7 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wdsflow.shards.identities.shard_names import found_folder
 from wdsflow.shards.identity import Identity
+from wdsflow.text.shell import quote_path
 
 VERSION = 2  # of the format; rises only if programs for the old one would break
 _VERSION = "wdsflow_certificate"  # the key of the version, which no other JSON has
@@ -88,20 +90,22 @@ def dump(certificate: Certificate) -> bytes:
     return text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode()
 
 
-def load(path: str | Path, wanted: str = "certificate") -> Certificate:
-    """Read a certificate or a manifest; ``wanted``: which of them is expected, for messages.
+def load(path: str | Path, wanted: str = "certificate", urls: Sequence[str] = ()) -> Certificate:
+    """Read a certificate or a manifest; ``wanted``: which of them is expected, ``urls``: of which shards, for messages.
 
     Raises CertificateError if it is none, or was changed; OSError if it cannot be read.
     """
     data = Path(path).read_bytes()
     found = _DIGEST.search(data, max(0, len(data) - 100))
-    tree = _tree(data, path, wanted)
+    tree = _tree(data, path, wanted, urls)
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
     kind = "certificate" if "verdicts" in tree else "manifest"
     if (version := tree.pop(_VERSION, 1)) != VERSION:
-        again = f"only version {VERSION} can be read; write it again with: wdsflow {_how(kind)}"
-        raise CertificateError(f"{path} is a {kind} of version {version}: {again}")
+        again = _how(kind, urls or _stored_urls(tree, path), path, tree.get("folder"))
+        raise CertificateError(
+            f"{path} is a {kind} of version {version}: only version {VERSION} can be read; write it again with: {again}"
+        )
     try:
         rows = list(_shards(tree.pop("shards")))
         contents = {name: ShardFields(int(about[0]), dict(about[1])) for name, _, about in rows if about}
@@ -118,17 +122,38 @@ def load(path: str | Path, wanted: str = "certificate") -> Certificate:
     return certificate
 
 
-def _how(wanted: str) -> str:
-    return "validate URL... --certify FILE" if wanted == "certificate" else "index URL... --checksums"
+def _how(wanted: str, urls: Sequence[str], old: str | Path = "", folder: object = "./") -> str:
+    """Return the command that writes a file, or that replaces an old one; without urls, for the folder that the user is in.
+
+    Args:
+        wanted: what it is.
+        urls: the shards.
+        old: the file to replace.
+        folder: of the shards, as the old file names it.
+    """
+    shards = [quote_path(url) for url in urls or ["."]]
+    if wanted == "certificate":
+        return " ".join(["wdsflow validate", *shards, "--certify", quote_path(str(old or "certificate.json"))])
+    place = [] if folder == "./" else ["-o", quote_path(os.path.dirname(old) or ".")]
+    return " ".join(["wdsflow index", *shards, "--checksums", *place, *(["--force"] if old else [])])
 
 
-def _tree(data: bytes, path: str | Path, wanted: str) -> dict[str, Any]:
+def _stored_urls(tree: Mapping[str, Any], path: str | Path) -> list[str]:
+    """Return the shards, or the folder, that a file of another version names; none if it names them in another way."""
+    try:
+        folder = found_folder(tree["folder"], str(path))
+        return [folder] if folder and tree["whole"] else [folder + name for name, _, _ in _shards(tree["shards"])]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return []
+
+
+def _tree(data: bytes, path: str | Path, wanted: str, urls: Sequence[str]) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"{path} is not a {wanted}, or was damaged: it is not JSON: {error}") from None
     if not isinstance(tree, dict) or tree.keys().isdisjoint((_VERSION, _OLD_MANIFEST)):
-        raise CertificateError(f"{path} is not a {wanted}; write one with: wdsflow {_how(wanted)}")
+        raise CertificateError(f"{path} is not a {wanted}; write one with: {_how(wanted, urls)}")
     return tree
 
 

@@ -1,0 +1,43 @@
+"""Pages of mapped files that a process has read and gives back."""
+
+import mmap
+import sys
+from pathlib import Path
+
+import pytest
+
+from wdsflow.mapping.pages import let_go
+from wdsflow.memory.usage import mapped_files
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")
+SIZE = 32 << 20
+
+
+def mapped(path: Path, access: int) -> mmap.mmap:
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), SIZE, access=access)
+
+
+def touch(*found: mmap.mmap) -> int:
+    return sum(each[start] for each in found for start in range(0, SIZE, mmap.PAGESIZE))
+
+
+def test_pages_of_the_named_files_alone_are_given_back_and_read_again(tmp_path: Path) -> None:
+    for name in ("one two", "other", "written"):
+        (tmp_path / name).write_bytes(b"\1" * SIZE)
+    (tmp_path / "link").symlink_to(tmp_path / "one two")
+    one, other = (mapped(tmp_path / name, mmap.ACCESS_READ) for name in ("one two", "other"))
+    written = mapped(tmp_path / "written", mmap.ACCESS_COPY)
+    written[:SIZE] = b"\2" * SIZE
+    empty = mapped_files()
+    assert touch(one, other) == 2 * SIZE // mmap.PAGESIZE
+    full = mapped_files()
+    assert full - empty >= 2 * SIZE
+
+    let_go({str(tmp_path / "link"), str(tmp_path / "written")})
+    assert full - mapped_files() == pytest.approx(SIZE, abs=SIZE // 4)
+    assert touch(one, other) == 2 * SIZE // mmap.PAGESIZE
+    assert touch(written) == 2 * SIZE // mmap.PAGESIZE  # what was written is nowhere else
+    for each in (one, other, written):
+        each.close()
+    let_go([str(tmp_path / "nowhere")])
