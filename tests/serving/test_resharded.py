@@ -20,9 +20,9 @@ from tests.depth import cases
 from tests.filtering.commands import pasted, run
 from tests.reshaping.sets import entries, write_set
 from tests.reshaping.test_reshard_properties import SHARDS, write_drawn
+from tests.servers import http_server
 from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
-from tests.servers import http_server
 from tests.shards.archives import write_tar
 from wdsflow.reshaping.reshard.members_apart import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
@@ -161,7 +161,7 @@ def test_a_shard_of_a_server_that_changes_gets_another_view_and_ends_the_answers
         assert tar.etag != tag
         assert contents(views, 0) == before[0]
         for number in (1, 2):
-            with pytest.raises(SourceError, match="00001.tar is not what it was when serve began"):
+            with pytest.raises(SourceError, match=r"00001\.tar is not what it was when serve began"):
                 contents(views, number)
 
 
