@@ -75,13 +75,14 @@ def test_a_family_ends_when_the_process_that_asked_is_killed() -> None:
 def test_a_family_is_kept_where_the_number_of_open_files_has_no_limit() -> None:
     unlimited = "import os; os.sysconf = lambda name: (1 << 63) - 1; from wdsflow.engines.family import lead; lead(); "
     ready, tell = os.pipe()
-    with start_python(unlimited + "input(); os._exit(7)", inherit=(tell,), stdin=subprocess.PIPE) as process:
+    work = "os.closerange(3, 99); input(); os._exit(7)"
+    with start_python(unlimited + work, inherit=(tell,), stdin=subprocess.PIPE) as process:
         os.close(tell)
+        assert os.read(ready, 1) == b""  # the keeper does not hold what the process has closed
         assert process.stdin is not None
         process.stdin.write(b"\n")  # and stays open: its end would end the family
         process.stdin.flush()
         assert process.wait(60) == 7
-    assert os.read(ready, 1) == b""
     os.close(ready)
 
 
