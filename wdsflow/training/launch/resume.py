@@ -129,7 +129,7 @@ class ResumedRun:
         bound = inspect.signature(self._loop).bind(*words, **named)
         loop = Loop(self._main, dict(bound.arguments))
         resumed, self._resumed = self._resumed, None
-        first = resumed.position.batch if resumed is not None and resumed.position.epoch == loop.epoch else 0
+        first = resumed.position.batch if resumed is not None else 0
         if first:
             _log.info("Resuming in epoch %d after batch %d", loop.epoch, first)
 
