@@ -17,13 +17,14 @@ import torch
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.processes import await_end, living_children
-from tests.training.shards import arguments, samples, write_shards, write_tar
+from tests.training.shards import arguments, samples, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
+from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.rank_place import decoders_for, start_method
 from wdsflow.training.workers.slots import Slots
 
@@ -205,3 +206,20 @@ def test_processes_share_a_budget():
         large = [each for each in held if each > 100]
         assert sum(large) <= 1 << 20 or len(large) == 1  # beyond the whole budget: alone
     assert budget.used == 0
+
+
+@pytest.mark.parametrize("where", ["processes", "threads"])
+def test_all_decoders_of_a_feed_share_one_budget(tmp_path, monkeypatch, where):
+    alone, run = tmp_path / "alone", ImageWork.run
+
+    def one_at_a_time(self, data, seed, hold=None):
+        with hold(1 << 50):  # more than there is: nobody else may hold anything
+            os.close(os.open(alone, os.O_CREAT | os.O_EXCL))
+            time.sleep(0.01)
+            alone.unlink()
+        return run(self, data, seed)
+
+    monkeypatch.setattr(ImageWork, "run", one_at_a_time)
+    loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in=where, decoders=3)
+    assert sum(len(texts(batch)) for batch in loading) == 60
+    loading.close()
