@@ -1,5 +1,6 @@
 """Decoding in processes: the same batches as in threads, and nothing stays behind."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ from tests.training.shards import arguments, samples, texts, write_shards, write
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_errors import DecoderError, SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.image_work import ImageWork
@@ -213,6 +214,8 @@ def test_all_decoders_of_a_feed_share_one_budget(tmp_path, monkeypatch, where):
     alone, run = tmp_path / "alone", ImageWork.run
 
     def one_at_a_time(self, data, seed, hold=None):
+        if hold is None:  # of none of the decoders
+            return run(self, data, seed)
         with hold(1 << 50):  # more than there is: nobody else may hold anything
             os.close(os.open(alone, os.O_CREAT | os.O_EXCL))
             time.sleep(0.01)
@@ -221,5 +224,23 @@ def test_all_decoders_of_a_feed_share_one_budget(tmp_path, monkeypatch, where):
 
     monkeypatch.setattr(ImageWork, "run", one_at_a_time)
     loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in=where, decoders=3)
-    assert sum(len(texts(batch)) for batch in loading) == 60
+    assert sum(len(texts(batch)) for batch in loading) == 64
+    loading.close()
+
+
+def test_what_a_killed_decoder_held_of_the_budget_is_free_in_the_next_pass(tmp_path, monkeypatch):
+    first, run = tmp_path / "first", ImageWork.run
+
+    def killed_once(self, data, seed, hold=None):
+        with contextlib.nullcontext() if hold is None else hold(1 << 50):
+            if hold is not None and not first.exists():
+                first.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return run(self, data, seed)
+
+    monkeypatch.setattr(ImageWork, "run", killed_once)
+    loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in="processes", decoders=2)
+    with pytest.raises(DecoderError, match="was ended by SIGKILL"):
+        list(loading)
+    assert sum(len(texts(batch)) for batch in loading) == 64
     loading.close()
