@@ -1,10 +1,14 @@
 """All that commands print on a small set of shards, word by word."""
 
+import bz2
+import gzip
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
+import tarfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -49,6 +53,34 @@ def write_sets(place):
     (place / "t/swapped.csv").write_text("\n".join(["key,url,caption", *map(",".join, swapped), ""]))
     (place / "t/tabs.csv").write_text("key\tcaption\n0a\tnew\n")
     for path in place.rglob("*.*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+def write_odder_sets(place):
+    """Write shards with global headers, odd names and other compressions, many damaged ones, and odd tables."""
+    for folder in ("g", "m"):
+        (place / folder).mkdir()
+    for name, records in {"comment": {"comment": "x"}, "size": {"size": "5"}, "path": {"path": "all.txt"}}.items():
+        with tarfile.open(place / f"g/{name}.tar", "w", format=tarfile.PAX_FORMAT, pax_headers=records) as tar:
+            for key in "ab":
+                for field, data in (("jpg", JPEG), ("txt", b"12345")):
+                    info = tarfile.TarInfo(f"{key}.{field}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    write_tar(place / "g/latin.tar", [*sample("0a"), ("\udce9.jpg", JPEG), ("\udce9.txt", b"latin"), *sample("0b", 1)])
+    whole = tar_bytes([each for number in range(40) for each in sample(f"{number:02}z", number)])
+    (place / "g/whole.tar.gz").write_bytes(gzip.compress(whole, mtime=0))
+    (place / "g/cut.tar.gz").write_bytes(gzip.compress(whole, mtime=0)[:-900])
+    (place / "g/flipped.tar.bz2").write_bytes(bz2.compress(whole)[:2000] + b"x" + bz2.compress(whole)[2001:])
+    for number in range(12):
+        (place / f"m/{number:02}.tar").write_bytes(tar_bytes(sample(f"m{number:02}"))[: 1200 if number else 3072 + 9])
+    rows = [f"{number:02}z,text {number}" for number in range(0, 40, 3)]
+    (place / "t/third.csv").write_text("\n".join(["key,caption", *rows, "0a,A", "0b,", "a,global", ""]))
+    (place / "t/names.jsonl").write_text(
+        '{"key": "0a", "caption": "one", "tags": ["x"], "n": 3}\n{"key": "1c", "n": null}\n'
+    )
+    (place / "t/cut.jsonl").write_text('{"key": "0a", "caption": "one"}\n{"key": "0b", "capt')
+    for path in (*place.glob("[gm]/*"), *place.glob("t/*")):
         os.utime(path, (1_700_000_000, 1_700_000_000))
 
 
@@ -234,6 +266,64 @@ SCENES = {
         "serve nowhere",
         "serve s --samples 4 --shards 2",
     ],
+    "reshard of odd inputs": [
+        "reshard g/comment.tar g/size.tar g/path.tar s/0.tar -o global --samples 4 --jobs 1",
+        "reshard g/latin.tar s -o latin --samples 3 --by-key --jobs 1",
+        "reshard g/whole.tar.gz -o packed --samples 9 --shuffle 2 --jobs 1",
+        "reshard g/cut.tar.gz g/flipped.tar.bz2 -o cut --samples 9 --jobs 1",
+        "reshard m s -o many --samples 9 --jobs 1",
+        "reshard s -o again --samples 1 --jobs 1",
+        "reshard s/0.tar -o again --samples 1 --jobs 1",
+        "reshard s g/latin.tar -o split --samples 2 --split train=0.6,val=0.4 --jobs 1",
+        "reshard s -o folds --samples 9 --folds 2 --jobs 1",
+        "reshard s -o none --shards 3 --split train=1,val=0 --jobs 1",
+        "reshard s odd/twice.tar s -o refused --shards 1 --repeated-keys refuse --jobs 1",
+        "reshard 'pipe:cat s/0.tar' s/1.tar -o piped --samples 4 --jobs 1",
+        "reshard 'pipe:cat s/0.tar' 'pipe:false' -o piped --samples 4 --jobs 1 --allow-pipe",
+    ],
+    "graft of odd inputs": [
+        "graft g/latin.tar g/whole.tar.gz --from t/third.csv --on key --set txt=caption -o odd-out --jobs 1",
+        "graft g/comment.tar g/size.tar g/path.tar --from t/third.csv --on key --set txt=caption -o global --jobs 1 --ambiguous first",
+        "graft g/cut.tar.gz g/flipped.tar.bz2 m --from t/third.csv --on key --set txt=caption -o cut --jobs 1 --ambiguous each",
+        f"graft {S} --from t/names.jsonl --on key --set json:a.b=tags --set txt=n -o json --jobs 1 --drop-unmatched",
+        "graft odd/junk.tar --from t/names.jsonl --on key=caption --set json:a=n -o junk --jobs 1",
+        "graft odd/apart.tar odd/large.TAR --from t/third.csv --on key --set cap=caption -o apart --jobs 1 --ambiguous drop",
+        f"graft {S} --from t/cut.jsonl --on key --set txt=caption -o refused --jobs 1",
+        f"graft {S} --from t/all.csv --on json:url --set cls=url -o checked --jobs 1",
+        "graft 'pipe:cat s/0.tar' --from t/all.csv --on key --set txt=caption -o piped --jobs 1 --allow-pipe",
+        f"graft {S} --from t/all.csv --on sha256=url --set txt=caption -o hashed --jobs 1",
+    ],
+    "diff of odd inputs": [
+        "diff g/whole.tar.gz g/cut.tar.gz --jobs 1",
+        "diff g/latin.tar s --jobs 1 --show 1",
+        "diff s s --jobs 1 --show 0",
+        "diff odd s --jobs 1 --format markdown",
+        "score s -o a --scores 'caption_words, json_number(\"width\"), min_side' --workers 1",
+        "score s/0.tar -o b --scores 'caption_words, caption_length' --workers 1",
+        "diff s s --ledger-a a --ledger-b b --jobs 1",
+        "diff s s/0.tar --ledger-a a --ledger-b b --jobs 1 --format json",
+        "diff s s --ledger-a a --jobs 1",
+        "diff s s --ledger-a a --ledger-b d --jobs 1",
+    ],
+    "index of odd inputs": [
+        "index g -o g-all --wids --webshart --dali --timm --sizes --jobs 1",
+        "index m -o m-all --sizes --jobs 1",
+        "! mkdir own; cp s/*.tar own; echo '{}' > own/sizes.json; echo '{}' > own/shardindex.json; echo '{\"a\": 1}' > own/wids.json",
+        "index own --sizes --wids --jobs 1",
+        "index own --sizes --wids --jobs 1 --force",
+        "index own --jobs 1",
+        "! rm own/0.tar",
+        "index own --sizes --wids --jobs 1",
+        "! truncate -s 700 own/1.tar",
+        "index own --sizes --wids --checksums --jobs 1",
+    ],
+    "repair of odd inputs": [
+        "repair g -o out --jobs 1",
+        "repair g/latin.tar odd/junk.tar -o captions --caption json:url --jobs 1",
+        "repair m -o many --jobs 1 --drop-bad",
+        "repair 'pipe:cat s/0.tar' -o piped --jobs 1 --allow-pipe",
+        "repair g/whole.tar.gz -o packed --jobs 1 --dry-run",
+    ],
     "scores": [
         "score s -o scored --scores 'caption_words, json_number(\"width\")' --workers 1",
         "scores --ledger scored",
@@ -255,6 +345,8 @@ def test_commands_print_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     write_sets(tmp_path)
+    if "odd inputs" in name:
+        write_odder_sets(tmp_path)
     before = set(tmp_path.rglob("*"))
     text = "\n".join(shown(command, tmp_path) for command in SCENES[name])
     check_text(GOLDEN, name, "\n".join([text, *files(tmp_path, set(tmp_path.rglob("*")) - before)]))

@@ -83,15 +83,15 @@ def test_a_family_ends_when_the_process_that_asked_is_killed() -> None:
     ],
 )
 def test_a_keeper_holds_no_file_whatever_the_system_tells_of_them(system: str) -> None:
-    code = f"import os; {system}; from wdsflow.engines.family import lead; lead(); input(); os._exit(7)"
+    code = f"import os; {system}; from wdsflow.engines.family import lead; lead(); os.closerange(3, 99); input(); os._exit(7)"
     ready, tell = os.pipe()
     with start_python(code, inherit=(tell,), stdin=subprocess.PIPE) as process:
         os.close(tell)
+        assert os.read(ready, 1) == b""  # the keeper does not hold what the process has closed
         assert process.stdin is not None
         process.stdin.write(b"\n")  # and stays open: its end would end the family
         process.stdin.flush()
         assert process.wait(60) == 7
-    assert os.read(ready, 1) == b""
     os.close(ready)
 
 

@@ -14,7 +14,14 @@ from wdsflow.models.model_place import ModelError
 from wdsflow.models.processes import ModelProcesses
 
 
-@pytest.mark.deep
+@pytest.fixture(autouse=True)
+def quick_torch(tmp_path, monkeypatch):
+    """Let the processes of models start at once, with a torch that has no more than they use to run a model of ours."""
+    (tmp_path / "quick" / "torch").mkdir(parents=True)
+    (tmp_path / "quick" / "torch" / "__init__.py").write_text("from contextlib import nullcontext as inference_mode\n")
+    monkeypatch.syspath_prepend(tmp_path / "quick")
+
+
 def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
     with ModelProcesses("cpu") as processes:
         model = own.Brittle(kills="deadly").models()[0]
@@ -45,7 +52,6 @@ def test_what_a_model_started_ends_with_its_process_in_whatever_session():
     assert not psutil.pid_exists(left)
 
 
-@pytest.mark.deep
 def test_any_number_of_samples_may_end_their_process(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
@@ -56,7 +62,6 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
     assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(3)]
 
 
-@pytest.mark.deep
 def test_processes_that_only_end_are_given_up(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
     with ModelProcesses("cpu") as processes:
@@ -66,7 +71,6 @@ def test_processes_that_only_end_are_given_up(monkeypatch):
         models.close()
 
 
-@pytest.mark.deep
 def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     mark = tmp_path / "mark"
     with ModelProcesses("cpu") as processes:
@@ -86,7 +90,6 @@ def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path
     assert (tmp_path / "mark").read_bytes() == b"x"
 
 
-@pytest.mark.deep
 def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)
@@ -97,7 +100,6 @@ def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
         models.close()
 
 
-@pytest.mark.deep
 def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
     with ModelProcesses("cpu") as processes:
         prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])

@@ -1,5 +1,6 @@
 """What is written in the background is written, or its error is raised; and it never reaches another file."""
 
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -59,3 +60,25 @@ def test_a_file_that_is_closed_too_early_does_not_lead_the_writer_into_another_o
     assert os.fstat(other).st_size == 0
     os.close(other)
     assert not _writers()
+
+
+def _direct(file: int) -> bool:
+    return bool(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_DIRECT)
+
+
+def test_full_buffers_pass_by_the_page_cache_and_the_rest_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_DIRECT", 0)))
+    except OSError:
+        pytest.skip("this file system knows no direct writes")
+    file = os.open(path, os.O_RDWR)
+    sink = Sink(file, path)
+    sink.add(bytes(STEP - 1))
+    assert not _direct(file)
+    sink.add(b"xy")
+    assert _direct(file)
+    sink.end()  # one byte, which no disk takes directly
+    assert not _direct(file)
+    os.close(file)
+    assert path.read_bytes() == bytes(STEP - 1) + b"xy"

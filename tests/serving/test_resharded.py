@@ -20,6 +20,7 @@ from tests.depth import cases
 from tests.filtering.commands import pasted, run
 from tests.reshaping.sets import entries, write_set
 from tests.reshaping.test_reshard_properties import SHARDS, write_drawn
+from tests.servers import http_server
 from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
 from tests.shards.archives import write_tar
@@ -140,6 +141,25 @@ def test_a_shard_that_changes_after_its_tar_was_known_breaks_the_answer(tmp_path
         assert tar.changed()
     with pytest.raises(SourceError, match="stop serve, and start it again"):
         views.open(1)
+
+
+def test_a_shard_of_a_server_that_changes_gets_another_view_and_ends_the_answers_that_need_it(tmp_path: Path):
+    source = Path(write_set(tmp_path / "in", (4, 4)))
+    files = {path.name: path.read_bytes() for path in sorted(source.glob("*.tar"))}
+    with http_server(files) as (url, _):
+        urls = [f"{url}/{name}" for name in files]
+        plain, views = ShardViews(urls), resharded(tmp_path, urls, samples=3)
+        before = [contents(views, number) for number in range(3)]
+        tag = plain.get(1).etag
+        files["00001.tar"] = files["00000.tar"]
+        tar, opened = plain.open(1)
+        with opened:
+            assert joined(tar.parts(opened, 0, tar.view.size)) == files["00001.tar"]
+        assert tar.etag != tag
+        assert contents(views, 0) == before[0]
+        for number in (1, 2):
+            with pytest.raises(SourceError, match=r"00001\.tar is not what it was when serve began"):
+                contents(views, number)
 
 
 def test_a_set_that_cannot_be_served_whole_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

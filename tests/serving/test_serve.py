@@ -75,6 +75,14 @@ def test_a_shard_that_changes_is_noticed_and_never_mixed(tmp_path: Path):
         status, body, tag = get(plain, "/000000.tar", If_Range=before[0][2], Range="bytes=0-9")
         assert (status, body) == (200, new)
         assert tag != before[0][2]
+        when = shard.stat().st_mtime_ns
+        alike = tmp_path / "alike"
+        alike.write_bytes(new[:-1] + b"x")
+        os.utime(alike, ns=(when, when))
+        os.replace(alike, shard)  # as rsync and cp -p do: another file of the same size and time
+        status, body, other = get(plain, "/000000.tar")
+        assert (status, body) == (200, new[:-1] + b"x")
+        assert other != tag
         status, body, _ = get(filtered, "/000000.tar")
         assert status == 500
         assert b"has changed since: score again" in body

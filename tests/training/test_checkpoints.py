@@ -26,6 +26,9 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "in a later epoch, gradients accumulated, evaluating": Case(
+        3, BATCHES + 7, BATCHES + 4, more=("--accum-freq", "2", "--val-data", "DATA", "--val-num-samples", "16")
+    ),
     "in the first epoch, gradients accumulated": Case(3, 7, 6, more=("--accum-freq", "2")),
     "in a later epoch": Case(4, BATCHES + 5, BATCHES + 4),
     "at an epoch's beginning, evaluating": Case(
@@ -98,7 +101,7 @@ def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_s
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [before]
 
 
-QUICK = "in the first epoch, gradients accumulated"  # the case of the gate
+QUICK = "in a later epoch, gradients accumulated, evaluating"  # the case of the gate
 
 
 def _marks(name):

@@ -1,5 +1,6 @@
 """Decoding in processes: the same batches as in threads, and nothing stays behind."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -17,13 +18,14 @@ import torch
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.processes import await_end, living_children
-from tests.training.shards import arguments, samples, write_shards, write_tar
+from tests.training.shards import arguments, samples, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_errors import DecoderError, SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
+from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.rank_place import decoders_for, start_method
 from wdsflow.training.workers.slots import Slots
 
@@ -43,7 +45,11 @@ def test_processes_and_threads_make_the_same_batches(tmp_path, train):
         loading = loader(
             urls, train=train, preprocess=EVAL, decode_in=where, decoders=count, **({} if train else {"workers": 1})
         )
-        found.append([digest(batch) for batch in loading])
+        found.append([])
+        for batch in loading:
+            found[-1].append(digest(batch))
+            # Whoever ends without a word, as an exception in a training does, waits for none of them.
+            assert all(child.daemon for child in multiprocessing.active_children())
         assert loading.tally.losses[("decode", "not-an-image")].count >= 1
         loading.close()
     assert found[0] == found[1] == found[2] == found[3]
@@ -201,3 +207,40 @@ def test_processes_share_a_budget():
         large = [each for each in held if each > 100]
         assert sum(large) <= 1 << 20 or len(large) == 1  # beyond the whole budget: alone
     assert budget.used == 0
+
+
+@pytest.mark.parametrize("where", ["processes", "threads"])
+def test_all_decoders_of_a_feed_share_one_budget(tmp_path, monkeypatch, where):
+    alone, run = tmp_path / "alone", ImageWork.run
+
+    def one_at_a_time(self, data, seed, hold=None):
+        if hold is None:  # of none of the decoders
+            return run(self, data, seed)
+        with hold(1 << 50):  # more than there is: nobody else may hold anything
+            os.close(os.open(alone, os.O_CREAT | os.O_EXCL))
+            time.sleep(0.01)
+            alone.unlink()
+        return run(self, data, seed)
+
+    monkeypatch.setattr(ImageWork, "run", one_at_a_time)
+    loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in=where, decoders=3)
+    assert sum(len(texts(batch)) for batch in loading) == 64
+    loading.close()
+
+
+def test_what_a_killed_decoder_held_of_the_budget_is_free_in_the_next_pass(tmp_path, monkeypatch):
+    first, run = tmp_path / "first", ImageWork.run
+
+    def killed_once(self, data, seed, hold=None):
+        with contextlib.nullcontext() if hold is None else hold(1 << 50):
+            if hold is not None and not first.exists():
+                first.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return run(self, data, seed)
+
+    monkeypatch.setattr(ImageWork, "run", killed_once)
+    loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in="processes", decoders=2)
+    with pytest.raises(DecoderError, match="was ended by SIGKILL"):
+        list(loading)
+    assert sum(len(texts(batch)) for batch in loading) == 64
+    loading.close()

@@ -311,11 +311,33 @@ def test_a_command_that_fails_is_to_be_run_by_hand(tmp_path):
     assert "repair" not in str(caught.value)
 
 
+def compute(seconds):
+    """Take the processor for some time."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
 def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
     life = _Life()
     assert not life.works(1000.0)
     write_tar(tmp_path / "0.tar", [("a", bytes(1 << 20))]).read_bytes()
     assert life.works(1000.0)
+    computing = threading.Thread(target=compute, args=(0.1,))
+    computing.start()
+    computing.join()
+    assert life.works(0.5)  # a fifth of the time, and a tenth is enough; what this thread does is no work
+    reading = "open('/dev/zero', 'rb').read(1 << 20); print(flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-S", "-c", "print(flush=True); input();" + reading], **pipes) as child:
+        child.stdout.readline()
+        life.works(0.0)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        assert life.works(1000.0)
+        assert not life.works(1000.0)
+        child.communicate(b"\n")
 
 
 def test_the_time_for_which_a_process_was_stopped_is_no_wait(monkeypatch):

@@ -1,5 +1,6 @@
 """Devices by name, shares of their memory, and what has to be so before PyTorch starts."""
 
+import contextlib
 import subprocess
 import sys
 import types
@@ -183,3 +184,41 @@ def test_apples_device_tells_what_it_holds_now(monkeypatch):
     device.begin()
     held[0] = 240
     assert (device.took(), device.facts()["device"]) == (140, "mps")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cuda:1", "cuda"), ("mps", "mps")])
+def test_a_device_waits_for_its_work_and_gives_its_cache_back(monkeypatch, name, kind):
+    torch = pytest.importorskip("torch")
+    asked: list[tuple[object, ...]] = []
+    current = contextlib.nullcontext
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device", lambda which: asked.append(("device", which)) or current())
+    for each in ("synchronize", "empty_cache"):
+        for module in (torch.cuda, torch.mps):
+            monkeypatch.setattr(module, each, lambda *of, each=each, module=module: asked.append((module, each, *of)))
+    device, module = devices.TorchDevice(name), getattr(torch, kind)
+    waits = (module, "synchronize", *([name] if kind == "cuda" else []))
+    device.check()
+    assert asked == [waits]
+    device.release()
+    chosen = [("device", name)] if kind == "cuda" else []
+    assert asked == [waits, waits, *chosen, (module, "empty_cache")]
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "size"), [("cuda:1", "25%", 2_000), ("cuda:0", "1000B", 1_000), ("mps", "50%", 400)]
+)
+def test_a_cap_bounds_what_pytorch_allocates_on_the_device(monkeypatch, name, memory, size):
+    torch = pytest.importorskip("torch")
+    set_to: list[tuple[object, ...]] = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3_000, 8_000))
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 800)
+    for module in (torch.cuda, torch.mps):
+        monkeypatch.setattr(module, "set_per_process_memory_fraction", lambda *words: set_to.append(words))
+    device = open_device(name, memory)
+    assert isinstance(device, devices.TorchDevice)
+    assert (device.name, device.cap) == (name, size)
+    assert set_to == [(0.5,) if name == "mps" else (size / 8_000, name)]
+    uncapped = open_device(name)
+    assert isinstance(uncapped, devices.TorchDevice)
+    assert (uncapped.cap, len(set_to)) == (None, 1)

@@ -79,8 +79,9 @@ def existing(urls: Iterable[str]) -> list[str]:
 
 
 def _closest(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known name nearest to a name, if any is similar."""
-    alike = [(difflib.SequenceMatcher(None, name, each).ratio(), each) for each in known]
+    """Return the known path whose last part is nearest to that of a path, if any is similar."""
+    last = os.path.basename(name).lower()
+    alike = [(difflib.SequenceMatcher(None, last, os.path.basename(each).lower()).ratio(), each) for each in known]
     best = max((ratio for ratio, _ in alike), default=0.0)
     return [each for ratio, each in alike if ratio == best >= 0.6][:1]
 

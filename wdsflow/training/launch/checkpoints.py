@@ -14,6 +14,7 @@ from typing import IO, Any
 import torch
 
 from wdsflow.shards.atomic import create, discard, naming, sync_folder
+from wdsflow.text.words import how_many
 from wdsflow.training.feed_errors import ResumeError
 
 ENTRY = "wdsflow"
@@ -46,7 +47,8 @@ class Saved:
     def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
         """Return the states of a rank. Raises ResumeError if there were more or fewer ranks."""
         if len(self.ranks) != world_size:
-            raise ResumeError(f"the checkpoint was written by {len(self.ranks)} ranks; now there are {world_size}")
+            written = how_many(len(self.ranks), "rank")
+            raise ResumeError(f"the checkpoint was written by {written}; now there are {world_size}")
         return self.ranks[rank]
 
     def entry(self) -> dict[str, Any]:

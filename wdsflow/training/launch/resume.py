@@ -111,7 +111,8 @@ class ResumedRun:
         try:
             state = saved.of_rank(int(self._args.rank), int(self._args.world_size))
             if (state["feed"] is None) == hasattr(self.loader, "load_state_dict"):
-                raise ResumeError("shards are one kind of data, what was or is read another")
+                then, now = ("other data", "shards") if state["feed"] is None else ("shards", "other data")
+                raise ResumeError(f"the run that wrote the checkpoint read {then}, and this one reads {now}")
             if state["feed"] is not None:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
@@ -128,7 +129,7 @@ class ResumedRun:
         bound = inspect.signature(self._loop).bind(*words, **named)
         loop = Loop(self._main, dict(bound.arguments))
         resumed, self._resumed = self._resumed, None
-        first = resumed.position.batch if resumed is not None and resumed.position.epoch == loop.epoch else 0
+        first = resumed.position.batch if resumed is not None else 0
         if first:
             _log.info("Resuming in epoch %d after batch %d", loop.epoch, first)
 

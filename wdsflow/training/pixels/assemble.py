@@ -53,8 +53,9 @@ def stack(items: Sequence[Any]) -> Any:
     items = [as_tensor(item) for item in items]
     first = items[0]
     if isinstance(first, torch.Tensor):
-        return torch.stack(list(items)) if all(item.shape == first.shape for item in items) else list(items)
-    if isinstance(first, (int, float)):
+        alike = all(isinstance(item, torch.Tensor) and item.shape == first.shape for item in items)
+        return torch.stack(list(items)) if alike else list(items)
+    if all(isinstance(item, (int, float)) for item in items):
         return torch.tensor(list(items))
     return list(items)
 

@@ -1,0 +1,181 @@
+"""What the engines for a Ray cluster ask of it, and do where it loses their workers: by a stand-in that loses them at will."""
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.golden_file import check_text
+from wdsflow.engines import ray_engine
+from wdsflow.engines.base import EngineError, Trouble
+from wdsflow.engines.ray_engine import RayActors, RayTasks, has_gpus, slots
+from wdsflow.engines.site import Site
+
+GOLDEN = Path(__file__).parent / "golden" / "ray_window.txt"
+
+
+class RayError(Exception):
+    """As ray.exceptions.RayError."""
+
+
+class RayTaskError(RayError):
+    """As ray.exceptions.RayTaskError."""
+
+
+class RuntimeEnvSetupError(RayError):
+    """As ray.exceptions.RuntimeEnvSetupError."""
+
+
+class StartError(RayError):
+    """As ray.exceptions.ActorDiedError of an actor whose ``__init__`` raised."""
+
+    actor_init_failed = True
+
+
+class Cluster:
+    """Takes what a Ray would take, notes it, and gives each attempt the next of its fates: an answer, or an exception."""
+
+    exceptions = SimpleNamespace(
+        RayError=RayError, RayTaskError=RayTaskError, RuntimeEnvSetupError=RuntimeEnvSetupError
+    )
+
+    def __init__(self, fates: dict[Any, list[Any]], nodes: list[tuple[bool, dict[str, float]]]) -> None:
+        self.fates, self.said = {what: iter(found) for what, found in fates.items()}, list[str]()
+        self._nodes, self._numbers = nodes, itertools.count()
+
+    def say(self, *words: object) -> None:
+        self.said.append(" ".join(map(str, words)))
+
+    def remote(self, thing: Any) -> Any:
+        return SimpleNamespace(options=lambda **options: self._optioned(thing, options))
+
+    def _optioned(self, thing: Any, options: dict[str, Any]) -> Any:
+        self.say("options of", thing.__name__, *(f"{name}={value}" for name, value in sorted(options.items())))
+        if not isinstance(thing, type):
+            return SimpleNamespace(remote=lambda function, site, task: self._attempt("task", task))
+
+        def start(function: Any, site: Site) -> Any:
+            name = f"actor {next(self._numbers)}"
+            self.say("start", name)
+            return Actor(self, name)
+
+        return SimpleNamespace(remote=start)
+
+    def _attempt(self, who: str, what: Any) -> tuple[str, Any]:
+        self.say(who, "begins", what)
+        return who, what
+
+    def wait(self, under_way: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        assert timeout == ray_engine._PATIENCE
+        if not under_way or "silence" in self.fates:
+            return [], under_way
+        return under_way[:1], under_way[1:]
+
+    def get(self, reference: tuple[str, Any]) -> Any:
+        fate = next(self.fates.get(reference[1], iter(())), f"answer to {reference[1]}")
+        if isinstance(fate, Exception):
+            self.say(reference[0], "loses", reference[1])
+            raise fate
+        return None if fate == "ready" else fate
+
+    def kill(self, actor: Any) -> None:
+        self.say("kill", actor.name)
+
+    def cancel(self, reference: tuple[str, Any], *, force: bool) -> None:
+        self.say("cancel", reference[1], force)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": alive, "Resources": has} for alive, has in self._nodes]
+
+    def cluster_resources(self) -> dict[str, float]:
+        return self._nodes[0][1]
+
+
+class Actor:
+    """A handle."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name = name
+        self.ready = SimpleNamespace(remote=lambda: (cluster.say(name, "is asked to be ready"), (name, "ready"))[1])
+        self.work = SimpleNamespace(remote=lambda task: cluster._attempt(name, task))
+
+
+ONE, TWO = [(True, {"CPU": 1.0})], [(True, {"CPU": 2.0}), (False, {"CPU": 64.0})]
+READY = ["ready"] * 99
+LOST = RayError("The actor died unexpectedly before finishing this task.\n\tclass_name: X\nThe node was lost.")
+CASES: dict[str, tuple[Any, dict[Any, list[Any]], list[Any], list[str], dict[str, Any]]] = {
+    "tasks": (RayTasks, {}, TWO, ["a", "b", "c", "d", "e", "f"], {}),
+    "tasks of one worker": (RayTasks, {}, TWO, ["a", "b"], {"workers": 1}),
+    "a task that is lost three times": (RayTasks, {"a": [LOST] * 3}, ONE, ["a", "b", "c"], {}),
+    "a task that is lost each time": (RayTasks, {"a": [LOST] * 9}, ONE, ["a", "b"], {}),
+    "a node without wdsflow": (RayTasks, {"a": [RuntimeEnvSetupError("No module named 'wdsflow'")]}, ONE, ["a"], {}),
+    "a fault of the program": (RayTasks, {"a": [RayTaskError("Traceback\n  File x\nKeyError: 3")]}, ONE, ["a"], {}),
+    "tasks that are given up": (RayTasks, {}, TWO, ["a", "b", "c"], {}),
+    "actors that are given up": (RayActors, {"ready": READY}, TWO, ["a", "b", "c"], {}),
+    "actors": (RayActors, {"ready": READY}, TWO, ["a", "b", "c", "d"], {}),
+    "actors with GPUs": (
+        RayActors,
+        {"ready": READY},
+        [(True, {"CPU": 8.0, "GPU": 1.0})],
+        ["a", "b", "c"],
+        {"gpus": 0.5, "memory": 99},
+    ),
+    "an actor that is lost": (RayActors, {"ready": READY, "a": [LOST]}, ONE, ["a", "b"], {"workers": 1}),
+    "an actor that is lost each time": (RayActors, {"ready": READY, "a": [LOST] * 9}, ONE, ["a", "b"], {"workers": 2}),
+    "an actor that does not start": (RayActors, {"ready": [LOST, *READY]}, ONE, ["a"], {}),
+    "actors that never start": (RayActors, {"ready": [LOST] * 99}, ONE, ["a"], {}),
+    "an actor that cannot be made": (RayActors, {"ready": [StartError("a\nImportError: no PIL")]}, ONE, ["a"], {}),
+    "an actor without the shards": (RayActors, {"ready": ["node 7 has no /data"]}, ONE, ["a"], {}),
+    "nobody answers for actors": (RayActors, {"silence": []}, ONE, ["a"], {"gpus": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
+    kind, fates, nodes, tasks, options = CASES[name]
+    cluster = Cluster(fates, nodes)
+    engine = kind(cluster, len, Site(), **options)
+    cluster.say("limit", engine.limit, "width", engine.width)
+    for task in tasks:
+        engine.submit(task)
+    try:
+        for _ in tasks:
+            task, answer = engine.next()
+            cluster.say("done", task, f"trouble: {answer.text}" if isinstance(answer, Trouble) else answer)
+            if "given up" in name:
+                break
+    except EngineError as error:
+        cluster.say("ends:", error)
+    before, cluster.said = cluster.said, []
+    engine.close()
+    engine.close()
+    check_text(GOLDEN, name, "\n".join([*before, *sorted(cluster.said)]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "count"),
+    [
+        ([(True, {"CPU": 3.9}), (True, {"CPU": 2.0}), (False, {"CPU": 9.0})], 0.0, 5),
+        ([(True, {"CPU": 8.0, "GPU": 2.0}), (True, {"CPU": 1.0, "GPU": 2.0}), (True, {"CPU": 4.0})], 0.5, 5),
+        ([(True, {"CPU": 8.0, "GPU": 0.9})], 0.3, 3),
+        ([(True, {"GPU": 2.0})], 0.0, 1),
+    ],
+)
+def test_there_is_room_for_so_many_workers(nodes, gpus, count):
+    cluster = Cluster({}, nodes)
+    assert slots(cluster, gpus) == count
+    assert has_gpus(cluster) == ("GPU" in nodes[0][1])
+
+
+def test_the_cluster_is_asked_again_whether_it_has_grown(monkeypatch):
+    cluster, now = Cluster({}, [*ONE]), [100.0]
+    monkeypatch.setattr(ray_engine.time, "monotonic", lambda: now[0])
+    engine = RayTasks(cluster, len, Site())
+    assert engine.limit == 1
+    cluster._nodes += TWO
+    now[0] += 4.9
+    assert engine.limit == 1
+    now[0] += 0.2
+    assert (engine.limit, engine.width) == (3, 6)
