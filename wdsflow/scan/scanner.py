@@ -7,7 +7,7 @@ from typing import Protocol
 
 from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
-from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.members import PieceReader
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
@@ -44,20 +44,19 @@ def _is_unusual(key: str) -> bool:
 
 
 class _Contents:
-    """Reads from the contents of one member at a time, out of the window where they are in it."""
+    """Reads from the contents of one member at a time, out of what was read to find it where they are in it."""
 
-    __slots__ = ("row", "start", "walk", "window")
+    __slots__ = ("_glance", "_walk", "row")
 
-    def __init__(self, window: bytes, walk: MemberWalk) -> None:
-        self.window, self.walk = window, walk
-        self.start = -1  # of the member in the window; -1 if it is not there as a whole
+    def __init__(self, batch: MemberBatch, walk: MemberWalk) -> None:
+        read = PieceReader()
+        read.take(batch.pieces or ((batch.base, batch.window),))
+        self._walk, self._glance = walk, read.glance
         self.row: Row
 
     def read(self, offset: int, count: int) -> bytes:
-        start = self.start
-        if start < 0:
-            return self.walk.read(self.row, offset, count)
-        return self.window[start + offset : start + offset + count]
+        data = self._glance(self.row[2] + offset, count)
+        return data if len(data) == count else self._walk.read(self.row, offset, count)
 
 
 class Scanner:
@@ -164,15 +163,13 @@ class Scanner:
     def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
         """The loop of the other levels; as in ``names``, what is plain takes the short way."""
         main, parts, judged = self.main, self.parts, self.judged
-        contents, base = _Contents(batch.window, walk), batch.base
-        end = base + len(batch.window)
+        contents = _Contents(batch, walk)
         look, read = looker.look, contents.read
         run_key: str | None = None
         self.shard.members += len(batch.rows)
         self.shard.member_bytes += sum([row[1] for row in batch.rows])
         for row in batch.rows:
-            name, size, data, header, kind = contents.row = row
-            contents.start = data - base if kind == "file" and base <= data <= end - size else -1
+            name, size, _, header, kind = contents.row = row
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
