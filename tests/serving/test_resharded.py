@@ -148,14 +148,14 @@ def test_a_shard_of_a_server_that_changes_gets_another_view_and_ends_the_answers
     files = {path.name: path.read_bytes() for path in sorted(source.glob("*.tar"))}
     with http_server(files) as (url, _):
         urls = [f"{url}/{name}" for name in files]
-        plain, views = ShardViews(urls), resharded(tmp_path, urls, samples=3)
+        plain, views = ShardTars(urls), resharded(tmp_path, urls, samples=3)
         before = [contents(views, number) for number in range(3)]
-        tag = plain.get(1).etag
+        with plain.open(1) as tar:
+            tag = tar.etag
         files["00001.tar"] = files["00000.tar"]
-        tar, opened = plain.open(1)
-        with opened:
-            assert joined(tar.parts(opened, 0, tar.view.size)) == files["00001.tar"]
-        assert tar.etag != tag
+        with plain.open(1) as tar:
+            assert tar.source.joined_parts(0, tar.size) == files["00001.tar"]
+            assert tar.etag != tag
         assert contents(views, 0) == before[0]
         for number in (1, 2):
             with pytest.raises(SourceError, match=r"00001\.tar is not what it was when serve began"):

@@ -1,23 +1,26 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
+from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
-from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.members import PieceReader
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
-from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
+from .evidence import MISFIT, UNKNOWN, Part, Shape, ShardEvidence, Stop, Tally
 from .naming import is_hidden, is_utf8, note_name
-from .runs import RunCollector
+from .runs import LONGEST_RUN, RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes
 from .sketch import smallest_hashes
 from .tallies import TALLIES
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
+_UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line
 
 
 class MemberWalk(Protocol):
@@ -41,20 +44,19 @@ def _is_unusual(key: str) -> bool:
 
 
 class _Contents:
-    """Reads from the contents of one member at a time, out of the window where they are in it."""
+    """Reads from the contents of one member at a time, out of what was read to find it where they are in it."""
 
-    __slots__ = ("base", "member", "walk", "window")
+    __slots__ = ("_glance", "_walk", "row")
 
     def __init__(self, batch: MemberBatch, walk: MemberWalk) -> None:
-        self.window, self.base, self.walk = batch.window, batch.base, walk
-        self.member: Member
+        read = PieceReader()
+        read.take(batch.pieces or ((batch.base, batch.window),))
+        self._walk, self._glance = walk, read.glance
+        self.row: Row
 
     def read(self, offset: int, count: int) -> bytes:
-        _, size, data, _, kind = self.member
-        start = data - self.base
-        if start < 0 or kind != "file" or start + size > len(self.window):
-            return self.walk.read(self.member, offset, count)
-        return self.window[start + offset : start + offset + count]
+        data = self._glance(self.row[2] + offset, count)
+        return data if len(data) == count else self._walk.read(self.row, offset, count)
 
 
 class Scanner:
@@ -72,6 +74,8 @@ class Scanner:
         self.keys: set[str] = set()
         self.junk: set[str] = set()  # keys of twins, dot-files and metadata
         self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
+        self.repeats = Repeats()
+        self.endings: dict[Shape, tuple[str, ...]] = {}  # of the names of members, after the key
         self.prefixed = 0  # members whose names start with ./
         self.looker = None if options.level == "names" else Looker(shard, options)
         self.options = options
@@ -92,16 +96,17 @@ class Scanner:
             self._contents(batch, walk, self.looker)
 
     def _names(self, batch: MemberBatch) -> None:
-        """The hot loop of level names: everything that is the same for most members is done once a run."""
-        main, parts = self.main, self.parts
-        self.shard.members += len(batch.rows)
+        """The hot loop of level names: everything that is the same for most members is done once a run, or once for many."""
+        rows, main, parts = batch.rows, self.main, self.parts
+        self.shard.members += len(rows)
+        self.shard.member_bytes += sum(row[1] for row in rows)
         run_key: str | None = None  # of the open run, if nothing about its name is unusual
         run = main.parts
-        total = 0
-        for name, size, _, header, kind in batch.rows:
+        at = 0
+        while at < len(rows):
+            name, size, _, header, kind = rows[at]
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
-            total += size
             if part is None or kind != "file" or self.visible is not None:
                 self._member(name, header, kind, size, None)
                 run_key, run = None, main.parts
@@ -117,6 +122,10 @@ class Scanner:
                 shape = tuple(run)
                 if shape in main.counts and main.head is not None:
                     main.counts[shape] += 1
+                    if more := self._runs(rows, at, shape):
+                        at += more
+                        run_key, run = main.key, main.parts
+                        continue
                 else:
                     main.close()
                 if key in self.keys:
@@ -125,7 +134,31 @@ class Scanner:
                 main.key = run_key = key
                 main.offset = header
                 main.parts = run = [part]
-        self.shard.member_bytes += total
+            at += 1
+
+    def _runs(self, rows: Sequence[Row], at: int, shape: Shape) -> int:
+        """Take many runs of a shape that is known, and open the last one; return how many members they have, maybe none."""
+        endings = self.endings.get(shape)
+        if endings is None:
+            endings = self.endings[shape] = tuple(f".{part.suffix}" for part in shape)
+        keys = self.repeats.keys(rows, at, endings)
+        text = "\n".join(keys)
+        new = set(keys)
+        if (
+            not keys
+            or len(new) < len(keys)
+            or not self.keys.isdisjoint(new)
+            or not text.isascii()
+            or not "".join(keys).isprintable()
+            or _UNUSUAL.search(text)
+        ):
+            return 0
+        self.keys |= new
+        self.main.counts[shape] += len(keys) - 1
+        members = len(keys) * len(shape)
+        self.main.key, self.main.offset = keys[-1], rows[at + members - len(shape)][3]
+        self.main.parts = list(shape)
+        return members
 
     def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
         """The loop of the other levels; as in ``names``, what is plain takes the short way."""
@@ -133,10 +166,10 @@ class Scanner:
         contents = _Contents(batch, walk)
         look, read = looker.look, contents.read
         run_key: str | None = None
-        self.shard.members += len(batch.members)
-        for member in batch.members:
-            name, size, _, header, kind = contents.member = member
-            self.shard.member_bytes += size
+        self.shard.members += len(batch.rows)
+        self.shard.member_bytes += sum([row[1] for row in batch.rows])
+        for row in batch.rows:
+            name, size, _, header, kind = contents.row = row
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
@@ -146,9 +179,14 @@ class Scanner:
             if key != run_key:
                 run_key = key
                 if key != main.key:
-                    self._new_run(key, header)
+                    looker.end_run(main.parts)
+                    self._note_key(key, header)
             status = look(key, suffix, header, size, read)
-            main.add(key, judged.get((suffix, status)) or self._judge(suffix, status), header)
+            part = judged.get((suffix, status)) or self._judge(suffix, status)
+            if key == main.key and len(main.parts) < LONGEST_RUN:
+                main.parts.append(part)
+            else:
+                main.add(key, part, header)
 
     def _judge(self, suffix: str, status: str) -> Part:
         part = Part(suffix, status.removesuffix(MISFIT), not status.endswith(MISFIT))
@@ -215,7 +253,11 @@ class Scanner:
                 self.note("key.again-twin").add(key, offset)
             elif len(self.twins) < _KEYS_KNOWN:
                 self.twins.add(key)
-        elif key in self.keys:
+        else:
+            self._note_key(key, offset)
+
+    def _note_key(self, key: str, offset: int) -> None:
+        if key in self.keys:
             self.note("key.again").add(key, offset)
         elif len(self.keys) < _KEYS_KNOWN:
             self.keys.add(key)
@@ -242,7 +284,7 @@ class Scanner:
         return self.aside
 
     def _beyond(self, batch: MemberBatch) -> None:
-        self.shard.beyond += len(batch.members)
+        self.shard.beyond += len(batch.rows)
         for member in batch.members:
             split = key_of(member.name) if member.kind == "file" else None
             if split and not is_junk(split[0]) and split[0] not in self.keys:

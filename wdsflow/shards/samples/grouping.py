@@ -6,9 +6,11 @@ key is a name up to the first dot of its last component. Programs differ in deta
     for begins, key, field, row in grouped(Walk(source), WEBDATASET): ...
 
 ``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges what damage has done to a sample.
+Nearly all samples of a shard have the fields of the one before: ``Repeats`` finds many of them at a time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.shards.tar.member_names import key_of
@@ -67,3 +69,44 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
                 fields.add(lower)
             latest = key
             yield begins, key, field, row
+
+
+_FEWEST, _MOST = 2, 256  # samples that are compared at a time
+_PAUSE = 8  # attempts that are left out after one that found nothing
+# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
+_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
+
+
+class Repeats:
+    """Finds samples with the same members as an earlier one, many at a time, with the result of one at a time."""
+
+    def __init__(self) -> None:
+        self._endings: Sequence[str] = ()
+        self._most, self._pause = _FEWEST, 0
+
+    def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:
+        """Return the keys of samples from ``at`` on; maybe none, even where there are some.
+
+        Each has files whose names are its key and one of the endings (such as ".jpg"), all of them, in their order.
+        Others may follow the last one.
+        """
+        if endings is not self._endings:
+            self._endings, self._most, self._pause = endings, _FEWEST, 0
+        width = len(endings)
+        most = min(self._most, (len(rows) - at) // width)
+        if self._pause or not most:
+            self._pause -= self._pause > 0
+            return []
+        names = [row[0] if row[4] == "file" else "" for row in rows[at : at + width * most]]
+        keys = [name[: -len(endings[0])] for name in names[::width]]
+        for place, ending in enumerate(endings):
+            expected, found = [key + ending for key in keys], names[place : width * len(keys) : width]
+            if expected != found:
+                del keys[next(n for n, name in enumerate(found) if name != expected[n]) :]
+        if _ODD.search("\n".join(("", *keys, ""))):
+            del keys[next((n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n")), len(keys)) :]
+        if len(keys) == self._most:
+            self._most = min(4 * self._most, _MOST)
+        elif len(keys) < most:
+            self._most, self._pause = _FEWEST, 0 if keys else _PAUSE
+        return keys

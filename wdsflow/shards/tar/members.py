@@ -43,6 +43,40 @@ class MemberBatch(NamedTuple):
         return [_new(Member, row) for row in self.rows]
 
 
+class PieceReader:
+    """Finds bytes in the pieces of a tar that were read; quickest where requests mostly go onwards."""
+
+    __slots__ = ("_at", "_base", "_window", "pieces")
+
+    def __init__(self) -> None:
+        self.take(((0, b""),))
+
+    def take(self, pieces: Sequence[Piece]) -> None:
+        """Replace the pieces. They are sorted, and overlap at most by the repeated part of the last one."""
+        self.pieces, self._at = pieces, 0
+        self._base, self._window = pieces[0]
+
+    def glance(self, offset: int, most: int) -> bytes:
+        """Return those of some bytes of the tar that have been read, from the first on; maybe none."""
+        at = offset - self._base
+        if not 0 <= at < len(self._window):
+            self._turn_to(offset)
+            at = offset - self._base
+            if at < 0:
+                return b""
+        return self._window[at : at + most]
+
+    def _turn_to(self, offset: int) -> None:
+        """Switch to the piece that may hold a byte."""
+        pieces, at = self.pieces, self._at
+        while at + 1 < len(pieces) and pieces[at + 1][0] <= offset:
+            at += 1
+        while at and pieces[at][0] > offset:
+            at -= 1
+        self._at = at
+        self._base, self._window = pieces[at]
+
+
 class WalkStop(NamedTuple):
     """How the archive ends for Python's tarfile in stream mode."""
 

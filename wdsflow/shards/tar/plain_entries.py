@@ -59,6 +59,7 @@ class Skimmer:
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
         self.alone = 0  # extended headers that carried nothing but a time
         self.fetched = 0  # bytes that ``refill`` returned
+        self.lead = 0  # bytes before an entry with which ``refill`` begins
         self.huge: list[Row] = []
         self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
         self.tails: dict[bytes, Sums] = {}  # all after the checksum: type, link, magic, owner, prefix
@@ -103,7 +104,7 @@ class Skimmer:
         With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last row whose data end
         behind ``length`` needs care. Without, the last row may reach out of the window, and ``at`` with it.
         """
-        window, base, at = self.window, self.base, self.at
+        window, base, at, lead = self.window, self.base, self.at, self.lead
         time, end, tail, sums, owner = self.latest
         times, tails, strict, append = self.times, self.tails, is_strict(), rows.append
         alone, header, careful = 0, 0, True
@@ -151,11 +152,11 @@ class Skimmer:
                 else:
                     if at > HUGE and rows[-1][1] > HUGE:
                         self.huge.append(rows[-1])
-                    base, at, header = base + at, 0, 0
+                    base, at, header = base + at - lead, lead, lead
                     careful = len(rows) < full
                     window = refill(base) if careful else b""
                     self.fetched += len(window)
-                    if len(window) >= SPAN:
+                    if len(window) >= SPAN + lead:
                         continue
             break
         self.window, self.base, self.at = window, base, at

@@ -31,10 +31,11 @@ class Walk:
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
     ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones are in them, and of others the first few KiB.
+    find its members: small ones are in them, and of others the first few KiB; with ``ends``, nearly always the first
+    4 KiB and the last 32 bytes.
     """
 
-    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
+    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False) -> None:
         self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
@@ -43,7 +44,7 @@ class Walk:
         self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._skim = source, Skimmer()
-        self._windows = Windows(source, self._skim, contents=contents, keep=keep)
+        self._windows = Windows(source, self._skim, contents=contents, keep=keep, ends=ends)
         self._rows: list[Row] = []
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False

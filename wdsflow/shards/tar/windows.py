@@ -17,6 +17,7 @@ INSIDE_STREAM = 32 << 20  # the same where the source can only be read forward
 _WINDOW, _STREAM = 256 << 10, 1 << 20
 _MANY, _CLUSTER = 64 << 10, 6 << 10  # names only: small members; the headers of a sample between large ones
 _HOP, _HOP_CONTENTS = 8 << 10, 16 << 10
+_ENDS, _LAST = 11 << 10, 32  # as ``_CLUSTER``, with 4 KiB of the member after it; bytes at the end of the one before
 _SMALL, _FAR = 6 << 10, 128 << 10  # mean bytes a member where the way of reading changes
 _BATCH = 4 << 20  # bytes of tar in one batch, names only
 
@@ -29,9 +30,13 @@ class Windows:
     ahead and only the clusters of headers are copied.
     """
 
-    def __init__(self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False) -> None:
+    def __init__(
+        self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False, ends: bool = False
+    ) -> None:
         self.source, self.skim, self.contents = source, skim, contents
         self.keep = keep and not contents
+        self.ends = ends and self.keep
+        skim.lead = _LAST + BLOCK if self.ends else 0  # the padding is between
         self.pieces: list[Piece] = []  # windows since the latest batch, if they are kept
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
@@ -147,7 +152,7 @@ class Windows:
         elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW
         else:
-            cluster = _HOP if self.keep else _CLUSTER
+            cluster = _ENDS if self.ends else _HOP if self.keep else _CLUSTER
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
