@@ -64,7 +64,7 @@ def test_a_flipped_byte_in_a_header_costs_its_sample_and_no_other(count):
         good = tar.good()
         assert good.items() <= tar.samples.items(), case
         kept += len(good) >= len(tar.samples) - 1
-    assert kept > 0.95 * count  # two bytes of the header may contradict each other
+    assert kept > 0.98 * count  # a wrong byte within the name may name another sample
 
 
 @pytest.mark.parametrize("what", ["zeros", "noise"])

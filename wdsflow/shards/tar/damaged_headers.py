@@ -3,8 +3,11 @@
 from collections.abc import Container
 from typing import NamedTuple
 
+from .member_names import key_of, split_name
 from .tar_header import BLOCK, ZEROS, BadHeader, Read, number, padded, text
 
+_ITS_OWN = 2
+_MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
 _EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that tell about the member after them
 
 
@@ -15,6 +18,7 @@ class LostMember(NamedTuple):
     size: int  # bytes, -1 if that cannot be read
     missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
     extended: bool  # no member, but a header that tells about the next one
+    named: bool = False  # its name is right: the only wrong byte is elsewhere
 
     def is_of(self, key: str, fields: Container[str], *, exactly: bool) -> bool:
         """Return whether it belongs to the sample of a key that has ``fields``; unless ``exactly``, with one byte put right."""
@@ -49,9 +53,13 @@ class HeaderGap(NamedTuple):
 
 
 def _owner(member: LostMember, before: Neighbour | None, after: Neighbour | None) -> int | None:
-    """Return 0 if a member belongs to the sample before it, 1 if to the one after it, None if that is not known."""
+    """Return 0 if a member belongs to the sample before it, 1 to the one after it, 2 to none of them; None if that is unknown."""
     if member.extended:
         return 1 if after is not None else None
+    if member.named and key_of(member.name) is not None:
+        keys = [None if sample is None else sample.key for sample in (before, after)]
+        key = split_name(member.name)[0]
+        return keys.index(key) if key in keys else _ITS_OWN
     for exactly in (True, False):
         for number_, sample in enumerate((before, after)):
             if sample is not None and member.is_of(*sample, exactly=exactly):
@@ -92,4 +100,13 @@ def _lost_member(block: bytes) -> LostMember | None:
         size = number(block[124:136])
     except BadHeader:
         size = -1
-    return LostMember(f"{prefix}/{name}" if prefix else name, size, missing, kind in _EXTENDED)
+    whole = f"{prefix}/{name}" if prefix else name
+    return LostMember(whole, size, missing, kind in _EXTENDED, _is_elsewhere(block, missing))
+
+
+def _is_elsewhere(block: bytes, missing: int) -> bool:
+    """Return whether the byte that the checksum misses is known: one behind the name, or one of the magic number."""
+    wrong = [-byte for byte in block[:100][block.index(0) :] if byte] if 0 in block[:100] else []
+    near = min(_MAGIC, key=lambda magic: sum(map(int.__ne__, magic, block[257:265])))
+    wrong += [right - found for right, found in zip(near, block[257:265], strict=True) if right != found]
+    return bool(missing) and wrong == [missing]
