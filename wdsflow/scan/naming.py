@@ -45,7 +45,7 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
 
 
 def is_utf8(name: str) -> bool:
-    """Return whether the bytes of a name are UTF-8; tarfile keeps other bytes as surrogates.
+    r"""Return whether the bytes of a name are UTF-8; tarfile keeps other bytes as surrogates.
 
     >>> is_utf8("caf\u00e9"), is_utf8("caf\udce9")
     (True, False)
