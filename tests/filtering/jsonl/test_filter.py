@@ -224,6 +224,9 @@ def test_lines_can_be_cut_by_scores_that_are_there(tmp_path):
     cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", Recipe(where="min_side >= 220"), HERE)
     lines = path.read_bytes().splitlines(keepends=True)
     assert (tmp_path / "cut/data.jsonl").read_bytes() == lines[2] + lines[3]
+    recipe = Recipe(where="min_side >= 220 and height > 1")  # which is computed
+    (failure,) = cut_shards(str(path), tmp_path / "new", tmp_path / "scores", recipe, HERE).failures
+    assert "sample 2: 'images/2.jpg': No such file" in failure.reason
 
 
 def test_a_cut_of_lines_that_end_elsewhere_than_those_that_were_scored_is_an_error(tmp_path):

@@ -77,8 +77,8 @@ def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[
         mark.set(sample.number)
         try:
             view = views.view(sample)
-        except Gone:
-            raise SourceChangedError from None  # the stage took it when it was scored
+        except Gone as gone:  # it was there when it was scored
+            raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
         program.resume(row, view, cheap=True)
         if not waiting:
             break
