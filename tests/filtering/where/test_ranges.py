@@ -35,6 +35,7 @@ EITHER = [
     "json_number('similarity') > 30",
     "width / height > 100",
     "1 / brightness < 0.5",
+    "1 / (brightness - 0.5) > 9",
     "rank_percent('blur') <= 30",
     "entropy in (8, 9)",
     "caption == 'a' or words(caption) < 0",
