@@ -16,6 +16,7 @@ from wdsflow.mapping.map_messages import Done, Failed, MapOrder, Measure, RowBat
 from wdsflow.mapping.map_worker import _bound, _failed, _is_memory, _mapped
 from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
 from wdsflow.memory.usage import private_data
+from wdsflow.text.escape import escape
 
 
 def batch_of(*rows: Any, start: int = 0) -> RowBatch:
@@ -233,6 +234,16 @@ def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
     doubts.note(RowBatch(12, 16), failed)
     doubts.pass_by(RowBatch(14, 16), failed=False)
     assert len(caplog.messages) == 1
+
+    others = Doubts()
+    others.note(RowBatch(0, 4), Failed("error", "x" * 400))
+    others.pass_by(RowBatch(2, 3), failed=False)
+    assert len(caplog.messages) == 1
+    others.pass_by(RowBatch(3, 4), failed=False)
+    assert (
+        caplog.messages[1]
+        == f"rows 0 to 3 failed together ({escape('x' * 400, 300)}), but not in smaller batches: does fn take a batch for a whole?"
+    )
 
 
 @pytest.mark.skipif(not private_data(), reason="the system does not tell")

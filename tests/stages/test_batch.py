@@ -105,3 +105,22 @@ def test_a_sample_that_fits_no_batch_is_an_error_with_a_name(stage, samples, slu
 def test_a_batch_without_a_bound_is_refused(bounds):
     with pytest.raises(ValueError, match="bound"):
         Batch(**bounds)
+
+
+@pytest.mark.parametrize(
+    ("shape", "pixels"),
+    [((5, 7), 35), ((1, 5, 4), 20), ((3, 5, 4), 20), ((4, 5, 3), 15), ((5, 4, 1), 20), ((5, 6, 3), 30), ((5, 6, 4), 30), ((2, 5, 4), 10), ((2, 5, 7), 35)],
+    ids=str,
+)  # fmt: skip
+def test_pixels_are_height_times_width_wherever_the_channels_are(shape, pixels):
+    image = np.zeros(shape, np.uint8)
+    assert len(list(Batch(max_pixels=pixels, image="image")([{"__key__": "a", "image": image}]))) == 1
+    with pytest.raises(StageError, match="alone it is more"):
+        list(Batch(max_pixels=pixels - 1, image="image")([{"__key__": "a", "image": image}]))
+
+
+def test_tokens_are_the_length_of_a_list_or_of_the_last_dimension():
+    for tokens in ([1, 2, 3], (1, 2, 3), np.zeros(3), np.zeros((2, 3))):
+        assert len(list(Batch(max_tokens=3, text="txt")([{"__key__": "a", "txt": tokens}]))) == 1
+        with pytest.raises(StageError, match="alone it is more"):
+            list(Batch(max_tokens=2, text="txt")([{"__key__": "a", "txt": tokens}]))

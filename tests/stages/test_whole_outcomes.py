@@ -114,7 +114,10 @@ def test_captions_are_taken_from_json_so():
         JsonText("b", on_missing="raise"),
         JsonText("a", source="meta"),
     ]
+    many = {f"n{at:02}": at for at in range(20)}
     check("json_text", stages, keyed("json", JSONS))
+    for name, tree in {"many": many, "long": {"n" * 70: 1}, "a number": {"b": 1}}.items():
+        check(f"json_text, {name}", [JsonText("b", on_missing="raise")], keyed("json", [tree]))
     over = [{"__key__": "a", "json": b'{"a": "new"}', "txt": b"old"}, {"__key__": "b", "json": b"{"}]
     check(
         "json_text over a text",
@@ -245,6 +248,13 @@ def test_images_are_decoded_and_resized_so():
                 lambda: Decode(fields=()), lambda: Resize(0), lambda: Resize((1, 0)), lambda: Resize((1, 2, 3)), lambda: Resize(3, fields=()),  # type: ignore[arg-type]
                 lambda: Pipeline([Drop("a")]), lambda: Pipeline(5), lambda: Pipeline(Drop("jpg"), HasFields("jpg"), source="jpg"),  # type: ignore[arg-type,list-item]
                 lambda: Pipeline(Unbatch()), lambda: Pipeline(Drop("x"), Unbatch()), lambda: Pipeline(Batch(2), Drop("x")), lambda: Pipeline(Batch(2), Unbatch(), Batch(2)),
+                lambda: Pipeline(Drop("txt"), JsonText("a"), CleanText()), lambda: Pipeline(Drop("txt"), CleanText()), lambda: Pipeline(Drop("txt"), iter, CleanText()),
+                lambda: Pipeline(CleanText(), iter, source=["json"]), lambda: Pipeline(CleanText(), iter, JsonText("a"), source=["json"]),
+                lambda: Pipeline(CleanText(), source=["text"]), lambda: Pipeline(CleanText("caption"), source=["txt", "text"]), lambda: Pipeline(CleanText("alt"), source=["json"]),
+                lambda: Pipeline(CleanText("text"), source=["json"]), lambda: Pipeline(CleanText("capton"), source=["caption"]), lambda: Pipeline(CleanText("x"), source=[]),
+                lambda: Pipeline(Resize(3, fields="image"), source=["png", "jpg"]), lambda: Pipeline(iter, Unbatch()), lambda: Pipeline(Batch(2), iter, Unbatch()),
+                lambda: Pipeline(iter, Drop("x"), Unbatch()), lambda: Pipeline(*[Drop("x")] * 2), lambda: Pipeline(Batch(2), Batch(2)), lambda: Pipeline(Unbatch(), Unbatch()),
+                lambda: Pipeline(CleanText(), Drop("x"), source=["json"]), lambda: Pipeline(CleanText("alt;txt"), Drop("x"), JsonText("a"), source=["json"]),
             ]
         )
     ),

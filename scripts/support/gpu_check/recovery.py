@@ -148,9 +148,21 @@ def _seen(device: str) -> dict[str, Any]:
         return {}
     import torch
 
-    from wdsflow.memory.batching.torch_environment import expandable
+    return {"peak_reserved": int(torch.cuda.max_memory_reserved(device)), "expandable": _expandable(device)}
 
-    return {"peak_reserved": int(torch.cuda.max_memory_reserved(device)), "expandable": expandable(device)}
+
+def _expandable(device: str) -> bool | None:
+    """Return whether segments on a CUDA device can grow, by those that there are; None if none tells."""
+    import torch
+
+    cuda: Any = torch.cuda  # in part without types
+    index = torch.device(device).index or 0
+    told = [
+        segment["is_expandable"]
+        for segment in cuda.memory_snapshot()
+        if segment.get("device") == index and "is_expandable" in segment
+    ]
+    return any(told) if told else None
 
 
 def _finding(what: str, found: dict[str, Any]) -> Finding:

@@ -21,6 +21,10 @@ NEVER = {
     "contrast - brightness > 0.5": "never holds: contrast is from 0 to 0.5, brightness is from 0 to 1",
     "brightness == 2 or entropy > 9": "brightness == 2 never holds",
     "blur < 0 and has('json')": "blur is at least 0",
+    "brightness == 2 or (entropy > 9 and width > 5)": "brightness == 2 never holds",
+    "not (width >= 1 and entropy <= 8)": "width >= 1 always holds",
+    "not (entropy > 8 or brightness <= 1)": "entropy > 8 never holds",
+    "all(entropy > 9 or not brightness <= 1)": "entropy > 9 never holds",
 }
 ALWAYS = ["width >= 1", "clip_similarity <= 1 or width > 5", "brightness != 2", "not entropy > 8"]
 EITHER = [
@@ -31,11 +35,14 @@ EITHER = [
     "json_number('similarity') > 30",
     "width / height > 100",
     "1 / brightness < 0.5",
+    "1 / (brightness - 0.5) > 9",
     "rank_percent('blur') <= 30",
     "entropy in (8, 9)",
     "caption == 'a' or words(caption) < 0",
     "abs(brightness) > 2",
     "true",
+    "width > 5 or (entropy > 7 and width > 2)",
+    "not (width > 5 and entropy > 7)",
 ]
 
 

@@ -16,7 +16,7 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.models.model_hub import tokenizer_of
+from wdsflow.stages.scores.model.models.model_hub import load_model, tokenizer_of
 from wdsflow.stages.scores.model.models.model_texts import token_ids
 from wdsflow.stages.scores.model.models.prepare import Prepare
 from wdsflow.stages.scores.model.models.processors import PrepareByProcessor, preparation
@@ -266,3 +266,20 @@ def test_a_folder_is_known_by_its_contents(folders, tmp_path):
     assert made("text_classify", model=str(copy), label="0").identity() != first
     with pytest.raises(ValueError, match="no such file or folder"):
         made("text_classify", model="/nowhere/x", label="0").identity()
+
+
+@pytest.mark.parametrize("bars", [True, False])
+def test_a_model_is_loaded_ready_to_run_without_bars_of_its_library(folders, tmp_path, capfd, bars):
+    logs = transformers.utils.logging
+    before = logs.is_progress_bar_enabled()
+    try:
+        (logs.enable_progress_bar if bars else logs.disable_progress_bar)()
+        model = load_model("AutoModelForImageClassification", folders["image"], "bf16", "cpu")
+        assert logs.is_progress_bar_enabled() == bars
+        assert (model.training, model.dtype) == (False, torch.bfloat16)
+        with pytest.raises((OSError, ValueError)):
+            load_model("AutoModelForImageClassification", str(tmp_path), "fp32", "cpu")
+        assert logs.is_progress_bar_enabled() == bars
+    finally:
+        (logs.enable_progress_bar if before else logs.disable_progress_bar)()
+    assert "it/s" not in capfd.readouterr().err

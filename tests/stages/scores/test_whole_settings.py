@@ -49,7 +49,8 @@ def tried(default: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", SCORES)
 def test_each_setting_takes_these_values(name: str) -> None:
-    given = {key: value for key, value in SETTINGS.get(name, {}).items() if value != __file__}
+    settings: dict[str, Any] = SETTINGS.get(name, {})
+    given = {key: value for key, value in settings.items() if value != __file__}
     lines = [f"kind {SCORES[name].kind}, tier {SCORES[name].tier}"]
     for field in fields(SCORES[name]):
         if not field.init or (field.name in SHARED and FIRST[field.name] != name):

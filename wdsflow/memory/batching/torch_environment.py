@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 SETTING = "expandable_segments:True"
 # The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
@@ -33,20 +33,6 @@ def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None
     environ = os.environ if environ is None else environ
     if not any(name in environ for name in (*NAMES, _HIP)):
         environ.update(dict.fromkeys(NAMES, SETTING))
-
-
-def expandable(device: str) -> bool | None:
-    """Return whether segments on a CUDA device can grow, by those that there are; None if none tells."""
-    import torch
-
-    cuda: Any = torch.cuda  # in part without types
-    index = torch.device(device).index or 0
-    told = [
-        segment["is_expandable"]
-        for segment in cuda.memory_snapshot()
-        if segment.get("device") == index and "is_expandable" in segment
-    ]
-    return any(told) if told else None
 
 
 def other_frameworks() -> list[Framework]:
