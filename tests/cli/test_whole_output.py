@@ -76,6 +76,7 @@ def write_odder_sets(place):
         (place / f"m/{number:02}.tar").write_bytes(tar_bytes(sample(f"m{number:02}"))[: 1200 if number else 3072 + 9])
     rows = [f"{number:02}z,text {number}" for number in range(0, 40, 3)]
     (place / "t/third.csv").write_text("\n".join(["key,caption", *rows, "0a,A", "0b,", "a,global", ""]))
+    (place / "t/both.csv").write_text("key,caption\n0a,A\n0a,B\n0b,C\n0b,D\nx,E\n")
     (place / "t/names.jsonl").write_text(
         '{"key": "0a", "caption": "one", "tags": ["x"], "n": 3}\n{"key": "1c", "n": null}\n'
     )
@@ -288,6 +289,7 @@ SCENES = {
         f"graft {S} --from t/names.jsonl --on key --set json:a.b=tags --set txt=n -o json --jobs 1 --drop-unmatched",
         "graft odd/junk.tar --from t/names.jsonl --on key=caption --set json:a=n -o junk --jobs 1",
         "graft odd/apart.tar odd/large.TAR --from t/third.csv --on key --set cap=caption -o apart --jobs 1 --ambiguous drop",
+        "graft s/0.tar odd/twice.tar --from t/both.csv --on key --set txt=caption -o both --jobs 1 --ambiguous first",
         f"graft {S} --from t/cut.jsonl --on key --set txt=caption -o refused --jobs 1",
         f"graft {S} --from t/all.csv --on json:url --set cls=url -o checked --jobs 1",
         "graft 'pipe:cat s/0.tar' --from t/all.csv --on key --set txt=caption -o piped --jobs 1 --allow-pipe",

@@ -98,8 +98,13 @@ class Actor:
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.name = name
-        self.ready = SimpleNamespace(remote=lambda: (cluster.say(name, "is asked to be ready"), (name, "ready"))[1])
+        self.ready = SimpleNamespace(remote=self._ready)
         self.work = SimpleNamespace(remote=lambda task: cluster._attempt(name, task))
+        self._cluster = cluster
+
+    def _ready(self) -> tuple[str, str]:
+        self._cluster.say(self.name, "is asked to be ready")
+        return self.name, "ready"
 
 
 ONE, TWO = [(True, {"CPU": 1.0})], [(True, {"CPU": 2.0}), (False, {"CPU": 64.0})]
@@ -171,7 +176,7 @@ def test_there_is_room_for_so_many_workers(nodes, gpus, count):
 
 def test_the_cluster_is_asked_again_whether_it_has_grown(monkeypatch):
     cluster, now = Cluster({}, [*ONE]), [100.0]
-    monkeypatch.setattr(ray_engine.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("wdsflow.engines.ray_engine.time.monotonic", lambda: now[0])
     engine = RayTasks(cluster, len, Site())
     assert engine.limit == 1
     cluster._nodes += TWO

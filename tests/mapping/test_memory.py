@@ -1,14 +1,20 @@
 """The bound holds for all processes together, as it is measured from outside."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
+
+from wdsflow.mapping.map_process import MapWorker
+from wdsflow.mapping.memory_watch import Watch
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20
@@ -106,3 +112,36 @@ def test_pictures_that_map_cannot_hold_are_mapped_within_the_cap(tmp_path):
     failed, theirs = measured(tmp_path, "map")
     assert failed == {"error": "MemoryError"}
     assert theirs > CAP
+
+
+class Taking:
+    """A worker that says what it takes, and notes that it is killed."""
+
+    def __init__(self, takes: int, batch: object) -> None:
+        self.pid, self.batch, self.killed, self._takes = os.getpid(), batch, "", takes
+        self.ended = threading.Event()
+
+    def takes(self) -> int:
+        return self._takes
+
+    def kill(self, why: str) -> None:
+        self.killed = why
+        self.ended.set()
+
+
+def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> None:
+    workers = [Taking(9 << 40, None), Taking(1 << 40, "a"), Taking(2 << 40, "b"), Taking(1 << 39, "c")]
+    with contextlib.closing(Watch(1 << 20, lambda: cast("list[MapWorker]", workers))):
+        for worker in (workers[2], workers[1], workers[3]):  # one that is killed takes its memory until it has ended
+            worker.ended.wait()
+    assert [worker.killed for worker in workers] == ["", *["it took more memory than is left of 1 MiB"] * 3]
+    enough, looks = [Taking(1, "a")], threading.Semaphore(0)
+
+    def look() -> list[MapWorker]:
+        looks.release()
+        return cast("list[MapWorker]", enough)
+
+    with contextlib.closing(Watch(1 << 50, look)):
+        for _ in range(3):
+            looks.acquire()
+    assert not enough[0].killed

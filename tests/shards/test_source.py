@@ -25,10 +25,11 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.filtering.commands import run
 from tests.processes import await_end
-from tests.shards.tars import by_tarfile, by_walk
+from tests.shards.tars import MemorySource, by_tarfile, by_walk
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.compression import unpack_command
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.validate import check
 
@@ -378,3 +379,16 @@ def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(tmp
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True)
     await_end(int(number.read_text()))
+
+
+def test_a_part_of_a_source_has_the_bytes_before_it_and_ends_where_the_source_does():
+    data = bytes(range(256)) * 2
+    for start, before in ((0, b""), (300, b""), (300, b"abc"), (2, b"abcdef"), (512, b"x")):
+        whole, expected = MemorySource(data), before + data[start:]
+        part = SourcePart(whole, start, before)
+        assert (part.length, part.url, part.random) == (len(expected), whole.url, whole.random)
+        for offset in (0, 1, 2, 3, 5, 100, len(expected) - 1, len(expected)):
+            for size in (0, 1, 3, 4, 9, 1000):
+                assert part.read_at(offset, size) == expected[offset : offset + size], (start, before, offset, size)
+        whole.length = None
+        assert SourcePart(whole, start, before).length is None

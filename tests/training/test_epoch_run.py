@@ -76,11 +76,17 @@ class Pass:
     """A pass, and what stands around it."""
 
     def __init__(self, engine: Engine, batches: int = 4) -> None:
+        self.batches = batches
         self.engine, self.made = engine, list[weakref.ref[Batch]]()
         self.files = SimpleNamespace(closed=0, close=self._close_files)
         self.waits: list[float] = []
-        work: Any = SimpleNamespace(files=self.files)
-        self.run = EpochRun(engine, work, None, self._assemble, lambda idle: Plan(idle, batches))  # type: ignore[arg-type]
+        self.plan: Any = None
+        given: tuple[Any, Any, Any] = (engine, SimpleNamespace(files=self.files), None)
+        self.run = EpochRun(*given, self._assemble, self._planned)
+
+    def _planned(self, idle: Any) -> Any:
+        self.plan = Plan(idle, self.batches)
+        return self.plan
 
     def _close_files(self) -> None:
         self.files.closed += 1
@@ -102,8 +108,8 @@ def test_batches_come_in_order_with_their_samples_and_the_end_is_told_as_often_a
         (number, number, 3, [number]) for number in range(4)
     ]
     assert [whole.next(), whole.next()] == [None, None]
-    assert whole.run.planner is not None
-    assert (whole.run.planner.closed, whole.files.closed, whole.engine.kills) == (True, 1, 0)
+    assert whole.run.planner is whole.plan
+    assert (whole.plan.closed, whole.files.closed, whole.engine.kills) == (True, 1, 0)
     whole.run.close()
     whole.run.close()
     with pytest.raises(RuntimeError, match="another one has begun, or the loader was closed"):

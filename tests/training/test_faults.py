@@ -328,8 +328,10 @@ def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
     computing.join()
     assert life.works(0.5)  # a fifth of the time, and a tenth is enough; what this thread does is no work
     reading = "open('/dev/zero', 'rb').read(1 << 20); print(flush=True); input()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-S", "-c", "print(flush=True); input();" + reading], **pipes) as child:
+    words = [sys.executable, "-S", "-c", "print(flush=True); input();" + reading]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
         child.stdout.readline()
         life.works(0.0)
         child.stdin.write(b"\n")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from tests.training.test_loader import EVAL
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.openclip import get_data
+from wdsflow.training.openclip import get_data, get_wds_dataset
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads")
 BOTH = (EVAL, EVAL)
@@ -234,3 +235,35 @@ def test_a_set_with_captions_in_json_is_refused_with_their_place(tmp_path):
     assert get_data(args, BOTH, tokenizer=as_text, options=eval(told))["train"].dataloader.num_batches == 2
     with pytest.raises(AssertionError, match=r'fewer workers than 3 \(args\["workers"\]\)\n.*schedule="balanced"'):
         get_data({**args, "workers": 3}, BOTH, tokenizer=as_text, options=eval(told))
+
+
+def test_imagenet_comes_from_openclips_own_loader(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "val" / name).mkdir(parents=True)
+        (tmp_path / "val" / name / "0.jpg").write_bytes(jpeg(3))
+    found = get_data(Namespace(imagenet_val=str(tmp_path / "val"), workers=0, batch_size=8), BOTH, tokenizer=as_text)
+    assert list(found) == ["imagenet-val"]
+    [(images, classes)] = found["imagenet-val"].dataloader
+    assert (len(images), classes.tolist()) == (2, [0, 1])
+
+
+def test_schedules_and_layouts_that_exclude_each_other_are_refused(tmp_path):
+    shards = write_shards(tmp_path, [20])
+    for args, options, told in (
+        ({"train_data": shards}, {"schedule": "balanced"}, ""),
+        (
+            {"train_data": shards, "dataset_resampled": True},
+            {"schedule": "balanced"},
+            r'once per epoch, args\["dataset_resampled"\] does not',
+        ),
+        ({"val_data": shards, "train_data": ""}, {}, "args names no shards: set train_data"),
+        ({"train_data": shards}, {}, "args names no shards: set val_data"),
+    ):
+        given = Namespace(**{"workers": 1, "batch_size": 4, **args})
+        making = partial(get_wds_dataset, given, EVAL, "val_data" not in told, tokenizer=as_text)
+        chosen = replace(QUIET, **options)
+        if told:
+            with pytest.raises(ValueError, match=told):
+                making(options=chosen)
+        else:
+            assert making(options=chosen).dataloader.num_batches == 5

@@ -190,9 +190,13 @@ def test_apples_device_tells_what_it_holds_now(monkeypatch):
 def test_a_device_waits_for_its_work_and_gives_its_cache_back(monkeypatch, name, kind):
     torch = pytest.importorskip("torch")
     asked: list[tuple[object, ...]] = []
-    current = contextlib.nullcontext
+
+    def chosen(which: object) -> contextlib.AbstractContextManager[None]:
+        asked.append(("device", which))
+        return contextlib.nullcontext()
+
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device", lambda which: asked.append(("device", which)) or current())
+    monkeypatch.setattr(torch.cuda, "device", chosen)
     for each in ("synchronize", "empty_cache"):
         for module in (torch.cuda, torch.mps):
             monkeypatch.setattr(module, each, lambda *of, each=each, module=module: asked.append((module, each, *of)))
@@ -201,8 +205,8 @@ def test_a_device_waits_for_its_work_and_gives_its_cache_back(monkeypatch, name,
     device.check()
     assert asked == [waits]
     device.release()
-    chosen = [("device", name)] if kind == "cuda" else []
-    assert asked == [waits, waits, *chosen, (module, "empty_cache")]
+    there = [("device", name)] if kind == "cuda" else []
+    assert asked == [waits, waits, *there, (module, "empty_cache")]
 
 
 @pytest.mark.parametrize(

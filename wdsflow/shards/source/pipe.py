@@ -31,8 +31,8 @@ def open_pipe(url: str) -> Source:
     except OSError as error:
         raise SourceError("io", str(error)) from None
     output, held = process.stdout, process.stdin
-    if output is None or held is None:
-        raise SourceError("io", "the command has no output")
+    assert output is not None
+    assert held is not None
     thread, at_end = threading.current_thread(), False
     _running[process.pid] = process, os.getpid(), thread
     if thread in _stopped:  # since before it was noted, or else the other finds it there
