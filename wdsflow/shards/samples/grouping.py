@@ -37,6 +37,7 @@ class Grouping(NamedTuple):
     beyond: bool = False
 
 
+_NO_NAME = "\0"  # no name begins with this
 WEBDATASET = Grouping()
 ALL_SAMPLES = Grouping(once=True, beyond=True)
 
@@ -50,6 +51,7 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
     """
     split, kinds, once, beyond = rule
     latest: str | None = None
+    key, prefix = "", _NO_NAME  # of the member before
     fields: set[str] = set()
     for batch in batches:
         if batch.beyond and not beyond:
@@ -57,9 +59,16 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
         if batch.behind and once:
             latest = None
         for row in batch.rows:
-            if row[4] not in kinds or (found := split(row[0])) is None:
+            if row[4] not in kinds:
                 continue
-            key, field = found
+            name = row[0]
+            if name.startswith(prefix) and "/" not in name[len(prefix) :]:  # most members: a quarter of the time
+                field = name[len(prefix) :]
+            elif (found := split(name)) is not None:
+                key, field = found
+                prefix = f"{key}." if split is key_of and not key.startswith("__") else _NO_NAME
+            else:
+                continue
             begins = key != latest
             if once:
                 lower = field.lower()
