@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, Repeats, grouped
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
+from wdsflow.shards.tar.member_names import key_of
+from wdsflow.shards.tar.members import MemberBatch
 from wdsflow.shards.tar.plain_entries import Skimmer
 from wdsflow.shards.write_shard import member
 
@@ -176,3 +178,15 @@ def test_of_many_at_a_time_none_is_another_than_its_name_says(
     assert found == _with_care(path, monkeypatch)
     assert [key for _, key, *_ in found[0]][:5] == ["01", "02", "03", "04", "05"]
     assert ("d/" in {key for _, key, *_ in found[0]}) is False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_grouping_by_the_member_before_is_that_by_each_name(seed: int) -> None:
+    draw = random.Random(seed)
+    keys = ("a", "d/a", "d/", "__a", "__a__", "a/__b", "", "a.b/c", "a\n", "\na/b", "é")
+    fields = (".jpg", ".txt", "", ".", ".x/y", ".x/y.jpg", "..jpg", "/.jpg", ".__")
+    names = [draw.choice(keys[: draw.randrange(1, 12)]) + draw.choice(fields) for _ in range(300)]
+    batches = [MemberBatch([(name, 0, 0, 0, "file") for name in names], b"", 0, beyond=False)]
+    for rule in (WEBDATASET, ALL_SAMPLES):
+        each = rule._replace(split=lambda name: key_of(name))  # noqa: PLW0108 - not known as key_of
+        assert list(grouped(batches, rule)) == list(grouped(batches, each))
