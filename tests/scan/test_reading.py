@@ -77,6 +77,19 @@ def test_headers_judges_what_it_reads_of_a_file_as_if_it_read_all(
     assert _same(scan_shard(str(path), HEADERS)) == _same(scan_shard(str(path), HEADERS, view=Whole))
 
 
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 600, 1024, 1536])
+def test_headers_judges_short_files_as_if_it_read_all(tmp_path: Path, size: int) -> None:
+    path, stream = tmp_path / "a.tar", io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("0.txt", "0.json"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"abc"))
+    for data in (stream.getvalue()[:size], b"<html>".ljust(size), bytes(512) + stream.getvalue()[:size]):
+        path.write_bytes(data)
+        assert _same(scan_shard(str(path), HEADERS)) == _same(scan_shard(str(path), HEADERS, view=Whole))
+
+
 def test_what_headers_looks_at_in_large_members_is_read_with_their_headers(tmp_path: Path) -> None:
     path, draw = tmp_path / "a.tar", random.Random(1)
     with tarfile.open(path, "w") as tar:

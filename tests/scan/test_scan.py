@@ -1,7 +1,9 @@
 """The scan of a shard against a plain reading of the same members by Python's tarfile."""
 
 import io
+import random
 import tarfile
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, scan_shard
+from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.member_names import is_meta, split_name
 
 STEMS = st.sampled_from(
@@ -172,3 +175,24 @@ def test_twins_and_macosx_files_are_no_images_or_captions_of_the_set(tmp_path: P
     assert all(contents[name].count == tally.count for name, tally in clean.tallies.items())
     assert shard.runs.head is not None
     assert [part.status for part in shard.runs.head.shape] != [UNKNOWN]  # readers do meet them
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_runs_found_many_at_a_time_are_those_found_member_by_member(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    names, number = [], 0
+    while len(names) < 300:
+        number += draw.random() < 0.98  # else the key comes again
+        stem = (
+            f"{number:04d}" if draw.random() < 0.97 else draw.choice(["d/", "./a", "é1", "_b", "0001", "a.b/c", "x\n"])
+        )
+        fields = (
+            ("jpg", "txt") if draw.random() < 0.97 else draw.choice([("jpg",), ("txt", "jpg"), ("jpg", "txt", "cls")])
+        )
+        names += [f"{stem}.{field}" for field in fields]
+    path = write(tmp_path / "a.tar", [(name, b"x" * draw.randrange(3)) for name in names])
+    found = replace(scanned(path, "names"), seconds=0)
+    monkeypatch.setattr(Repeats, "keys", lambda *_: [])
+    assert found == replace(scanned(path, "names"), seconds=0)

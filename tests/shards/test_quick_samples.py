@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from wdsflow.pieces.new_members import member
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, Repeats, grouped
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
+from wdsflow.shards.tar.member_names import key_of
+from wdsflow.shards.tar.members import MemberBatch
 from wdsflow.shards.tar.plain_entries import Skimmer
 
 _FIELDS = [
@@ -33,6 +37,7 @@ _ODD_NAMES = [
         f"{'y' * 96}.jpg",
         f"{'z' * 60}/{'z' * 60}.jpg",
     ),
+    *("folder/.jpg", "folder/.png", "__x.jpg", "__MACOSX/b/c.png", "d/.txt", "__.png"),
     *("d.e/f.jpg", "d.e/f", "a..jpg", "a.", "/abs.jpg", "00000001.jpg"),
 ]
 
@@ -40,17 +45,21 @@ _ODD_NAMES = [
 def _all(path: Path) -> list[Any]:
     with open_source(str(path)) as source:
         samples = Samples(source, contents=False, keep=False)
-        each = [
-            (s.number, s.key, s.start, s.end, s.trouble, {name: tuple(row) for name, row in s.fields.items()})
-            for s in samples
-        ]
+        each: list[Any] = []
+        try:
+            for s in samples:
+                fields = {name: tuple(row) for name, row in s.fields.items()}
+                each.append((s.number, s.key, s.start, s.end, s.trouble, fields))
+        except SourceError as error:  # not a tar any more
+            each.append(str(error))
         return [each, samples.members, samples.left_out, samples.headers, samples.damage, samples.global_records]
 
 
 def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the same, with each header read in full."""
+    """Return the same, with each header read in full, and each member looked at."""
     with monkeypatch.context() as patch:
         patch.setattr(Skimmer, "learn", lambda *_: None)
+        patch.setattr(Repeats, "keys", lambda *_: [])
         return _all(path)
 
 
@@ -153,3 +162,31 @@ def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypa
     elif seed % 3 == 2:
         _flip_headers(path, draw)
     assert _all(path) == _with_care(path, monkeypatch)
+
+
+@pytest.mark.parametrize("odd", ["d/.jpg", "__x__.jpg", "__MACOSX/a.jpg", "a.b.jpg", "d\n/.jpg", "02.JPG", "06.jpg"])
+@pytest.mark.parametrize("fields", [1, 2])
+def test_of_many_at_a_time_none_is_another_than_its_name_says(
+    tmp_path: Path, odd: str, fields: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, others = tmp_path / "a.tar", [f".{number}" for number in range(1, fields)]
+    with tarfile.open(path, "w") as tar:
+        for name in ("01.jpg", "02.jpg", "03.jpg", "04.jpg", "05.jpg", odd, "06.jpg", "07.jpg"):
+            for each in [name, *(f"{name.rpartition('.')[0]}{other}" for other in others)]:
+                _add(tar, each, b"1")
+    found = _all(path)
+    assert found == _with_care(path, monkeypatch)
+    assert [key for _, key, *_ in found[0]][:5] == ["01", "02", "03", "04", "05"]
+    assert ("d/" in {key for _, key, *_ in found[0]}) is False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_grouping_by_the_member_before_is_that_by_each_name(seed: int) -> None:
+    draw = random.Random(seed)
+    keys = ("a", "d/a", "d/", "__a", "__a__", "a/__b", "", "a.b/c", "a\n", "\na/b", "é")
+    fields = (".jpg", ".txt", "", ".", ".x/y", ".x/y.jpg", "..jpg", "/.jpg", ".__")
+    names = [draw.choice(keys[: draw.randrange(1, 12)]) + draw.choice(fields) for _ in range(300)]
+    batches = [MemberBatch([(name, 0, 0, 0, "file") for name in names], b"", 0, beyond=False)]
+    for rule in (WEBDATASET, ALL_SAMPLES):
+        each = rule._replace(split=lambda name: key_of(name))  # noqa: PLW0108 - not known as key_of
+        assert list(grouped(batches, rule)) == list(grouped(batches, each))

@@ -97,7 +97,7 @@ class Scanner:
 
     def _names(self, batch: MemberBatch) -> None:
         """The hot loop of level names: everything that is the same for most members is done once a run, or once for many."""
-        rows, main, parts = batch.rows, self.main, self.parts
+        rows, main, parts, repeats = batch.rows, self.main, self.parts, self.repeats
         self.shard.members += len(rows)
         self.shard.member_bytes += sum(row[1] for row in rows)
         run_key: str | None = None  # of the open run, if nothing about its name is unusual
@@ -122,7 +122,9 @@ class Scanner:
                 shape = tuple(run)
                 if shape in main.counts and main.head is not None:
                     main.counts[shape] += 1
-                    if more := self._runs(rows, at, shape):
+                    if repeats.pause:
+                        repeats.pause -= 1
+                    elif more := self._runs(rows, at, shape):
                         at += more
                         run_key, run = main.key, main.parts
                         continue

@@ -37,6 +37,7 @@ class Grouping(NamedTuple):
     beyond: bool = False
 
 
+_NO_NAME = "\0"  # no name begins with this
 WEBDATASET = Grouping()
 ALL_SAMPLES = Grouping(once=True, beyond=True)
 
@@ -50,6 +51,7 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
     """
     split, kinds, once, beyond = rule
     latest: str | None = None
+    key, prefix = "", _NO_NAME  # of the member before
     fields: set[str] = set()
     for batch in batches:
         if batch.beyond and not beyond:
@@ -57,9 +59,16 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
         if batch.behind and once:
             latest = None
         for row in batch.rows:
-            if row[4] not in kinds or (found := split(row[0])) is None:
+            if row[4] not in kinds:
                 continue
-            key, field = found
+            name = row[0]
+            if name.startswith(prefix) and "/" not in name[len(prefix) :]:  # most members: a quarter of the time
+                field = name[len(prefix) :]
+            elif (found := split(name)) is not None:
+                key, field = found
+                prefix = f"{key}." if split is key_of and not key.startswith("__") else _NO_NAME
+            else:
+                continue
             begins = key != latest
             if once:
                 lower = field.lower()
@@ -72,7 +81,7 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
 
 
 _FEWEST, _MOST = 2, 256  # samples that are compared at a time
-_PAUSE = 8  # attempts that are left out after one that found nothing
+_LONGEST = 64  # attempts that are left out where samples differ again and again
 # In keys between line ends: the name of a member may then have another key, or be junk or metadata.
 _ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
@@ -81,8 +90,8 @@ class Repeats:
     """Finds samples with the same members as an earlier one, many at a time, with the result of one at a time."""
 
     def __init__(self) -> None:
-        self._endings: Sequence[str] = ()
-        self._most, self._pause = _FEWEST, 0
+        self.pause = 0  # samples for which ``keys`` is not worth its time; whoever asks counts it down
+        self._most, self._next_pause = _FEWEST, 1
 
     def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:
         """Return the keys of samples from ``at`` on; maybe none, even where there are some.
@@ -90,12 +99,9 @@ class Repeats:
         Each has files whose names are its key and one of the endings (such as ".jpg"), all of them, in their order.
         Others may follow the last one.
         """
-        if endings is not self._endings:
-            self._endings, self._most, self._pause = endings, _FEWEST, 0
         width = len(endings)
         most = min(self._most, (len(rows) - at) // width)
-        if self._pause or not most:
-            self._pause -= self._pause > 0
+        if not most:
             return []
         names = [row[0] if row[4] == "file" else "" for row in rows[at : at + width * most]]
         keys = [name[: -len(endings[0])] for name in names[::width]]
@@ -106,7 +112,9 @@ class Repeats:
         if _ODD.search("\n".join(("", *keys, ""))):
             del keys[next((n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n")), len(keys)) :]
         if len(keys) == self._most:
+            self._next_pause = 1 if self._most > _FEWEST else self._next_pause
             self._most = min(4 * self._most, _MOST)
         elif len(keys) < most:
-            self._most, self._pause = _FEWEST, 0 if keys else _PAUSE
+            self._most, self.pause = _FEWEST, self._next_pause
+            self._next_pause = min(2 * self._next_pause, _LONGEST)
         return keys

@@ -152,11 +152,12 @@ class Skimmer:
                 else:
                     if at > HUGE and rows[-1][1] > HUGE:
                         self.huge.append(rows[-1])
-                    base, at, header = base + at - lead, lead, lead
+                    position, base = base + at, max(0, base + at - lead)
+                    at = header = position - base
                     careful = len(rows) < full
                     window = refill(base) if careful else b""
                     self.fetched += len(window)
-                    if len(window) >= SPAN + lead:
+                    if len(window) >= SPAN + at:
                         continue
             break
         self.window, self.base, self.at = window, base, at
