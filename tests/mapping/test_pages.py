@@ -2,7 +2,9 @@
 
 import mmap
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,7 +24,15 @@ def touch(*found: mmap.mmap) -> int:
     return sum(each[start] for each in found for start in range(0, SIZE, mmap.PAGESIZE))
 
 
-def test_pages_of_the_named_files_alone_are_given_back_and_read_again(tmp_path: Path) -> None:
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder of a disk: the system counts pages of files in memory as other memory."""
+    with TemporaryDirectory(dir="/var/tmp") as name:
+        yield Path(name)
+
+
+def test_pages_of_the_named_files_alone_are_given_back_and_read_again(on_disk: Path) -> None:
+    tmp_path = on_disk
     for name in ("one two", "other", "written"):
         (tmp_path / name).write_bytes(b"\1" * SIZE)
     (tmp_path / "link").symlink_to(tmp_path / "one two")
