@@ -81,6 +81,10 @@ def test_frames_beyond_the_budget_are_refused_before_they_are_held():
             frames(data, count=count, budget=budget)
 
 
+def test_a_budget_may_be_larger_than_what_a_decoder_can_be_told():
+    assert len(frames(video(5), budget=1 << 60)) == 3
+
+
 def test_cut_videos_are_errors_not_fewer_frames():
     whole = video(200, keys=10)
     front = video(200, keys=10, movflags="faststart")
