@@ -42,7 +42,6 @@ HEAVY = {
 # The loop that sees each member of each shard: a call a member would cost a tenth of the whole scan.
 LONG_ON_PURPOSE = {
     "wdsflow/shards/tar/plain_entries.py": {"run"},
-    "wdsflow/shards/samples/tar_samples.py": {"_found"},
     "wdsflow/cli/filter.py": {"filter"},  # a parameter a flag
 }
 

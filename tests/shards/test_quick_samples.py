@@ -16,6 +16,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.member_names import key_of
 from wdsflow.shards.tar.members import MemberBatch
+from wdsflow.shards.tar.pax_records import refuses_negative
 from wdsflow.shards.tar.plain_entries import Skimmer
 
 _FIELDS = [
@@ -190,3 +191,19 @@ def test_grouping_by_the_member_before_is_that_by_each_name(seed: int) -> None:
     for rule in (WEBDATASET, ALL_SAMPLES):
         each = rule._replace(split=lambda name: key_of(name))  # noqa: PLW0108 - not known as key_of
         assert list(grouped(batches, rule)) == list(grouped(batches, each))
+
+
+def test_damage_without_bytes_of_its_own_does_not_part_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name in ("0.jpg", "0.txt", "1.jpg", "1.txt"):
+            _add(tar, name, b"")
+    data = bytearray(path.read_bytes())
+    data[124:136] = (-1024 % 256**12).to_bytes(12, "big")  # tarfile ends at a size that leads backwards
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    path.write_bytes(data)
+    each, _, _, _, damage, _ = _all(path)
+    assert len(damage) == 1
+    whole = [["jpg", "txt"], ["jpg", "txt"]]
+    assert [list(fields) for *_, fields in each] == ([["txt"], *whole[1:]] if refuses_negative() else whole)

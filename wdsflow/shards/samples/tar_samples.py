@@ -112,8 +112,6 @@ class Samples:
             rows, at = batch.rows, 0
             self.members += len(rows)
             pieces = batch.pieces or ((batch.base, batch.window),)
-            if batch.behind and (parted := self._parted(batch.behind)) is not None:
-                yield parted
             while at < len(rows):
                 current = self._current
                 if current is None or waiting or batch.beyond or len(current.fields) != len(self._names):
@@ -141,6 +139,8 @@ class Samples:
                         if seen.pieces is not pieces:
                             seen.take(pieces)
                         continue
+                if batch.behind and at == 1 and (parted := self._parted(batch.behind)) is not None:
+                    yield parted
                 yield from self._take(row, pieces, beyond=batch.beyond)
         yield from self._last()
 

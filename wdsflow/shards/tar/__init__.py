@@ -13,7 +13,8 @@ are found, so that losses can be counted and repaired.
 ``shards/samples`` makes samples of members: ``grouped`` for what looks at members one by one, ``Samples`` for ranges of
 bytes that are copied. Nothing else in this project groups neighbouring members.
 
-How it reads. ``windows`` reads as little as the place allows: all bytes of small members, only headers of large ones.
+How it reads. ``windows`` reads as little as the place allows: all bytes of small members, only headers of large ones;
+with ``ends`` also their first 4 KiB and last 32 bytes, which is what level headers looks at.
 ``plain_entries`` is the quick way through headers: nearly all bytes of a header repeat from member to member, so these
 are compared with headers that were checked in full, and the rest (name, size, checksum) is checked each time. Whatever
 is unusual goes the careful way, one entry at a time, with the same result: ``tar_entry`` reads headers and extended
@@ -21,5 +22,6 @@ headers (``tar_header``, ``pax_records``, ``sparse``), ``delivery`` says what ta
 damage ``header_search`` finds the next header and ``damaged_headers`` what the lost ones still tell.
 
 Extended headers of more than 4 MiB are refused as damage. Files are not mapped into memory: a mapped file that shrinks
-would kill the process. Arrays (NumPy over many headers at a time) were measured and were not quicker.
+would kill the process. Of 2.0 microseconds for a member of a small sample, reading takes 0.6 and the loop 1.4. NumPy over
+the same headers took 2.6 and more, and 0.09 s to import; checks in lists, many headers at a time, 2.0 as well.
 """
