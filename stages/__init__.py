@@ -6,21 +6,18 @@ Each is a callable from samples to samples that works wherever samples are webda
 from inspect import isabstract
 
 from .base import Counts, Dropped, SampleStage, Stage, StageError
-from .batch import Batch
+from .batch import Batch, Unbatch
 from .clean_text import CleanText
 from .contract import ContractError
 from .decode import Decode
-from .drop_fields import Drop
-from .has_fields import HasFields
+from .fields import Drop, HasFields, Rename
 from .json_text import JsonText
 from .pipeline import Pipeline
-from .rename import Rename
 from .resize import Resize
 from .sample import Sample
 from .select import Select
 from .shuffle import Shuffle
 from .tokenize import Tokenize
-from .unbatch import Unbatch
 
 __all__ = [
     "STAGES",

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
-from wdsflow.shards.field_names import IMAGES
+from wdsflow.shards.output_names import IMAGES
 
 from .base import Sample, SampleStage, Stage
-from .batch import Batch
-from .unbatch import Unbatch
+from .batch import Batch, Unbatch
 
 AnyStage = Stage | Callable[[Iterable[Sample]], Iterable[Any]]
 

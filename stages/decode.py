@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
-from wdsflow.images.jpeg_frame import coefficient_bytes
+from wdsflow.images.jpeg import coefficient_bytes
 from wdsflow.images.libjpeg import keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
-from wdsflow.shards.field_names import IMAGES
+from wdsflow.shards.output_names import IMAGES
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
 from .fields import entries, images
@@ -19,7 +19,7 @@ from .imaging.peak import Mode, Target, peak_bytes, scale_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .imaging.pixel_arrays import Box
+    from .imaging.resample import Box
 
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
@@ -161,8 +161,7 @@ class Decode(SampleStage):
     def _decode_jpeg(
         self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None, admit: Admit | None
     ) -> Any:
-        from .imaging.orient import upright
-        from .imaging.with_libjpeg import decode_jpeg
+        from .imaging.decoders import decode_jpeg, upright
 
         scale = scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
         decoded = decode_jpeg(data, header, scale)
@@ -175,9 +174,8 @@ class Decode(SampleStage):
     def _decode_with_pillow(
         self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None = None, admit: Admit | None = None
     ) -> Any:
-        from .imaging.orient import upright
-        from .imaging.pixel_arrays import note_box
-        from .imaging.with_pillow import decode
+        from .imaging.decoders import decode, upright
+        from .imaging.resample import note_box
 
         def gate(image: "Image") -> Target:
             if image.size == (header.width, header.height):
@@ -206,7 +204,7 @@ class Decode(SampleStage):
         return self._give(pixels, box)
 
     def _give(self, pixels: Any, box: "Box") -> Any:
-        from .imaging.pixel_arrays import note_box, with_box
+        from .imaging.resample import note_box, with_box
 
         if self.output == "numpy":
             return with_box(pixels, box)

@@ -1,10 +1,12 @@
-"""The fields that a sample has, by names with alternatives: ``jpg;png``."""
+"""Stages that rename, remove and need fields, and names with alternatives: ``jpg;png``."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from wdsflow.shards.field_names import alternatives, is_meta
+from wdsflow.shards.output_names import alternatives, is_meta
 
-from .base import Dropped, Sample, StageError
+from .base import Dropped, Sample, SampleStage, StageError
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
@@ -51,3 +53,190 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
         if not names:
             raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
         yield names[0]
+
+
+@dataclass(frozen=True)
+class HasFields(SampleStage):
+    """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
+
+    Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what OpenCLIP keeps.
+
+    >>> stage = HasFields.of("jpg;png", "txt")
+    >>> [sample["__key__"] for sample in stage([{"__key__": "a", "png": b"", "txt": b""}, {"__key__": "b", "png": b""}])]
+    ['a']
+    >>> stage.counts.dropped
+    Counter({'no-txt': 1})
+    """
+
+    name: ClassVar[str] = "has_fields"
+
+    fields: str | tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        if not given:
+            raise ValueError("HasFields needs at least one field, for instance HasFields('txt')")
+        object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
+
+    @classmethod
+    def of(cls, *fields: str) -> "HasFields":
+        """Name the fields one by one."""
+        return cls(fields)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """All of the fields."""
+        return frozenset(self.fields)
+
+    def apply(self, sample: Sample) -> Sample:
+        """Let a sample go that lacks a field."""
+        for entry in self.fields:
+            if not any(name in sample for name in entry.split(";")):
+                raise Dropped(f"no-{entry}")
+        return sample
+
+
+@dataclass(frozen=True)
+class Drop(SampleStage):
+    """Remove fields, so that nothing later decodes them or holds them in memory.
+
+    ``fields`` are names joined by semicolons, or a tuple of names. A field that is not there is no matter, unless
+    ``on_missing`` is "raise" ("no-json").
+
+    >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
+    [{'__key__': 'a', 'txt': b'a cat'}]
+    """
+
+    name: ClassVar[str] = "drop"
+
+    fields: str | tuple[str, ...]
+    on_missing: Literal["keep", "raise"] = "keep"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "fields", alternatives(self.fields))
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Nothing, unless a missing field is an error."""
+        return frozenset(self.fields) if self.on_missing == "raise" else frozenset()
+
+    @property
+    def removes(self) -> frozenset[str]:
+        """The fields."""
+        return frozenset(self.fields)
+
+    def apply(self, sample: Sample) -> Sample:
+        """Remove the fields of one sample."""
+        for field in self.fields:
+            if field in sample:
+                del sample[field]
+            elif self.on_missing == "raise":
+                raise StageError(f"no-{field}", f"it has no field {field!r}; its fields: {listed(sample)}")
+        return sample
+
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Rename(SampleStage):
+    """Give fields other names, as ``wds.rename`` does, but never silently.
+
+    Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
+    before any new one is written, so names can be swapped. All alternatives are gone afterwards. With ``keep=False``
+    everything else is gone too, but for webdataset's own ``__key__`` and ``__url__``.
+
+    What to do with a sample
+
+    * ``on_missing``: that has none of the alternatives: "raise", "drop" it ("no-image"), or "keep" it as it is (noted
+      as "no-image");
+    * ``on_conflict``: that has several: "raise", "drop" ("several-image"), or take the "first" (noted; the others go);
+    * ``on_target``: that has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
+      "keep" it (noted; the alternatives go).
+
+    >>> stage = Rename({"image": "jpg;png", "text": "txt"})
+    >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))
+    [{'__key__': 'a', 'image': b'...', 'text': b'a cat'}]
+    """
+
+    name: ClassVar[str] = "rename"
+
+    fields: Mapping[str, str] | Pairs
+    keep: bool = True
+    on_missing: Literal["raise", "drop", "keep"] = "raise"
+    on_conflict: Literal["raise", "drop", "first"] = "raise"
+    on_target: Literal["raise", "drop", "replace", "keep"] = "raise"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
+        pairs = tuple((new.strip(), ";".join(alternatives(old))) for new, old in given)
+        if not pairs:
+            raise ValueError("Rename needs at least one field, for instance Rename({'image': 'jpg;png'})")
+        for new, _ in pairs:
+            if not new or ";" in new or is_meta(new):
+                raise ValueError(f"{new!r} cannot be the new name of a field")
+        if len({new for new, _ in pairs}) < len(pairs):
+            raise ValueError("two renames have the same new name; join their alternatives with a semicolon")
+        object.__setattr__(self, "fields", pairs)  # hashable, whatever was given
+
+    @classmethod
+    def of(cls, **fields: str) -> "Rename":
+        """Rename by keywords: ``Rename.of(image="jpg;png", text="txt")``."""
+        return cls(fields)
+
+    @property
+    def pairs(self) -> Pairs:
+        """New names, each with its alternatives."""
+        assert isinstance(self.fields, tuple)
+        return self.fields
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The alternatives of each new name."""
+        return frozenset(old for _, old in self.pairs)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The new names."""
+        return frozenset(new for new, _ in self.pairs)
+
+    @property
+    def removes(self) -> frozenset[str]:
+        """The old names, unless one is a new name too; everything where nothing else is kept."""
+        return self._old - self.writes if self.keep else frozenset({"*"})
+
+    @property
+    def _old(self) -> frozenset[str]:
+        return frozenset(name for _, old in self.pairs for name in old.split(";"))
+
+    def apply(self, sample: Sample) -> Sample:
+        """Rename the fields of one sample."""
+        found: Sample = {}
+        notes: list[str] = []
+        old_names = self._old
+        for new, old in self.pairs:
+            names = present(sample, old.split(";"))
+            if not names:
+                text = f"it has none of {old!r} for {new!r}; its fields: {listed(sample)}"
+                notes.append(_settled(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
+                continue
+            if len(names) > 1:
+                text = f"it has several alternatives for {new!r}: {', '.join(names)}"
+                notes.append(_settled(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'"))
+            found[new] = sample[names[0]]
+            if new in sample and new not in old_names:
+                text = f"it has a field {new!r} already"
+                notes.append(_settled(f"has-{new}", self.on_target, text, "on_target to 'replace'"))
+                if self.on_target == "keep":
+                    found[new] = sample[new]
+        self.counts.noted.update(notes)
+        gone = old_names | found.keys()
+        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in gone)}
+        return {**rest, **found}
+
+
+def _settled(slug: str, choice: str, text: str, instead: str) -> str:
+    return settled(slug, choice, f"{text} (on_error='drop' drops such samples; or set {instead})")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
-from wdsflow.shards.field_names import alternatives
+from wdsflow.shards.output_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .chance import uniform
 from .fields import listed
+from .shuffle import uniform
 from .texts import Output, written
 
 

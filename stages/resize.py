@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wdsflow.shards.field_names import IMAGES
+from wdsflow.shards.output_names import IMAGES
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import entries, images
@@ -59,8 +59,7 @@ class Resize(SampleStage):
         import numpy as np
         from PIL import Image
 
-        from .imaging.pixel_arrays import box_of
-        from .imaging.resample import has_torch, output_size, resize, resize_with_pillow
+        from .imaging.resample import box_of, has_torch, output_size, resize, resize_with_pillow
 
         is_array = isinstance(image, np.ndarray)
         if is_array:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from .base import Dropped, SampleStage, StageError
 from .base import Sample as SampleDict
-from .chance import uniform
+from .shuffle import uniform
 
 
 @dataclass(frozen=True)

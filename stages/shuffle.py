@@ -1,14 +1,25 @@
-"""Shuffle samples within a bounded buffer."""
+"""Shuffle samples within a bounded buffer; chance that is the same for the same sample, whoever asks, in whatever order."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from random import Random
 from typing import ClassVar
 
-from wdsflow.memory.sizes import parse_size
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.sizes import parse_size, weigh
 
 from .base import Sample, Stage
+
+
+def uniform(seed: int, key: str, what: str = "") -> float:
+    """Return a number in [0, 1) that depends on nothing but the arguments.
+
+    >>> uniform(0, "000001") == uniform(0, "000001") != uniform(1, "000001")
+    True
+    """
+    text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
+    # 53 bits: as many as a float holds, so that the quotient is never rounded up to 1.
+    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from wdsflow.shards.field_names import alternatives
+from wdsflow.shards.output_names import alternatives
 from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError

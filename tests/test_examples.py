@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jsonschema
 import numpy as np
@@ -19,9 +20,11 @@ from support.tiny_clip.recipe import CONFIG, CONFIG_FILE
 from tests.printed.pasted import run
 from tests.test_readme import ROOT, files, install, scenes_drawn
 from wdsflow.cli.main import _split
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe_file import read_recipe
-from wdsflow.stages.scores import BatchScore
+
+if TYPE_CHECKING:
+    from wdsflow.stages.scores import BatchScore
 
 EXAMPLES = ROOT / "docs" / "examples"
 DATACOMP = files(EXAMPLES / "datacomp-small.md")

@@ -11,12 +11,12 @@ from wdsflow.readers import READERS, resolve
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
-from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.startup import read_sidecars
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.identities.certificate import CertificateError
+from wdsflow.shards.certificate import CertificateError
 from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise

@@ -1,15 +1,65 @@
 """Bicubic resizing with antialiasing, in torchvision's geometry. Imports numpy: import this module where it is needed."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .pixel_arrays import Box
+from .spans import span
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the array
+
+_KEY = "wdsflow.box"
+
+
+class Scaled(np.ndarray):
+    """Pixels of a picture that was decoded smaller; ``box`` is where the picture is in them.
+
+    A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and copies have no box.
+    """
+
+    box: Box | None = None
+
+    def __reduce__(self) -> Any:
+        """Keep the box when pickled."""
+        rebuild, arguments, state = tuple(super().__reduce__())[:3]
+        return rebuild, arguments, (self.box, state)
+
+    def __setstate__(self, state: Any) -> None:
+        """Take over what ``__reduce__`` gave."""
+        self.box, rest = state
+        super().__setstate__(rest)
+
+
+def with_box(array: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+    """Return the array with a box, unless that is the whole array."""
+    height, width = array.shape[:2]
+    if box == (0, 0, width, height):
+        return array
+    scaled = array.view(Scaled)
+    scaled.box = box
+    return scaled
+
+
+def box_of(image: Any) -> Box:
+    """Return the part of an array (height, width, channels) or PIL image that is the picture."""
+    if isinstance(image, np.ndarray):
+        box = getattr(image, "box", None)
+        return box if box is not None else (0, 0, image.shape[1], image.shape[0])
+    size, box = image.info.get(_KEY, (None, None))
+    return box if size == image.size else (0, 0, *image.size)  # crop() and the like carry info along
+
+
+def note_box(image: Any, box: Box) -> None:
+    """Write the box into a PIL image, unless that is the whole image."""
+    if box != (0, 0, *image.size):
+        image.info[_KEY] = (image.size, box)
+
 
 Pixels = NDArray[np.uint8]
 Kernel = Literal["bicubic", "bilinear"]
@@ -150,3 +200,37 @@ def _pillow_version() -> int:
     import PIL
 
     return int(PIL.__version__.partition(".")[0])
+
+
+def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic") -> Pixels:
+    """Resize the part of an array (height, width, 3) to (height, width); it need not be contiguous then.
+
+    ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it had been cut out
+    before; between pixels what lies around it shines in at the edges, and it may be shifted as ``span`` says.
+    """
+    left, top, right, bottom = part
+    if not has_torch():
+        return _resize_with_pillow(pixels, part, size, kernel)
+    down = span(top, bottom, pixels.shape[0], size[0])
+    across = span(left, right, pixels.shape[1], size[1])
+    flips = tuple(axis for axis, side in enumerate((down, across)) if side.flip)
+    if flips:
+        pixels = np.flip(pixels, flips)
+    pixels = pixels[down.begin : down.end, across.begin : across.end]
+    more = size[0] + down.extra, size[1] + across.extra
+    down_first = goes_down_first(pixels, size)
+    resized = run_kernel(pixels, more, (1 / down.step, 1 / across.step), kernel, down_first=down_first)
+    resized = resized[down.extra :, across.extra :]
+    return np.flip(resized, flips) if flips else resized
+
+
+def _resize_with_pillow(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel) -> Pixels:
+    from PIL import Image
+
+    left, top, right, bottom = part
+    if all(edge == int(edge) for edge in part):
+        pixels = pixels[int(top) : int(bottom), int(left) : int(right)]
+        part = 0, 0, pixels.shape[1], pixels.shape[0]
+    else:
+        part = left, top, min(right, pixels.shape[1]), min(bottom, pixels.shape[0])
+    return np.array(resize_with_pillow(Image.fromarray(np.ascontiguousarray(pixels)), part, size, None, kernel))

@@ -1,4 +1,4 @@
-"""Scores: one per file, a named value for each sample. ``base`` defines a score, ``sample_view`` its input."""
+"""Scores: a named value for each sample, those of one kind in one file. ``base`` defines a score, ``sample_view`` its input."""
 
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
-    from .held_fields import Fields, Held
-    from .model.batch_score import BatchScore
+    from .model.model_score import BatchScore
+    from .sample_fields import Fields, Held
     from .sample_view import View, ViewOptions
     from .score_catalog import SCORES, all_scores, make_score
     from .score_errors import ScoreError
@@ -34,8 +34,8 @@ else:  # the catalog imports all scores: who needs a single module here does not
         __name__,
         {
             **dict.fromkeys(("TIERS", "DatasetScore", "Kind", "Score", "Tier", "Value"), "base"),
-            **dict.fromkeys(("Fields", "Held"), "held_fields"),
-            "BatchScore": "model.batch_score",
+            **dict.fromkeys(("Fields", "Held"), "sample_fields"),
+            "BatchScore": "model.model_score",
             **dict.fromkeys(("View", "ViewOptions"), "sample_view"),
             **dict.fromkeys(("SCORES", "all_scores", "make_score"), "score_catalog"),
             "ScoreError": "score_errors",

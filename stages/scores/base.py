@@ -18,7 +18,7 @@ from .selection import parse_captions, parse_images
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
 
-    from .image.picture import Picture
+    from .pixels import Picture
     from .sample_view import View
 
 __all__ = [

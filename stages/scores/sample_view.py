@@ -8,14 +8,12 @@ from weakref import ref
 from wdsflow.images.header import ImageHeader
 
 from ..fields import named
-from .field_contents import CHUNK, caption_texts, image_header, json_tree
-from .held_fields import Fields, Held
-from .image.picture import SIDE, Picture, decode_picture
+from .pixels import SIDE, Picture, decode_picture
+from .sample_fields import CHUNK, Fields, Held, caption_texts, image_header, json_tree
 from .score_errors import ScoreError
 from .selection import CAPTIONS, IMAGES, VIDEOS, FieldNames, chosen, parse_captions, parse_images
-from .video.frames import Frames, video_frames
-from .video.sampling import MadeFrames, Prepares, Sampling
-from .video.video_facts import VideoFacts, video_facts
+from .video_frames import Frames, MadeFrames, Prepares, Sampling, video_frames
+from .videos import VideoFacts, video_facts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,22 +6,27 @@ from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from pkgutil import iter_modules
 from typing import Any, get_origin
 
-from . import dataset, header, image, model, text, video
 from .base import Score
 
+# The cheap ones first.
+_FILES = (
+    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels",), ("duplicates",),
+    ("model.clip", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
+)  # fmt: skip
 GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 
 
 def _found() -> Iterator[type[Score]]:
-    for room in (header, video, text, image, dataset, model):  # the cheap ones first
-        for file in sorted(each.name for each in iter_modules(room.__path__) if not each.ispkg):
-            module = import_module(f"{room.__name__}.{file}")
-            yield from (
-                each for each in vars(module).values() if getattr(each, "name", None) == file and _is_score(each)
-            )
+    for files in _FILES:
+        modules = [import_module(f"{__package__}.{file}") for file in files]
+        own = (each for module in modules for each in vars(module).values() if _is_own_score(each, module.__name__))
+        yield from sorted(own, key=lambda score: score.name)
+
+
+def _is_own_score(thing: object, module: str) -> bool:
+    return _is_score(thing) and thing.__module__ == module and isinstance(getattr(thing, "name", None), str)
 
 
 def _is_score(thing: object) -> bool:
@@ -29,7 +34,7 @@ def _is_score(thing: object) -> bool:
     return get_origin(thing) is None and isinstance(thing, type) and issubclass(thing, Score)
 
 
-# A score is in the file of its name, in one of the folders: nothing registers itself on import.
+# A score is a class with a name, in one of the files: nothing registers itself on import.
 SCORES: dict[str, type[Score]] = {score.name: score for score in _found()}
 
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from wdsflow.shards.caption_field import CaptionField, parse_caption_field
-from wdsflow.shards.field_names import IMAGES, alternatives
-from wdsflow.shards.natural_order import natural
+from wdsflow.shards.output_names import IMAGES, alternatives
+from wdsflow.shards.patterns import natural
 
 __all__ = ["CAPTIONS", "IMAGES", "VIDEOS", "FieldNames", "chosen", "parse_captions", "parse_images"]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli import shards
 from tests.printed.pasted import commands, paste
 from wdsflow.cli.main import main
-from wdsflow.shards.identities.certificate import load
+from wdsflow.shards.certificate import load
 
 
 def run(*words: object) -> int:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli import shards
 from tests.cli.test_verify import flip, run
 from tests.servers import http_server, put, s3_server
-from wdsflow.shards.identities.certificate import load
+from wdsflow.shards.certificate import load
 from wdsflow.shards.source import server_faults as faults
 
 pytest.importorskip("aiohttp")

@@ -2,10 +2,10 @@ import os
 
 import pytest
 
-from wdsflow.engines import cores
-from wdsflow.engines.cores import shown_cores, usable_cores
-from wdsflow.filtering.process_count import share_memory
-from wdsflow.memory import limits
+from wdsflow.engines import site as cores
+from wdsflow.engines.site import shown_cores, usable_cores
+from wdsflow.filtering.pass_engine import share_memory
+from wdsflow.memory import usage as limits
 from wdsflow.training.feed.memory_shares import shares
 
 

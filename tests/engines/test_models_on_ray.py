@@ -14,7 +14,7 @@ from wdsflow.engines.base import EngineError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.memory.batching.item_outcome import POISONED
+from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.stages.scores.score_catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")

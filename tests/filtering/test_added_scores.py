@@ -18,8 +18,8 @@ from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.image.blur import Blur
-from wdsflow.stages.scores.text.caption_words import CaptionWords
+from wdsflow.stages.scores.caption_words import CaptionWords
+from wdsflow.stages.scores.pixels import Blur
 
 HERE = RunOptions(workers=0)
 PAIRS = {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.caption_place import NoCaptions
+from wdsflow.filtering.json_place import NoCaptions
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import read_recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards

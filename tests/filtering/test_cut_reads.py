@@ -9,7 +9,7 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.ledger.ledger_metadata import MissingScore
+from wdsflow.filtering.ledger.ledger_row import MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions

@@ -28,7 +28,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.models.clip.clip_model import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
 from wdsflow.stages.scores.model.models.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -433,9 +433,9 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
 
 @pytest.mark.deep
 def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
+    from wdsflow.filtering.ledger import embeddings as spool
+    from wdsflow.filtering.ledger import known_embeddings as stored
     from wdsflow.filtering.ledger import ledger
-    from wdsflow.filtering.ledger.embeddings import embedding_spool as spool
-    from wdsflow.filtering.ledger.embeddings import stored_embeddings as stored
 
     for module in (ledger, spool, stored):
         monkeypatch.setattr(module, "GROUP", 5)
@@ -496,8 +496,8 @@ def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path
 DECODER = """
 import json, sys
 from pathlib import Path
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import reuse_of, stored_embeddings
-from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
+from wdsflow.filtering.ledger.known_embeddings import reuse_of, stored_embeddings
+from wdsflow.filtering.ledger.known_embeddings import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.recipe.recipe import Recipe

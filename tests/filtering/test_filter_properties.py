@@ -16,7 +16,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.members import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 
 KEYS = st.sampled_from(["a", "b", "c", "d/a", "d/é", "long/" + "k" * 110, "__x", "e.1/f"])

@@ -31,8 +31,8 @@ WHERE = "min_side >= 200 and caption_words >= 2"
 MODULES = [
     *("tests.filtering.test_interruptions", "pyarrow.parquet", "xxhash", "ftfy", "pydantic", "PIL.JpegImagePlugin"),
     *(
-        "wdsflow.images.jpeg_header",
-        "wdsflow.stages.scores.image.picture",
+        "wdsflow.images.jpeg",
+        "wdsflow.stages.scores.pixels",
         "wdsflow.stages.scores.dataset.comparing.count_same",
     ),
 ]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import write_tar
-from wdsflow.filtering import caption_place
+from wdsflow.filtering import json_place as caption_place
 
 
 def write(folder: Path, rare: int) -> None:

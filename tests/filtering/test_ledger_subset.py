@@ -12,7 +12,7 @@ from tests.filtering.shards import entries, write_shards
 from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.pieces.view_source import view_of
 from wdsflow.serving.chosen_tars import LedgerSamples

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from wdsflow.cli.main import main
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe_file import read_recipe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

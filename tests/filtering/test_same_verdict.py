@@ -17,9 +17,8 @@ from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import Score, Tier

@@ -15,7 +15,7 @@ from tests.cli import shards
 from tests.cli.test_verify import flip, run
 from tests.printed.pasted import commands, paste
 from wdsflow.indexing import index_shards
-from wdsflow.shards.identities.certificate import load
+from wdsflow.shards.certificate import load
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.printed.pasted import commands, paste
 from tests.servers import http_server
-from wdsflow.shards.identities.certificate import load
+from wdsflow.shards.certificate import load
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 

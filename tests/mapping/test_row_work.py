@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from wdsflow.mapping.doubts import Doubts
 from wdsflow.mapping.map_messages import Done, Failed, MapOrder, Measure, RowBatch, UnreadableError
 from wdsflow.mapping.map_worker import _bound, _failed, _is_memory, _mapped
 from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
+from wdsflow.mapping.sizing import Doubts
 from wdsflow.memory.usage import private_data
 from wdsflow.text.escape import escape
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.mapping.result_size import weigh_results
-from wdsflow.mapping.sizing import Sizer, fitting
+from wdsflow.mapping.sizing import Sizer, fitting, weigh_results
 
 MIB = 1 << 20
 

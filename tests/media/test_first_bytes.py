@@ -3,8 +3,7 @@
 import pytest
 
 from wdsflow.media.least_size import least_size
-from wdsflow.media.media_format import format_title, media_format, media_kind, promised_format, tag_length
-from wdsflow.media.mp4_boxes import is_cut
+from wdsflow.media.media_format import format_title, is_cut, media_format, media_kind, promised_format, tag_length
 
 
 def test_frames_of_mpeg_audio_and_of_adts_are_told_by_their_first_bits():

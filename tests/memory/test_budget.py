@@ -2,8 +2,7 @@
 
 import threading
 
-from wdsflow.memory.budget import Budget
-from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.memory.budget import Budget, SharedBudget
 
 
 def holding(budget: Budget | SharedBudget, size: int) -> tuple[threading.Event, threading.Event, threading.Thread]:

@@ -8,13 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wdsflow.memory.limits import Bound, group_bounds, host_memory
+from wdsflow.memory.usage import Bound, group_bounds, host_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 SCRIPT = """
 import json, resource, sys
-from wdsflow.memory.batching.host import HostDevice
+from wdsflow.memory.batching.device import HostDevice
 limit, most = getattr(resource, sys.argv[1]), int(sys.argv[2])
 resource.setrlimit(limit, (most, resource.RLIM_INFINITY))
 print(json.dumps(HostDevice().memory()))
@@ -78,8 +78,8 @@ def test_files_of_a_group_that_say_nothing_bound_nothing(tmp_path):
 def test_the_tightest_bound_of_all_counts(monkeypatch):
     machine = psutil.virtual_memory()
     bounds = [Bound(machine.total // 2, machine.total // 4), Bound(machine.total // 3, 0), Bound(machine.total * 4, 0)]
-    monkeypatch.setattr("wdsflow.memory.limits.control_groups", lambda: bounds)
-    monkeypatch.setattr("wdsflow.memory.limits._own", lambda: iter([]))
+    monkeypatch.setattr("wdsflow.memory.usage.control_groups", lambda: bounds)
+    monkeypatch.setattr("wdsflow.memory.usage._own", lambda: iter([]))
     found = host_memory()
     assert found.total == machine.total // 3
     assert 0 < found.free <= machine.total // 4 + 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.sizes import weigh
 
 
 @pytest.mark.parametrize(

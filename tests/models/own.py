@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.stages.scores.model.batch_score import BatchScore
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
+from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, Request
 
 _ENTRIES = """[wdsflow.scores]
 letters = tests.models.own:Letters

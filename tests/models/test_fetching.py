@@ -5,12 +5,11 @@ import socket
 
 import pytest
 
-from wdsflow.models.fetching import fetching
-from wdsflow.models.hub_probe import silence
+from wdsflow.models.fetching import fetching, silence
 from wdsflow.models.model_place import ModelError
 from wdsflow.models.processes import ModelProcesses
-from wdsflow.stages.scores.model.caption_perplexity import CaptionPerplexity
-from wdsflow.stages.scores.model.clip_similarity import ClipSimilarity
+from wdsflow.stages.scores.model.clip import ClipSimilarity
+from wdsflow.stages.scores.model.transformer_scores import CaptionPerplexity
 
 needs_models = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("open_clip", "transformers"))), reason="needs OpenCLIP and transformers"

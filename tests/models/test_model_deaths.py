@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.models import own
-from wdsflow.memory.batching.item_outcome import Failure
+from wdsflow.memory.batching.attempt import Failure
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.model_place import ModelError
 from wdsflow.models.processes import ModelProcesses

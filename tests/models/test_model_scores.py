@@ -23,11 +23,11 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
-from wdsflow.filtering.deciding.broken_scores import MOST
+from wdsflow.filtering.deciding.failures import MOST
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.memory.batching.item_outcome import POISONED, Failure
+from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.model_place import ModelError
@@ -36,7 +36,7 @@ from wdsflow.models.processes import ModelProcesses
 HERE = RunOptions(workers=0, device="cpu")
 OWN_MODULE = """
 from dataclasses import dataclass
-from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.model.model_score import BatchScore
 @dataclass(frozen=True, kw_only=True)
 class Vowels(BatchScore):
     name = "vowels"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.models import own
-from wdsflow.memory.batching.item_outcome import POISONED, Failure, PoisonedError
+from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.models import client
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.model_place import ModelError, PreparedModels

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wdsflow.filtering.page.score_codes import codes_of, edges_of
 from wdsflow.pages.histograms import chart, number, round_step
-from wdsflow.text.round_numbers import number_text, roundest_after
+from wdsflow.text.words import number_text, roundest_after
 
 numbers = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
 

@@ -7,8 +7,7 @@ import pytest
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.open_clip import arguments as module
-from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
-from wdsflow.readers.open_clip.openclip_flags import own_parser
+from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, own_parser, parse_arguments
 
 OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
 

@@ -8,7 +8,7 @@ from tests.readers.shapes import outcomes, shape, shard, verdict
 from wdsflow.readers import Datasets
 from wdsflow.readers.base import USABLE, Fate
 from wdsflow.readers.datasets import _first_shapes
-from wdsflow.scan.content.typed_columns import Columns
+from wdsflow.scan.content.fitting import Columns
 from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Stop, Tally
 
 CUT = Stop("error")

@@ -20,7 +20,7 @@ from tests.validate.rules.build import jpeg
 from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
-from wdsflow.readers.equal_keys import may_share_keys, meetings, share_keys, twice_in
+from wdsflow.readers.energon import may_share_keys, meetings, share_keys, twice_in
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.urls import NoShards

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
-from wdsflow.readers.first_rows import first_columns
+from wdsflow.readers.datasets import first_columns
 from wdsflow.validate.check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 

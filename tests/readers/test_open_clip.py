@@ -19,7 +19,7 @@ from wdsflow.readers.open_clip.assignment import (
     worker_seed,
     worker_share,
 )
-from wdsflow.readers.open_clip.upstream import saves_at, why_no_checkpoints
+from wdsflow.readers.open_clip.versions import saves_at, why_no_checkpoints
 from wdsflow.scan.evidence import ShardEvidence, Stop
 
 OLD = OpenClip33()

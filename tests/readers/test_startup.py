@@ -7,8 +7,7 @@ import pytest
 
 from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.sidecars import read_sidecars
-from wdsflow.readers.open_clip.startup import openclip_urls, start
+from wdsflow.readers.open_clip.startup import openclip_urls, read_sidecars, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 
 SHARDS = 4

@@ -7,7 +7,7 @@ import pytest
 
 from tests.printed.pasted import run
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.folder_lock import Busy, Lock
+from wdsflow.records.refusals import Busy, Lock
 
 
 @pytest.mark.parametrize(("first", "second", "busy"), [(1, 1, False), (1, 0, True), (0, 1, True), (0, 0, True)])

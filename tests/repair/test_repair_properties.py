@@ -11,7 +11,7 @@ from tests.depth import cases
 from tests.shards.archives import read_tar, tar_bytes
 from wdsflow.repair.clean_names import junk
 from wdsflow.repair.run_repair import repair_shards
-from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.members import split_name
 
 FOLDERS = st.sampled_from(["", "", "", "./", "d/", "img/", "txt/", "../", "/"])
 KEYS = st.sampled_from(["0", "1", "2", "a.v1", "a.v2", "x\ny", "é", "._0", "README", "\udcff"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.repair.clean_names import tidy_names
-from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.members import split_name
 
 
 @pytest.mark.parametrize(

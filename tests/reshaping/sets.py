@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.members import split_name
 
 Samples = list[tuple[str, dict[str, bytes]]]
 

@@ -16,11 +16,8 @@ from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.shards.archives import folder, read_tar, tar_bytes, write_tar
 from wdsflow.reshaping.diff import diff_shards
-from wdsflow.reshaping.diff.compare_part import compare_part
-from wdsflow.reshaping.diff.diff_text import markdown_lines, text_lines
-from wdsflow.reshaping.diff.key_parts import KeyParts
-from wdsflow.reshaping.diff.key_records import FieldRecord, KeyRecord
-from wdsflow.reshaping.diff.set_diff import SetDiff
+from wdsflow.reshaping.diff.key_records import FieldRecord, KeyParts, KeyRecord, compare_part
+from wdsflow.reshaping.diff.set_diff import SetDiff, markdown_lines, text_lines
 
 Sample = tuple[str, dict[str, bytes]]
 
@@ -337,8 +334,8 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path: Path) -> None
         "from pathlib import Path\n"
         "from tests.reshaping.test_diff import record\n"
         "from wdsflow.memory.usage import peak\n"
-        "from wdsflow.reshaping.diff.compare_part import compare_part\n"
-        "from wdsflow.reshaping.diff.key_parts import KeyParts\n"
+        "from wdsflow.reshaping.diff.key_records import compare_part\n"
+        "from wdsflow.reshaping.diff.key_records import KeyParts\n"
         "from wdsflow.reshaping.diff.set_diff import SetDiff\n"
         "found, count = SetDiff(), int(sys.argv[1])\n"
         "with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder, KeyParts(Path(folder)) as parts:\n"

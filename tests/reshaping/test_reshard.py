@@ -13,7 +13,7 @@ from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.reshard.arrange import arrange
-from wdsflow.reshaping.reshard.members_apart import MembersApart
+from wdsflow.reshaping.reshard.input_report import MembersApart
 from wdsflow.reshaping.reshard.read_inputs import InputJob
 from wdsflow.reshaping.reshard.reshard_options import checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards

@@ -15,7 +15,7 @@ from tests.depth import cases
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards.samples.grouping import Repeats
-from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.members import is_meta, split_name
 
 STEMS = st.sampled_from(
     ["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"]

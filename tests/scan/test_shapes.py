@@ -1,8 +1,7 @@
 """What shapes tell must not depend on the order in which sets are walked."""
 
 from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
-from wdsflow.scan.runs import RunCollector
-from wdsflow.scan.shapes import note_shapes
+from wdsflow.scan.runs import RunCollector, note_shapes
 
 
 def test_the_first_dotted_name_of_a_shard_is_the_one_that_is_shown():

@@ -9,7 +9,7 @@ ROOM = "wdsflow.shards"
 # What turns names into keys, and why it may: all others ask the room.
 SPLITS = {
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
-    "wdsflow.readers.first_rows": "the rule of datasets, as data of a Grouping",
+    "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
     "wdsflow.reshaping.reshard.output_pieces": "the members of one sample, in their new place",
 }

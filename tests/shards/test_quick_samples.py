@@ -14,8 +14,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
-from wdsflow.shards.tar.member_names import key_of
-from wdsflow.shards.tar.members import MemberBatch
+from wdsflow.shards.tar.members import MemberBatch, key_of
 from wdsflow.shards.tar.pax_records import refuses_negative
 from wdsflow.shards.tar.plain_entries import Skimmer
 

@@ -27,7 +27,7 @@ from tests.filtering.commands import run
 from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
 from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.source.compression import unpack_command
+from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.walk import Walk

@@ -5,8 +5,7 @@ from random import Random
 import braceexpand
 import pytest
 
-from wdsflow.shards.braces import BadPattern, count_names, expand_braces
-from wdsflow.shards.natural_order import missing_numbers
+from wdsflow.shards.patterns import BadPattern, count_names, expand_braces, missing_numbers
 from wdsflow.shards.urls import NoShards, expand
 
 

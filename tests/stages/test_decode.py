@@ -11,7 +11,7 @@ from PIL import Image
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
 from wdsflow.images import libjpeg
 from wdsflow.images.image_header import read_header
-from wdsflow.images.jpeg_frame import coefficient_bytes
+from wdsflow.images.jpeg import coefficient_bytes
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 from wdsflow.stages.imaging.peak import peak_bytes

@@ -43,7 +43,7 @@ def test_all_outputs_lie_where_the_part_has_them_but_for_the_shift_that_is_told(
 
 def test_a_part_of_whole_pixels_is_resized_as_if_it_had_been_cut_out():
     pytest.importorskip("torch")
-    from wdsflow.stages.imaging.part import resize_part
+    from wdsflow.stages.imaging.resample import resize_part
 
     pixels = np.array(smooth(300, 200))
     cut = np.ascontiguousarray(pixels[20:180, 30:250])
@@ -55,7 +55,7 @@ def test_a_part_of_whole_pixels_is_resized_as_if_it_had_been_cut_out():
 @pytest.mark.parametrize("kernel", ["bicubic", "bilinear"])
 def test_a_part_between_pixels_is_nearly_what_pillow_makes_of_it(kernel, monkeypatch):
     pytest.importorskip("torch")
-    from wdsflow.stages.imaging import part
+    from wdsflow.stages.imaging import resample as part
 
     pixels = np.array(smooth(300, 200))
     for box in ((30.5, 20, 250, 180.25), (0, 11.125, 280.25, 199.5), (100.25, 50.25, 290.5, 190.75)):
@@ -68,7 +68,7 @@ def test_a_part_between_pixels_is_nearly_what_pillow_makes_of_it(kernel, monkeyp
 
 @pytest.mark.parametrize("kernel", ["bicubic", "bilinear"])
 def test_without_torch_a_part_is_what_pillow_makes_of_it(kernel, monkeypatch):
-    from wdsflow.stages.imaging import part
+    from wdsflow.stages.imaging import resample as part
 
     monkeypatch.setattr(part, "has_torch", lambda: False)
     image = smooth(40, 30)

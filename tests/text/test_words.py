@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.text.escape import both_ends, escape
-from wdsflow.text.round_numbers import number_text, roundest, roundest_after
 from wdsflow.text.shell import command, quote, quote_path
 from wdsflow.text.words import (
     command_lines,
     duration,
     how_many,
     listed,
+    number_text,
     place,
     plain,
     relative,
+    roundest,
+    roundest_after,
     short,
     signal_name,
     size,

@@ -154,7 +154,7 @@ def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name, requ
 def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
     import torch
 
-    from wdsflow.training.feed_errors import ResumeError
+    from wdsflow.training.feed_options import ResumeError
     from wdsflow.training.launch.checkpoints import ENTRY, CheckpointPosition, Saved, save, saved_in, tidy
 
     states = [{"feed": {"batch": rank}, "random": None} for rank in range(2)]

@@ -30,8 +30,7 @@ from tests.processes import await_end, living_children
 from tests.training.shards import arguments, jpeg, plain, samples, texts, write_shards, write_tar
 from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.cli.main import main
-from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.field_fixes import processes_named

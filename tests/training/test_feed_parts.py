@@ -13,15 +13,13 @@ from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.feed import epoch_counter, memory_shares, sample_catalog
-from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.batch_planner import Planner, StarvedError
 from wdsflow.training.feed.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed.epoch_counter import EpochCounter
-from wdsflow.training.feed.lanes import Lane, LanePosition
+from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
 from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Workload
-from wdsflow.training.feed.shuffle_buffer import mixed
+from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Workload
 from wdsflow.training.rank_place import RankPlace
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
@@ -89,7 +87,7 @@ SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2,
     ],
 )
 def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monkeypatch):
-    monkeypatch.setattr("wdsflow.memory.limits.host_memory", lambda: SimpleNamespace(total=16 << 30))
+    monkeypatch.setattr("wdsflow.memory.usage.host_memory", lambda: SimpleNamespace(total=16 << 30))
     monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(

@@ -21,8 +21,7 @@ import torch
 from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.feed_errors import SampleError
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, SampleError
 from wdsflow.training.openclip import get_data, get_wds_dataset
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads")

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from wdsflow.engines import cores
+from wdsflow.engines import site as cores
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.launch.launchers import cores_for_rank, ranks_here
 from wdsflow.training.rank_place import decoders_for
@@ -56,7 +56,7 @@ def test_a_task_that_slurm_bound_to_its_processors_has_them_all(machine, usable,
 
 
 def test_ranks_share_the_memory_of_their_machine(machine, monkeypatch):
-    from wdsflow.memory import limits
+    from wdsflow.memory import usage as limits
 
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(2 << 30, 0)])
     sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "lanes": 1}

@@ -129,7 +129,7 @@ def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
 
 
 def test_balanced_ranks_that_train_together_get_batches_of_equal_sizes(tmp_path):
-    from wdsflow.training.feed.balanced_schedule import Balanced
+    from wdsflow.training.feed.schedule import Balanced
     from wdsflow.training.rank_place import RankPlace
 
     urls, counts = ["a", "b", "c"], [7, 13, 5]

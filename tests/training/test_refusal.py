@@ -16,7 +16,7 @@ from types import ModuleType
 import torch.testing._internal.distributed.fake_pg
 from torch import distributed
 from wdsflow.training.stalls.rank_board import connect
-from wdsflow.training.launch.refusal import shared
+from wdsflow.training.launch.launchers import shared
 
 patience, long = timedelta(seconds=1), timedelta(hours=1)
 server = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

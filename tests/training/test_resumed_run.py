@@ -15,7 +15,7 @@ import torch
 
 from tests.golden_file import check_text
 from wdsflow.training.feed.feed_state import OtherSubset
-from wdsflow.training.feed_errors import FeedError, FeedStopped, ResumeError
+from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import random_state
 from wdsflow.training.launch.resume import ResumedRun
 

@@ -10,9 +10,8 @@ import pytest
 from tests.shards.archives import write_tar
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import stall
-from wdsflow.training.stalls.json_preview import peek
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import LaneFacts, StallError
+from wdsflow.training.stalls.stall import LaneFacts, StallError, peek
 
 SHARD = "/data/00001.tar"
 EMPTY = LaneFacts(lane=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, lanes=4)

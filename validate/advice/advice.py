@@ -6,10 +6,10 @@ from dataclasses import replace
 import yaml
 
 from wdsflow.readers.energon import captioning
-from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
+from wdsflow.readers.open_clip.versions import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
 from wdsflow.text.words import listed

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader, split_keys
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.output_names import IMAGE_FIELDS
 
 from ..finding import Finding, Repair, promises
 from ..rules.kit.base import Context

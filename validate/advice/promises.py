@@ -1,16 +1,25 @@
-"""How many samples would reach a batch after a change: the reader judges the changed samples again."""
+"""How many samples would reach a batch after a change or a repair: the reader judges the changed samples again."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import combinations, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.datasets import EXAMPLES
-from wdsflow.readers.equal_keys import meetings
+from wdsflow.readers.energon import meetings
+from wdsflow.repair.preview import Preview
+from wdsflow.repair.split_samples import Borders, borders
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.content.typed_columns import holds_value
-from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
+from wdsflow.scan.content.fitting import holds_value
+from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence, Stop
+from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.scan.scanner import Scanner
+from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from ..finding import Advice
 from ..rules.kit.base import Context
@@ -24,11 +33,145 @@ from .changes import (
     is_plain,
     is_uniform,
     keeps_first,
+    other_names,
     shapes_of,
     without_one,
 )
-from .other_names import other_names
-from .repaired import Scan, repaired
+
+if TYPE_CHECKING:
+    from wdsflow.repair.sample_fixer import Field
+
+NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
+_BATCH = 1_000  # members
+_LONGEST_NAME = 100  # bytes that a plain header holds
+_NOWHERE = 1 << 62  # no window: contents are read one by one
+
+
+def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
+    """Scan a shard as ``wdsflow repair`` without options would write it; nothing is written.
+
+    The error of the evidence is NOT_TRIED if that cannot be known: for shards that can only be read from front to back.
+    """
+    shard = ShardEvidence(url)
+    try:
+        with Preview(url, moved, allow_pipe=options.allow_pipe) as preview:
+            walk = _Previewed(preview)
+            scan = Scanner(shard, options, RunCollector())
+            for batch in walk:
+                scan.batch(batch, walk)
+            scan.finish(walk)
+    except (OSError, ValueError) as error:
+        shard.fail(NOT_TRIED, str(error))
+    return shard
+
+
+class _Previewed:
+    """The members of a preview, as a walk over the repaired tar would give them."""
+
+    def __init__(self, preview: Preview) -> None:
+        self.preview = preview
+        self.stop = WalkStop("end", 0, "")
+        self.seen: dict[str, Seen] = {}
+        self.fields: list[Field] = []
+
+    def read(self, member: Row, start: int, size: int) -> bytes:
+        """Return a part of the contents of a member of the latest batch."""
+        return self.preview.read(self.fields[member[2]], start, size)
+
+    def __iter__(self) -> Iterator[MemberBatch]:
+        rows: list[Row] = []
+        for position, (name, field, size) in enumerate(self.preview.members()):
+            if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+                self.seen.setdefault("name.long", Seen(position, name, name)).count += 1
+            rows.append((name, size, len(self.fields), position, "file"))
+            self.fields.append(field)
+            if len(rows) == _BATCH:
+                yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
+                rows, self.fields = [], []
+        if rows:
+            yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
+
+
+# The evidence of shards as ``wdsflow repair`` without options would write them; nothing is written.
+#
+# Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the order
+# and the names in which a repair would write their members.
+
+
+Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
+
+# Tallies that a repair does not change. All others may change which members form a sample.
+_KEPT = ("image.", "text.", "json.", "field.", "column.")
+_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory", "name.long"})
+_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like are not samples
+_MOST_SHAPES = 50
+
+
+class Repaired(NamedTuple):
+    """The shards that a repair would write: one for each input that has a sample."""
+
+    shards: list[ShardEvidence]
+    known: bool  # False: some can only be read from front to back, and are unchanged
+
+
+def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False) -> Repaired:
+    """Return the evidence of the shards that a repair would write.
+
+    Args:
+        shards: evidence of the shards.
+        options: options of the scan.
+        scan: scans shards again, if they would change.
+        afresh: scan the others again too, because the options differ from those of the first scan.
+    """
+    readable = [shard for shard in shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted]
+    urls = [shard.url for shard in readable]
+    moved = borders(urls) if meetings(readable) else {}
+    wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
+    changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
+    ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
+    found = scan([urls[place] for place in changes], options, how=ways) if changes else []
+    known = len(changes) == len(wild) and all(shard.error != NOT_TRIED for shard in found)
+    stay = [place for place in range(len(readable)) if place not in changes] if afresh else []
+    again = scan([urls[place] for place in stay], options) if stay else []
+    written = dict(enumerate(readable))
+    written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
+    written |= dict(zip(stay, again, strict=True))
+    whole = (
+        replace(
+            written[place],
+            url=os.path.basename(urls[place]),  # all in one folder, whichever they are in now
+            error=None,
+            compression=None,
+            stop=Stop(),
+            by_arrow=None,
+        )
+        for place in range(len(readable))
+    )
+    return Repaired([shard for shard in whole if shard.runs.head is not None], known)
+
+
+def _stays(shard: ShardEvidence) -> bool:
+    """Return whether a repair would write the same samples, with the same fields in the same order."""
+    if (
+        shard.error
+        or shard.stop.kind not in ("end", "eof")
+        or shard.visible_runs is not None
+        or shard.all_runs is not None
+    ):
+        return False
+    if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
+        return False
+    if any("." in name for name in shard.fields):
+        return False
+    shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
+    if len(shapes) > _MOST_SHAPES:
+        return False
+    # A repair joins folders only if no two kinds of samples share a field.
+    fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
+    if any(one <= _PAPERS for one in fields):
+        return False
+    return all(one & other for one, other in combinations(fields, 2))
+
 
 _REFUSED = frozenset({"bad-field", "unsafe-field"})
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.startup import shard_urls
+from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence
 
-from ..forecast.workload import Shards, epochs_to_check, least_usable, named_shards
+from ..forecast.resources import Shards, epochs_to_check, least_usable, named_shards
 
 _TRIES = 32
 _LEAST_BATCH = 0.5  # of the batch that was asked for: a much smaller one trains another model

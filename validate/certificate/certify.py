@@ -9,10 +9,8 @@ from typing import Any
 from wdsflow import version
 from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.identities.certificate import Certificate, CertificateError
-from wdsflow.shards.identities.shard_listing import is_whole
-from wdsflow.shards.identities.shard_names import plain_url, shared_folder, stored_folder
-from wdsflow.shards.identity import Identity
+from wdsflow.shards.certificate import Certificate, CertificateError, is_whole, plain_url, shared_folder, stored_folder
+from wdsflow.shards.shard_identity import Identity
 
 from ..finding import Finding
 from ..report.as_json import clean, verdict_to_dict

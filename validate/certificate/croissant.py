@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.identities.certificate import CertificateError
-from wdsflow.shards.identities.shard_names import stored_folder
+from wdsflow.shards.certificate import CertificateError, stored_folder
 from wdsflow.shards.source.base import local_path
 from wdsflow.text.words import how_many, listed, size
 

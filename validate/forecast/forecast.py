@@ -10,17 +10,23 @@ from typing import Any
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
-from wdsflow.readers.open_clip.feed_reader import FeedReader
-from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
-from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import CrashKind, Start, start
+from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, start
+from wdsflow.readers.open_clip.versions import FeedReader, OpenClip33
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.wording import crash_text
-from .resources import Resources, estimate
-from .validation import judge_validation
-from .workload import Shards, WorkerPass, certain, epochs_to_check, named_shards, worker_passes
+from .resources import (
+    Resources,
+    Shards,
+    WorkerPass,
+    certain,
+    epochs_to_check,
+    estimate,
+    judge_validation,
+    named_shards,
+    worker_passes,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.mapping.scratch import scratch
-from wdsflow.shards.field_names import IMAGES
+from wdsflow.shards.output_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.unpack import seekable
-from wdsflow.stages.chance import uniform
-from wdsflow.stages.scores.image.picture import decode_picture
+from wdsflow.stages.scores.pixels import decode_picture
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import chosen, parse_images
+from wdsflow.stages.shuffle import uniform
 
 from .listing import Listed, listed
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.engines.cores import cpu_quota, shown_cores
+from wdsflow.engines.site import cpu_quota, shown_cores
 from wdsflow.readers.installed_versions import versions
 
 UNLIMITED = 1 << 62  # bytes or files; limits at least this high count as none
@@ -40,7 +40,7 @@ class Machine:
 
 def this_machine() -> Machine:
     """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
-    from wdsflow.memory.limits import control_groups
+    from wdsflow.memory.usage import control_groups
 
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
     soft, hard = _open_files()

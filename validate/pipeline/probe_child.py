@@ -14,11 +14,10 @@ from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
-from wdsflow.memory.limits import host_memory
-from wdsflow.memory.usage import private_data
+from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.escape import escape
 
-from ..tracing.kept_globals import state_of_chance
+from ..tracing.kept_state import state_of_chance
 from ..tracing.machine_faults import machine_fault
 from ..tracing.meter import TraceRun
 from ..tracing.pipeline_steps import take_apart

@@ -6,24 +6,42 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from wdsflow.readers.equal_keys import meetings
+from wdsflow.readers.energon import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .column_readers import leave_open
-from .counted_samples import counted_in, is_damaged, joined_chains, never_out, note_of, typical_share
-from .estimate import Estimate
-from .fates import ProbedFate, ProbedShape, ProbeLimits, Prober, agree
+from .estimate import Estimate, bounds
+from .fates import (
+    ProbedFate,
+    ProbedShape,
+    ProbeLimits,
+    Prober,
+    agree,
+    counted_in,
+    is_damaged,
+    joined_chains,
+    never_out,
+    note_of,
+    typical_share,
+)
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
-from .probability import bounds
 from .probe_batches import failing_batch, leave_out_rest
 from .probe_child import BUILDING, ProbeRun
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of, unknown_here
-from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
-from .rare_samples import rare_samples
+from .probe_samples import (
+    MOST_BYTES,
+    SamplePlace,
+    TinyTars,
+    add_places,
+    in_order,
+    leave_out,
+    rare_samples,
+    shape_groups,
+)
 from .reading import ReadingInOrder
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room

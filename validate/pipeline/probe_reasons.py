@@ -9,9 +9,8 @@ from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .counted_samples import joined_chains
 from .estimate import Estimate
-from .fates import ProbedFate, ProbedShape, agree
+from .fates import ProbedFate, ProbedShape, agree, joined_chains
 from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts

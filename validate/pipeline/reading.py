@@ -8,9 +8,8 @@ from itertools import islice
 
 from wdsflow.scan.evidence import Evidence
 
-from .estimate import Estimate
+from .estimate import Estimate, bounds
 from .fates import ProbedShape, ProbeLimits, Prober
-from .probability import bounds
 from .probe_child import BUILDING, ProbeRun, RunRequest
 from .probe_samples import SamplePlace, places_in
 from .rewire import PipelineFacts

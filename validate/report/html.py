@@ -8,15 +8,14 @@ from typing import Any
 from wdsflow.pages import render as page
 from wdsflow.pages.histograms import Chart, chart
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.tallies import TALLIES
+from wdsflow.scan.naming import TALLIES
 from wdsflow.text.words import how_many, place, plain, short, size
 
 from ..forecast.forecast import Forecast
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import SEVERITIES, FindingGroup, fixes, group
-from .next_steps import steps
+from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
 from .report_model import Results
 from .report_text import closing_line, ignored_lines, means, notes, said
 from .second_look import Look, look, pictures

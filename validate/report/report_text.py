@@ -16,8 +16,7 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .console_writer import Writer
-from .finding_groups import SEVERITIES, FindingGroup, fixes, group
-from .next_steps import NextStep, number_of, steps
+from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
 from .report_model import Results
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""All rules by code: those in the eight folders, and those of other distributions."""
+"""All rules by code: those in the files of this folder, and those of other distributions."""
 
 import difflib
 import re
@@ -8,11 +8,11 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import get_origin
 
-from . import captions, command, fields, images, keys, layouts, tar, training
 from .kit.base import Rule
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog"]
 
+_NO_RULES = {"rule_catalog", "rule_engine"}  # the other files of this folder
 GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
 
 
@@ -40,9 +40,10 @@ def _nearest(code: str, codes: Sequence[str]) -> str:
 
 
 def _found() -> Iterator[type[Rule]]:
-    for room in (tar, keys, fields, captions, images, layouts, training, command):
-        for file in sorted(each.name for each in iter_modules(room.__path__)):
-            module = import_module(f"{room.__name__}.{file}")
+    room = import_module(__package__)
+    for file in sorted(each.name for each in iter_modules(room.__path__) if not each.ispkg):
+        if file not in _NO_RULES:
+            module = import_module(f"{__package__}.{file}")
             yield from (each for each in vars(module).values() if _is_rule(each) and each.__module__ == module.__name__)
 
 

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import Any
 
-from wdsflow.memory.batching.oom import chain, is_out_of_memory
+from wdsflow.memory.batching.attempt import chain, is_out_of_memory
 
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 _OF_DATA = (LookupError, UnicodeError, TypeError)  # they name what a sample lacks: KeyError: 'gpu'

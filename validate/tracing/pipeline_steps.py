@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from .handlers import Note, with_handler
+from .kept_state import Note, with_handler
 from .stage_words import bare_name, title
 
 Call = Callable[..., Iterable[Any]]

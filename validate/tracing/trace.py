@@ -9,11 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from .kept_globals import listening, same_random_state
+from .kept_state import listening, same_random_state
 from .meter import Meter, Stopped, TraceRun
 from .pipeline_steps import Chain, take_apart
-from .trace_report import Ending, StageTrace, Trace
-from .trace_verdict import sentence
+from .trace_report import Ending, StageTrace, Trace, sentence
 
 __all__ = ["StageTrace", "Trace", "trace"]
 

@@ -1,9 +1,11 @@
-"""The report of a trace: one sentence on which stage loses samples, and the table of all stages."""
+"""The report of a trace: which stage loses samples, and the sentence on top."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .meter import Kind
+from .meter import Kind, TraceRun
+from .pipeline_steps import Chain
+from .stage_words import error_text
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
 
@@ -91,3 +93,111 @@ def where(key: str, shard: str) -> str:
     parts = [f"key {key}" if key else "", f"shard {shard}" if shard else ""]
     text = ", ".join(part for part in parts if part)
     return f" ({text})" if text else ""
+
+
+_MOST = 8  # fields in the message
+
+
+def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+    """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
+    if ending == "blocked":
+        return _blocked(run, stages)
+    if ending == "raised" and run.raised:
+        return _raised(run.raised, run, stages)
+    if ending == "asks-ended-source":
+        at = stages[min(run.endless_at, len(stages) - 1)]
+        return f"{name(at)} asks its ended input again and again: it would never end"
+    if not stages[-1].out:
+        return _nothing(chain, stages, ending, drained=run.drained)
+    worst = max(stages, key=lambda stage: _loss(stage, run, ending))
+    if _loss(worst, run, ending):
+        return _drops(worst)
+    slowest = max(stages, key=lambda stage: stage.seconds)
+    share = slowest.seconds / (sum(stage.seconds for stage in stages) or 1.0)
+    count = next((stage.out for stage in stages if stage.kind == "sample"), stages[-1].out)
+    what = "nothing is lost" if ending == "pass" else "nothing is lost so far"
+    rest = max(stages, key=lambda stage: stage.lost if stage.kind == "batch" else 0)
+    if ending == "pass" and rest.kind == "batch" and rest.lost:
+        what += f" but the last {rest.lost:,}, too few for another batch of {rest.batch:,}"
+    return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
+
+
+def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
+    """Return what a stage lost, without items that are still in it because the trace ended early."""
+    if stage.kind == "batch" and stage.taken_kind == "sample":
+        return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
+    if run.drained:
+        return stage.lost
+    return 0 if "shuffle" in stage.title else max(0, stage.lost - 1)
+
+
+def _drops(stage: StageTrace) -> str:
+    unit = "batches" if stage.taken_kind == "batch" else "samples"
+    text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
+    if stage.fields:
+        seen = [field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items()]
+        more = f" and {len(seen) - _MOST} more" if len(seen) > _MOST else ""
+        text += f"; fields seen: {', '.join(seen[:_MOST])}{more}"
+    if stage.errors:
+        text += f"; {swallowed(stage)}"
+    elif stage.logged:
+        text += f"; it logged {stage.logged:,} warnings, the first: {stage.first_log}"
+    if stage.ended_stream:
+        text += "; its handler ended the stream there"
+    return text
+
+
+def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending, *, drained: bool) -> str:
+    culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
+    if ending == "time" and not drained:
+        return f"{name(culprit)} took {culprit.taken:,} items and gave none before time was up"
+    if culprit.number == 1 and not culprit.out:
+        text = f"{name(culprit)} gives nothing"
+    elif culprit.batch > 0 and culprit.taken < culprit.batch:
+        text = f"{name(culprit)} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
+        if ending != "pass":
+            return text + ": nothing is lost so far, trace more samples"
+    elif culprit.taken_kind in ("sample", "batch"):
+        text = _drops(culprit)
+    else:
+        text = f"{name(culprit)} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
+        if culprit.errors:
+            text += f"; {swallowed(culprit)}"
+    if ending == "time":
+        text += "; time was up"
+    return text + _for_ever(chain, ending)
+
+
+def _for_ever(chain: Chain, ending: Ending) -> str:
+    if not chain.endless or ending not in ("pass", "samples"):
+        return ""
+    who = "OpenCLIP" if chain.by_open_clip else "this pipeline"
+    if chain.breaks:
+        return "; 0 samples left after one full pass: the epoch ends empty, without an error"
+    if ending == "samples":
+        return f"; if the rest is like this, {who} will read endlessly"
+    return f"; 0 samples left after one full pass: {who} would repeat it endlessly"
+
+
+def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+    index, error = raised
+    text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+    if index and not stages[index].taken:
+        empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
+        text += f"; its input was empty, the last stage that got anything is {name(empty)}"
+    return text
+
+
+def _blocked(run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+    index, waited = run.blocked or (-1, 0.0)
+    if not 0 <= index < len(stages):
+        return "the pipeline did not start in time"
+    return (
+        f"{name(stages[index])} is blocked: no answer for {waited:.1f} s"
+        f"{where(*run.place(index))}, after {stages[index].out:,} items"
+    )
+
+
+def name(stage: StageTrace) -> str:
+    """Return ``stage 6 select(...)``."""
+    return f"stage {stage.number} {stage.title}"

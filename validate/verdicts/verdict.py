@@ -8,7 +8,7 @@ from typing import Literal
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
 from wdsflow.scan.naming import is_dotted
-from wdsflow.scan.shapes import merged
+from wdsflow.scan.runs import merged
 from wdsflow.text.escape import escape
 
 from ..finding import Advice

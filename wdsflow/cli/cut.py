@@ -3,7 +3,6 @@
 import typer
 
 from wdsflow.cli.shared.cli_options import Address, AllowPipe, EngineChoice, Engines, Numbering, TarSamples, TarSize, To
-from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
@@ -27,7 +26,7 @@ from wdsflow.cli.shared.run_arguments import (
     need_predicate,
     run_options,
 )
-from wdsflow.cli.shared.run_outcome import check_exports, exported, show
+from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed_command import Typed
 
 
@@ -67,7 +66,7 @@ def cut(
     """
     typed = Typed(context)
     with explained(typed):
-        from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+        from wdsflow.filtering.recipe.recipe import canonical_recipe
         from wdsflow.filtering.recipe.recipe_file import merged
         from wdsflow.filtering.run_filter import cut_shards
 

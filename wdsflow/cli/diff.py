@@ -63,9 +63,9 @@ def diff(
 
     Exit status, as of diff(1): 0 if the sets are the same, 1 if they differ, 2 if something could not be read.
     """
-    from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-    from wdsflow.reshaping.diff.diff_text import markdown_lines, text_lines
+    from wdsflow.filtering.ledger.ledger_row import LedgerError
     from wdsflow.reshaping.diff.run_diff import diff_shards
+    from wdsflow.reshaping.diff.set_diff import markdown_lines, text_lines
     from wdsflow.shards.urls import NoShards
 
     typed = Typed(context)

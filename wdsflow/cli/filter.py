@@ -20,7 +20,6 @@ from wdsflow.cli.shared.cli_options import (
     To,
 )
 from wdsflow.cli.shared.help_panels import MAIN, OTHER, SAMPLES
-from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
     Captions,
@@ -49,7 +48,7 @@ from wdsflow.cli.shared.run_arguments import (
     need_predicate,
     run_options,
 )
-from wdsflow.cli.shared.run_outcome import check_exports, exported, show
+from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed_command import Typed, free
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from wdsflow.cli.shared.cli_options import Shards
+from wdsflow.cli.shared.equal_shards import AllowPipe, Out, writing_shards
 from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import fail, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.cli.shared.written_shards import AllowPipe, Out, writing_shards
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 

@@ -10,7 +10,7 @@ from wdsflow.cli.shared.cli_options import Shards
 from wdsflow.cli.shared.help_panels import OUTPUT
 from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards, print_lines, progress
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.shards.source.compression import UNPACK
+from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import quote_path
 
 _SHOWN = 20  # damaged shards
@@ -79,7 +79,7 @@ def index(
     """
     from wdsflow.indexing.run_index import PartOfSet, index_shards
     from wdsflow.indexing.sidecar_kinds import DEFAULT
-    from wdsflow.records.folder_lock import Busy
+    from wdsflow.records.refusals import Busy
     from wdsflow.shards.urls import NoShards
 
     asked = {"sizes": sizes, "len": len_, "wids": wids, "dali": dali, "energon": energon, "webshart": webshart}

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wdsflow.validate.inspect.shown_sample import ShownSample
 
 Show = Annotated[
@@ -90,7 +91,7 @@ def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, all
             ]
         print(json.dumps(clean(tree), indent=2))
     elif not nothing:
-        from wdsflow.validate.inspect.overview_text import show_overview, show_samples
+        from wdsflow.validate.inspect.overview import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
@@ -111,7 +112,7 @@ def _samples(
     as_json: bool,
 ) -> None:
     """Show single samples. ``chance`` is their number and a seed, ``again`` a command that lists keys."""
-    from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+    from wdsflow.filtering.ledger.ledger_row import LedgerError
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
 
     (ledger, html), problems = files, dict[str, Exception]()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.cli_options import Shards
+from wdsflow.cli.shared.equal_shards import AllowPipe, Out, writing_shards
 from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import fail, print_lines, progress, several
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.cli.shared.written_shards import AllowPipe, Out, writing_shards
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
@@ -96,7 +96,7 @@ def _nothing(report: "RepairReport") -> str:
 
 def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
     """Return the place of captions in json. Exits if no sample has one there; raises ValueError, NoShards."""
-    from wdsflow.filtering.caption_place import AUTO, NoCaptions, check_captions, find_captions
+    from wdsflow.filtering.json_place import AUTO, NoCaptions, check_captions, find_captions
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.shards.caption_field import parse_caption_field
     from wdsflow.shards.urls import expand

@@ -16,7 +16,6 @@ from wdsflow.cli.shared.cli_options import (
     GpuMemory,
 )
 from wdsflow.cli.shared.help_panels import MAIN, SAMPLES
-from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
     Captions,
@@ -38,7 +37,7 @@ from wdsflow.cli.shared.run_arguments import (
     given,
     run_options,
 )
-from wdsflow.cli.shared.run_outcome import show
+from wdsflow.cli.shared.run_outcome import progress, show
 from wdsflow.cli.shared.typed_command import Typed
 
 if TYPE_CHECKING:

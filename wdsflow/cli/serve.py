@@ -202,7 +202,7 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
     if ledger is None and all(value is None for value in flags.values()):
         return None
-    from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+    from wdsflow.filtering.recipe.recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.mapping.scratch import scratch
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from wdsflow.cli.shared.subset_options import both_or_none, check_subset
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.train_options import (
     Caption,
@@ -34,6 +33,8 @@ from wdsflow.cli.shared.train_options import (
     StatusEvery,
     TrainLedger,
     TrainWhere,
+    both_or_none,
+    check_subset,
 )
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import command
@@ -112,7 +113,7 @@ def _after_dashes(context: typer.Context) -> list[str]:
 
 
 def _options(**values: Any) -> "FeedOptions":
-    from wdsflow.shards.field_names import alternatives
+    from wdsflow.shards.output_names import alternatives
     from wdsflow.training.feed.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.metrics import Metrics
@@ -132,7 +133,7 @@ def _options(**values: Any) -> "FeedOptions":
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
     """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
     from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
-    from wdsflow.training.feed_errors import NoOpenClip
+    from wdsflow.training.feed_options import NoOpenClip
     from wdsflow.training.launch.launch import parse
 
     check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
@@ -161,8 +162,7 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     """Check the shards on the first rank; exit if they would starve it; return True if it must report to others."""
-    from wdsflow.training.launch.launchers import rank_and_world
-    from wdsflow.training.launch.refusal import ends_others
+    from wdsflow.training.launch.launchers import ends_others, rank_and_world
 
     rank, world_size = rank_and_world()
     if rank:
@@ -221,9 +221,9 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions"
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
-    from wdsflow.training.feed_errors import FeedStopped, NoOpenClip
+    from wdsflow.training.feed_options import FeedStopped, NoOpenClip
     from wdsflow.training.launch.launch import launch
-    from wdsflow.training.launch.refusal import Refused
+    from wdsflow.training.launch.launchers import Refused
 
     try:
         with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):

@@ -46,7 +46,7 @@ from wdsflow.cli.shared.terminal import (
     write_output,
 )
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.shards.shard_endings import SUFFIXES
+from wdsflow.shards.output_names import SUFFIXES
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -210,7 +210,7 @@ def _check(urls: Sequence[str], typed: Typed, **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
-    from wdsflow.shards.identities.certificate import CertificateError
+    from wdsflow.shards.certificate import CertificateError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError

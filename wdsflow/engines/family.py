@@ -10,14 +10,16 @@ import ctypes
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 
 from .child_process import start_python, when_gone
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

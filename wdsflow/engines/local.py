@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wdsflow.engines.base import Engine, T, Work, trouble_of
-from wdsflow.engines.mark import Mark
+from wdsflow.engines.site import Mark
 
 from .worker_process import Process
 

@@ -5,8 +5,7 @@ import tempfile
 from typing import Any
 
 from wdsflow.engines.base import Task, Trouble, Work, trouble_of
-from wdsflow.engines.mark import Mark
-from wdsflow.engines.site import Site
+from wdsflow.engines.site import Mark, Site
 
 from .worker_process import Process
 

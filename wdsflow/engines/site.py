@@ -1,11 +1,59 @@
-"""What other machines have to have in common with the one that started a run."""
+"""What other machines have in common with this one, how many processors a process has, and which sample it works on."""
 
+import contextlib
+import mmap
 import os
 import platform
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wdsflow.version import __version__
+
+_GRANTED = Path("/sys/fs/cgroup/cpu.max")
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use, at least 1: a container may grant less than it shows."""
+    quota = cpu_quota()
+    return shown_cores() if quota is None else min(shown_cores(), max(1, int(quota)))
+
+
+def shown_cores() -> int:
+    """Return how many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota() -> float | None:
+    """Return how many processors' time the container grants; None if it grants all."""
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is no number
+        share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
+        return int(share) / int(period)
+    return None
+
+
+_NUMBER = struct.Struct("<q")
+
+
+class Mark:
+    """A number in a few bytes of shared memory, after a file descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        if os.fstat(fd).st_size < mmap.PAGESIZE:
+            os.ftruncate(fd, mmap.PAGESIZE)
+        self._memory = mmap.mmap(fd, mmap.PAGESIZE)
+        self.set(-1)
+
+    def set(self, number: int) -> None:
+        """Note the number of the sample that is begun; -1: none."""
+        _NUMBER.pack_into(self._memory, 0, number)
+
+    def get(self) -> int:
+        """Return the number that was noted last."""
+        number: int = _NUMBER.unpack_from(self._memory)[0]
+        return number
 
 
 @dataclass(frozen=True)

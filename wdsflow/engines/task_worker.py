@@ -5,7 +5,7 @@ import signal
 
 from .base import trouble_of
 from .child_process import own_pipes, receive, send
-from .mark import Mark
+from .site import Mark
 from .without_pandas import leave_pandas_out
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .base import Task, Trouble, Work
 from .child_process import receive, send
 from .family import end_family, start_family
-from .mark import Mark
+from .site import Mark
 
 _MOST_DEATHS = 12  # for one task
 

@@ -1,15 +1,29 @@
-"""Names in the json of samples that predicates use: what is there instead of one that no sample has."""
+"""Checks, before the first shard, that captions and json names are where a predicate looks for them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import fields, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
+from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.recipe.recipe import Recipe, canonical
+from wdsflow.filtering.samples.staged_samples import Gone
+from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
-from wdsflow.filtering.where.language.predicate_errors import nearest
-from wdsflow.stages.scores.sample_view import View
+from wdsflow.filtering.where.language.tokens import nearest
+from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
+from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.source.opening import open_source
+from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
+
+from .kinds import kind_of
+from .where import Call
 
 _NOT_THERE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 _DEEPEST, _MOST = 4, 1_000  # levels of nested objects, and names, that are looked at
@@ -120,3 +134,245 @@ def _values(tree: Any, above: str = "", level: int = 1) -> Iterator[tuple[str, A
         yield path, value
         if level < _DEEPEST:
             yield from _values(value, f"{path}.", level + 1)
+
+
+AUTO = "auto"
+# Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
+# command that may take long.
+_MOST_CAPTION_PLACE, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
+_CHECKED = 20_000  # samples of all these shards together: a rare name is not searched for in a whole set
+_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that are searched for captions
+_NOT_THERE_CAPTION_PLACE = frozenset({"no-caption", "not-text"})
+_JSON = ("json", "jsn")
+_NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
+_SIGNS = frozenset("|:;*")  # characters with a meaning in a place
+
+
+class FoundCaptions(NamedTuple):
+    """The place of captions, as for --captions, and in how many of the checked samples they are."""
+
+    place: str
+    there: int
+    samples: int
+    example: str
+
+    def __str__(self) -> str:
+        return f"{self.there:,} of {self.samples:,} checked samples have one in {self.place}, such as {self.example!r}"
+
+
+class NoCaptions(ValueError):
+    """No sample has a caption where a recipe looks for it: in ``place``. ``found`` is a place with captions."""
+
+    def __init__(self, place: str, looked: Looked, names: Sequence[str], found: FoundCaptions | None) -> None:
+        of = f"{looked.samples:,} samples in {how_many(looked.shards, 'shard')}"
+        super().__init__(f"{looked.none} has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
+        self.place, self.found = place, found
+
+
+def with_captions(
+    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, Any] | None = None
+) -> tuple[Recipe, str]:
+    """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
+
+    ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search. Otherwise shards
+    are read until some sample has a caption in each given place, at most 20,000 samples of them. Raises NoCaptions if
+    none has.
+    """
+    tars = [url for url in urls if kind_of(url).by_fields]
+    told = ""
+    if recipe.captions == AUTO:
+        picked = (earlier or {}).get("captions")
+        found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
+        place = str(picked or (found.place if found else CAPTIONS))
+        recipe = replace(recipe, captions=place)
+        told = f"--captions auto: {found or place}" if tars else ""
+    if not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
+        check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
+    return recipe, told
+
+
+def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
+    """Check that some sample of tars has what scores of a recipe read: its caption, its values in json.
+
+    Raises NoCaptions, NoJsonValue.
+    """
+    program = program_of(recipe)
+    facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
+    check_captions(
+        [url for url in urls if kind_of(url).by_fields],
+        recipe,
+        dict.fromkeys((*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))),
+        allow_pipe=allow_pipe,
+    )
+
+
+def check_captions(
+    urls: Sequence[str],
+    recipe: Recipe,
+    places: Iterable[str | InJson] | None = None,
+    *,
+    allow_pipe: bool = False,
+) -> None:
+    """Raise NoCaptions if no sample of tars has a caption in a place; by default in those of the recipe.
+
+    A place may be a value in json; then NoJsonValue.
+    """
+    missing = dict.fromkeys(_places(recipe, program_of(recipe).scores) if places is None else places)
+    shards, samples, names = 0, 0, Counter[str]()
+    chosen = _spread(urls) if missing and urls else []
+    most, every = _CHECKED // max(1, len(chosen)), len(chosen) == len(urls)
+    for url in chosen:
+        with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
+            shards += 1
+            for view in islice(views, most):
+                samples += 1
+                names.update(view.fields)
+                missing = {place: None for place in missing if not _has(view, place)}
+                if not missing:
+                    return
+            every = every and next(views, None) is None
+    if samples:
+        place, looked = next(iter(missing)), Looked(samples, shards, every)
+        if isinstance(place, InJson):
+            raise NoJsonValue(place, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place))
+        found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
+        raise NoCaptions(place, looked, [name for name, _ in names.most_common(6)], found)
+
+
+def find_captions(
+    urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
+) -> FoundCaptions | None:
+    """Return the most likely place of captions in tars, by the first samples of three shards; None if there is none.
+
+    ``like``: a place without captions; the nearest name in json comes first. The same shards give the same answer.
+    """
+    survey = _Survey()
+    for view in _first(urls, recipe, allow_pipe=allow_pipe):
+        survey.see(view)
+    place = survey.best(like)
+    texts = [_text(view, place) for view in _first(urls, recipe, allow_pipe=allow_pipe)] if place else []
+    there = [text for text in texts if text]
+    return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
+
+
+def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
+    """Return the places of captions that some scores of a recipe use, and a given place if all scores are asked for."""
+    program = program_of(recipe)
+    tested = _may_be_null(program)
+    used = [
+        vars(score)["caption"] or recipe.captions
+        for call, score in program.scores.items()
+        if call in calls
+        and call not in tested
+        and any(item.name == "caption" for item in fields(score))
+        and not (isinstance(score, BatchScore) and score.inputs == "image")
+    ]
+    every = program.scores.keys() <= {*calls}
+    return [*used, *([recipe.captions] if every and recipe.captions != CAPTIONS else [])]
+
+
+def _may_be_null(program: Program) -> set[Call]:
+    """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
+    terms = program.plan.terms if program.plan is not None else ()
+    return {call for term in terms for call in _tested_for_null(term.node)}
+
+
+def _tested_for_null(node: Node) -> Iterator[Call]:
+    if isinstance(node, IsNull):
+        yield from calls_of(node)
+    for child in children(node):
+        yield from _tested_for_null(child)
+
+
+def _has(view: ShardView, place: str | InJson) -> bool:
+    """Return whether a sample has a caption there, readable or not, or a value."""
+    if isinstance(place, InJson):
+        return has_value(view, place)
+    try:
+        view.captions(place)
+    except ScoreError as error:
+        return error.slug not in _NOT_THERE_CAPTION_PLACE
+    except OSError:  # a stream that cannot go back to it: unknown
+        return True
+    return True
+
+
+def _text(view: ShardView, place: str) -> str:
+    with suppress(ScoreError, OSError):
+        return view.captions(place)[0].strip()
+    return ""
+
+
+def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator[ShardView]:
+    for url in _spread(urls)[:_SURVEYED]:
+        with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
+            yield from islice(views, _SAMPLES)
+
+
+def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
+    options = ViewOptions(images=recipe.images)
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        samples, views = kind_of(url).opened(source, url, recipe, options, contents=False)
+        for sample in samples:
+            if not sample.trouble:
+                with suppress(Gone):
+                    yield views.view(sample)
+
+
+def _spread(urls: Sequence[str]) -> list[str]:
+    """Return shards to check: first, last, middle, then the others in order."""
+    first = urls[0]
+    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST_CAPTION_PLACE
+    some = urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+    order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
+    return [some[number] for number in order]
+
+
+class _Survey:
+    """Texts of samples that may be captions."""
+
+    def __init__(self) -> None:
+        from wdsflow.scan.evidence import ShardEvidence
+        from wdsflow.scan.naming import CAPTIONS as KNOWN
+
+        self._names = [name for name in KNOWN if name not in _NOT_TEXT]
+        self._texts: Counter[str] = Counter()  # member -> number of samples in which it holds text
+        self._json = {member: ShardEvidence(member) for member in _JSON}
+        self._samples = 0
+
+    def see(self, view: ShardView) -> None:
+        from wdsflow.scan.json_captions import note_names
+
+        self._samples += 1
+        for name in view.fields:
+            if name in self._json:
+                with suppress(ScoreError, OSError):
+                    note_names(self._json[name], view.json(name))
+            elif name.rpartition(".")[2] in self._names and not _SIGNS & {*name}:
+                number, _, rest = name.partition(".")
+                place = rest if number.isdigit() and rest else name
+                self._texts[place] += bool(_text(view, place))
+
+    def best(self, like: str) -> str:
+        """Return the place with most captions, followed by the other kind if the first is not enough."""
+        counts: dict[str, int] = {}
+        texts = [name for name, count in self._texts.items() if count]
+        if texts:
+            text = min(texts, key=lambda name: (self._names.index(name.rpartition(".")[2]), name))
+            counts[text] = self._texts[text]
+        wanted = [part for part in parse_captions(like or CAPTIONS) if isinstance(part, CaptionField)]
+        counts |= self._in_json([name for part in wanted for name in part.names])
+        places = sorted(counts, key=lambda place: (bool(wanted) and ":" not in place, -counts[place]))
+        return "|".join(places[: 1 if places and counts[places[0]] == self._samples else 2])
+
+    def _in_json(self, wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
+        from wdsflow.scan.json_captions import caption_name
+
+        for member, evidence in self._json.items():
+            keys = {name: key for name, key in evidence.json_keys.items() if key.strings and not {"|", ";"} & {*name}}
+            close = next((near for name in wanted if (near := name if name in keys else nearest(name, keys))), "")
+            best = caption_name([evidence])
+            name = close or (best[0] if best is not None else "")
+            if name in keys:
+                yield f"{member}:{name}", keys[name].strings
+                return

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, score_command
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
@@ -67,7 +67,7 @@ class KeepFromLedger(SampleStage):
 
     >>> KeepFromLedger("none", "width > 200")
     Traceback (most recent call last):
-    wdsflow.filtering.ledger.ledger_metadata.LedgerError: none has no ledgers: give the folder that filter or score wrote
+    wdsflow.filtering.ledger.ledger_row.LedgerError: none has no ledgers: give the folder that filter or score wrote
     """
 
     name: ClassVar[str] = "keep_from_ledger"

@@ -1,4 +1,4 @@
-"""The engine that processes the shards of a pass."""
+"""The engine of a pass, and how many processes it has."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,17 +9,52 @@ from wdsflow.engines.base import Engine
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayActors, has_gpus, slots
-from wdsflow.engines.site import Site, first_local
+from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
-from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.shards.source.base import local_file
 
-from .process_count import BASE, share_memory
 from .run_options import RunOptions
+
+BASE = 160 << 20  # bytes of a process before it sees a sample
+
+
+class TooLittleMemory(ValueError):
+    """Too little memory for one worker, which needs ``least`` bytes."""
+
+    def __init__(self, memory: int, image: int, least: int) -> None:
+        super().__init__(
+            f"{format_size(memory)} is too little memory: a worker and one image of {format_size(image)} need"
+            f" {format_size(least)}; --image-memory lowers that"
+        )
+        self.least = least
+
+
+def share_memory(
+    memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
+) -> int:
+    """Return the number of worker processes; 0 stays 0, which is work in this process.
+
+    ``memory`` bounds all processes together, the caller included: it allows as many workers as can each hold an image
+    of ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
+    first sample. Raises ValueError if it is not enough for one.
+
+    >>> share_memory(4 << 30, 16, 100, 512 << 20)
+    5
+    """
+    cores = cores or usable_cores()
+    wanted = min(cores if workers is None else workers, max(shards, 1))
+    if memory is None:
+        return wanted
+    fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (own + image)
+    if not fits:
+        least = BASE + image + (own if wanted else 0)
+        raise TooLittleMemory(memory, image, least)
+    return min(wanted, fits)
 
 
 def joined(options: RunOptions) -> AbstractContextManager[Cluster | None]:

@@ -11,17 +11,15 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.run_record import RunRecord
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
-from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.ledger.known_embeddings import Reuse, reuse_of
+from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, digest, recorded_recipe
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
-from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
+from wdsflow.stages.scores.model.clip import ClipScore
 
-from .caption_place import check_places, with_captions
+from .json_place import check_places, with_captions
 from .kinds import check_shards, names_of
 from .pass_engine import joined
 from .run_options import RunOptions

@@ -10,16 +10,15 @@ from typing import Any
 from wdsflow import version
 from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
-from wdsflow.filtering.deciding.broken_scores import RunStrikes
+from wdsflow.filtering.deciding.failures import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.output_targets import aside_of
 from wdsflow.filtering.folder.run_record import RunRecord
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
-from wdsflow.filtering.ledger.ledger_metadata import read_about
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.ledger.known_embeddings import Reuse
+from wdsflow.filtering.ledger.ledger_row import read_about
+from wdsflow.filtering.recipe.recipe import Recipe, canonical
 from wdsflow.filtering.shard.shard_job import task_identity
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.filtering.where.language.values import Call

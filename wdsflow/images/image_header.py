@@ -3,12 +3,10 @@
 JPEG, PNG, GIF and WebP are read here, in a tenth of Pillow's time or less; all other formats are left to Pillow.
 """
 
-from .gif_header import read_gif
 from .header import ImageHeader
-from .jpeg_header import read_jpeg
+from .jpeg import read_jpeg
 from .other_headers import UNREADABLE, read_other
-from .png_header import read_png
-from .webp_header import read_webp
+from .plain_headers import read_gif, read_png, read_webp
 
 __all__ = ["UNREADABLE", "ImageHeader", "read_header"]
 

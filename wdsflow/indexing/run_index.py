@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.identities.certificate import dump
+from wdsflow.shards.certificate import dump
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads

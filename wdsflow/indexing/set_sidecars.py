@@ -11,10 +11,8 @@ import yaml
 
 from wdsflow.readers.energon import captioning
 from wdsflow.records.unfinished import known_counts
-from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.identities.certificate import Certificate, ShardFields, load
-from wdsflow.shards.identities.shard_listing import is_whole
-from wdsflow.shards.identities.shard_names import plain_url, shared_folder, stored_folder
+from wdsflow.shards.certificate import Certificate, ShardFields, is_whole, load, plain_url, shared_folder, stored_folder
+from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import local_path
 
 from .shard_pass import ShardFacts

@@ -12,12 +12,12 @@ from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.shards.identity import Identity
 from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
 from wdsflow.shards.samples.tar_samples import damage_of
+from wdsflow.shards.shard_identity import Identity
 from wdsflow.shards.source.base import SourceError, local_file
-from wdsflow.shards.source.compression import unpack_command
+from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 

@@ -14,8 +14,8 @@ from typing import Any
 from wdsflow.memory.usage import mapped_files
 
 from .map_messages import RowBatch
-from .pages import let_go
-from .result_size import weigh_results
+from .memory_watch import let_go
+from .sizing import weigh_results
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped
 _SMALL = 1 << 20  # bytes of a table that travels to workers

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 from wdsflow.memory.sizes import format_size
 
-from .doubts import Doubts
 from .map_messages import Done, Failed, MappingError, RowBatch
 from .map_process import MapWorker
 from .memory_watch import Watch
+from .sizing import Doubts
 from .team import Team
 
 log = logging.getLogger("wdsflow.mapping")

@@ -1,12 +1,37 @@
-"""Watches what all processes take together, and ends the greediest worker before it is too much."""
+"""Watches what all processes take together, mapped pages counted once, and ends the greediest."""
 
+import contextlib
+import ctypes
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from wdsflow.memory.usage import descendants, held, resident
 
 from .map_process import MapWorker, overrun
+
+_DONT_NEED = 4  # MADV_DONTNEED of Linux
+
+
+def let_go(files: Collection[str]) -> None:
+    """Let go of what this process has read of files that it has mapped for reading; it is read again when it is needed.
+
+    Nothing happens where the system is no Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    wanted = {os.path.realpath(file) for file in files}
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        advise = ctypes.CDLL(None, use_errno=True).madvise
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+            span, rights, *_, last = line.split(maxsplit=5)  # the last is the path, where there is one
+            if rights.startswith("r-") and last in wanted:  # what cannot be written to is as it is in the file
+                start, end = (int(word, 16) for word in span.split("-"))
+                advise(start, end - start, _DONT_NEED)
+
 
 _EVERY = 0.03  # seconds
 _FAMILY = 8  # looks after which processes are searched for that workers started

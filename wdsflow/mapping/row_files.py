@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .map_messages import RowBatch, UnreadableError, packed
-from .result_size import weigh_results
+from .sizing import weigh_results
 
 _LENGTH = struct.Struct("<Q")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from wdsflow.engines.cores import usable_cores
+from wdsflow.engines.site import usable_cores
 from wdsflow.mapping.parts import Parts, to_dataset
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer

@@ -1,6 +1,66 @@
-"""How many rows go into a batch, and how many workers fit: from what batches took before."""
+"""How many rows go into a batch, how many workers fit, and functions that fail for rows together."""
 
+import logging
+import sys
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from wdsflow.memory.sizes import weigh
+from wdsflow.text.escape import escape
+
+from .map_messages import Failed, RowBatch
+
+_MANY, _LOOKED_AT = 256, 64
+
+
+def weigh_results(value: Any) -> int:
+    """Return about how many bytes a value takes: arrays, tensors, images and tables by their content, text as it is.
+
+    Of a list with more than 256 entries, 64 are weighed.
+
+    >>> weigh_results([0.5] * 1_000_000) > 20_000_000
+    True
+    """
+    if isinstance(value, Mapping):
+        return sum(map(weigh_results, value.values())) + 64 * len(value)
+    if isinstance(value, (list, tuple)):
+        step = max(1, len(value) // _LOOKED_AT) if len(value) > _MANY else 1
+        looked_at = value[::step]
+        return sum(map(weigh_results, looked_at)) * len(value) // max(len(looked_at), 1) + 8 * len(value)
+    return sys.getsizeof(value) if isinstance(value, (int, float)) else weigh(value)
+
+
+log = logging.getLogger("wdsflow.mapping")
+
+
+class Doubts:
+    """Remembers batches that failed until a row of theirs did. The first of which none did is reported, once."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, int, str]] = []
+        self._told = False
+
+    def note(self, batch: RowBatch, failed: Failed) -> None:
+        """Take in that a batch failed, and not for want of memory."""
+        if not self._told:
+            self._open.append((batch.start, batch.stop, failed.text))
+
+    def pass_by(self, batch: RowBatch, *, failed: bool) -> None:
+        """Take in that the rows before ``batch.stop`` are done; the last batch of them is one row that failed, or went well."""
+        if failed:
+            self._open = [each for each in self._open if not each[0] <= batch.start < each[1]]
+        for start, stop, text in [each for each in self._open if each[1] <= batch.stop]:
+            self._open.remove((start, stop, text))
+            if not self._told:
+                log.warning(
+                    "rows %d to %d failed together (%s), but not in smaller batches: does fn take a batch for a whole?",
+                    start,
+                    stop - 1,
+                    escape(text, 300),
+                )
+            self._told = True
+
 
 COMFORT = 0.6  # of the room that a worker has; rows differ
 _CLEAN = 8  # batches without trouble, after which they may grow beyond what was too much

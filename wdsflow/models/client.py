@@ -10,8 +10,7 @@ from functools import partial
 from multiprocessing.connection import Client
 from typing import Any, Protocol
 
-from wdsflow.memory.batching.item_outcome import POISONED, Failure, PoisonedError
-from wdsflow.memory.batching.restarts import map_with_restarts
+from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError, map_with_restarts
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
 from wdsflow.stages.scores.model.model_score import Model
 

@@ -3,15 +3,10 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from wdsflow.memory.batching.attempt import lost
-from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.device import check_cap, in_inference_mode, open_device
-from wdsflow.memory.batching.item_outcome import OutputsError
-from wdsflow.memory.batching.oom import drop_frames, is_out_of_memory
-from wdsflow.memory.batching.probe import Probe, probe
+from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingStore, Known, Probe, probe
+from wdsflow.memory.batching.device import check_cap, in_inference_mode, open_device, other_frameworks
 from wdsflow.memory.batching.runner import BatchRunner, BatchTally
-from wdsflow.memory.batching.store import CeilingStore
-from wdsflow.memory.batching.torch_environment import other_frameworks
 from wdsflow.stages.scores.model.model_score import Model
 
 from .fetching import fetching

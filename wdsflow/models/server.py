@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.engines.child_process import when_gone
-from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
-from wdsflow.memory.batching.torch_environment import prepare_environment
+from wdsflow.memory.batching.attempt import Failure, PoisonedError
+from wdsflow.memory.batching.device import prepare_environment
 from wdsflow.models.loaded import LoadedModels
 
 from .model_place import ModelError

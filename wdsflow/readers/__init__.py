@@ -3,20 +3,16 @@
 import difflib
 from collections.abc import Mapping
 
-from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
-from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
 
 from .base import Fate, Options, Reader
 from .dali import Dali
-from .datasets import Datasets
-from .datasets_tables import DatasetsTables
-from .energon import Energon
-from .energon_crude import EnergonCrude
+from .datasets import Datasets, DatasetsTables
+from .energon import Energon, EnergonCrude
 from .installed_versions import release
 from .ray_data import RayData
 from .timm import Timm
-from .webdataset_02 import WebDataset02
-from .webdataset_1 import WebDataset1
+from .webdataset import WebDataset02, WebDataset1
 from .wids import Wids
 
 __all__ = [

@@ -1,16 +1,81 @@
-"""Megatron-Energon's reader of WebDataset shards."""
+"""Megatron-Energon's readers of WebDataset shards."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.tar.member_names import is_meta
+from wdsflow.scan.evidence import Part, Shape, ShardEvidence
+from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.tar.members import is_meta
 
 from .base import USABLE, Fate, Reader
-from .equal_keys import may_share_keys, share_keys, twice_in
 from .grouping import Sample, first_of, incomplete
-from .wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
+from .wanted_fields import IMAGE_TROUBLE, IMAGES, TEXT_TROUBLE, extension_of, reason_for, refused
+from .webdataset import WebDataset1
+
+_SKETCHED = 64  # keys; of shards with more, the sketch has only some
+_SURE = 8  # equal hashes: fewer may be chance, where the sketches do not have all keys
+
+
+def twice_in(shard: ShardEvidence) -> str | None:
+    """Return a key that two samples of the shard have, None if there is none."""
+    again = (shard.tally("key.again"), shard.tally("key.again-twin"))
+    return next((tally.key for tally in again if tally.count), None)
+
+
+def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvidence] | None:
+    """Return two shards of one folder that have a key in common, None if none have or that is not known."""
+    for group in _folders(shards):
+        owner: dict[int, ShardEvidence] = {}
+        for shard in group:
+            hashes = _hashes(shard)
+            owners = Counter(id(owner[each]) for each in hashes if each in owner)
+            for each in (each for each in hashes if each in owner):
+                other = owner[each]
+                if owners[id(other)] >= _SURE or (_is_whole(shard) and _is_whole(other)):
+                    return other, shard
+            for each in hashes:
+                owner.setdefault(each, shard)
+    return None
+
+
+def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
+    """Return whether shards of one folder may have a key in common: their keys overlap, and not all of them are known."""
+    for group in _folders(shards):
+        last = last_of_part = ""
+        spans = sorted(
+            ((*shard.key_span, _is_whole(shard)) for shard in group if shard.key_span), key=lambda span: span[0]
+        )
+        for number, (start, end, whole) in enumerate(spans):
+            if number and start <= (last_of_part if whole else last):
+                return True
+            last = max(last, end)
+            last_of_part = last_of_part if whole else max(last_of_part, end)
+    return False
+
+
+def meetings(shards: Sequence[ShardEvidence]) -> int:
+    """Return how many shards end with the key with which another one begins; readers shuffle shards."""
+    ends = [(shard.runs.head.key, shard.runs.last.key) for shard in shards if shard.runs.head and shard.runs.last]
+    heads = Counter(head for head, _ in ends)
+    return sum(heads[last] - (head == last) > 0 for head, last in ends)
+
+
+def _folders(shards: Sequence[ShardEvidence]) -> Iterable[list[ShardEvidence]]:
+    found: dict[str, list[ShardEvidence]] = {}
+    for shard in shards:
+        found.setdefault(os.path.dirname(shard.url), []).append(shard)
+    return found.values()
+
+
+def _hashes(shard: ShardEvidence) -> list[int]:
+    return [*shard.key_sketch, *((1 << 32) + each for each in shard.junk_sketch)]
+
+
+def _is_whole(shard: ShardEvidence) -> bool:
+    """Return whether the sketches have all keys."""
+    return len(shard.key_sketch) < _SKETCHED and len(shard.junk_sketch) < _SKETCHED
+
 
 _CAPTION = "txt"
 _IN_A_ROW = 100  # failure_tolerance of its MapDataset
@@ -131,3 +196,54 @@ def _foreign(shard: ShardEvidence) -> bool:
 
 def _name(shard: ShardEvidence) -> str:
     return os.path.basename(shard.url)
+
+
+_RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"})
+
+
+class EnergonCrude(Energon):
+    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of ``CrudeWebdataset``, on the index of ``wdsflow index --energon``.
+
+    All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not decode is skipped
+    with a message. The others go to a cooker, a function of yours. What it makes of them is not known: here, it takes
+    one of jpg, png, jpeg and webp, and ``txt``, and raises without, so that the sample is skipped as well; 100 in a row
+    end the training with an error. Names of images are recognized in upper case, to be decoded; a cooker finds all
+    fields as they are spelled. A field with a name that Energon needs itself, such as ``__key__``, ends the training.
+
+    Index, damaged shards, equal keys and what is not exact: as for ``energon``.
+    Cannot be known here: what your cooker wants; other decoders than the default one, which leaves audio and video
+    closed; what a pickled field does (taken as valid); whether the environment that trains has msgpack and cbor, which
+    decoding needs (they are looked for in this one).
+
+    Source: megatron-energon 7.4.1, flavors/crude.py, webdataset/sample_decoder.py; webdataset 1.0.2, autodecode.py.
+    """
+
+    name = "energon-crude"
+    title = "Megatron-Energon 7 (crude samples)"
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run; it is a crash where ``at_start`` is one."""
+        sample: Sample = {part.suffix: part for part in shape}
+        image = first_of(IMAGE_FIELDS, sample)
+        if reserved := next((name for name in sample if name in _RESERVED), None):
+            return (Fate("crash", "group", "reserved-field", reserved),)
+        if lacking := incomplete(image is not None, _CAPTION in sample, "dropped"):
+            return (lacking,)
+        bad = next(filter(_is_refused, sample.values()), None)
+        return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return the crash of a set that has no index or a field with a reserved name: samples come in random order."""
+        runs = (run for shard in shards if shard.is_whole for run in shard.runs.counted())
+        reserved = (part.suffix for run in runs for part in run.shape if part.suffix in _RESERVED)
+        return super().at_start(shards) or next(
+            (Fate("crash", "group", "reserved-field", each) for each in reserved), None
+        )
+
+
+def _is_refused(part: Part) -> bool:
+    """Return whether decoding a field raises: names of images may be in upper case, others not."""
+    if part.suffix.startswith("__"):
+        return False
+    suffix = part.suffix.lower() if extension_of(part.suffix).lower() in IMAGES else part.suffix
+    return refused(part._replace(suffix=suffix), WebDataset1.decoded)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader, split_keys
-from wdsflow.readers.first_rows import first_columns
+from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Level
 from wdsflow.scan.scan_options import ScanOptions
 

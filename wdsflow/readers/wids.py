@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Part, Shape, ShardEvidence
-from wdsflow.scan.tallies import TALLIES
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.scan.naming import TALLIES
+from wdsflow.shards.output_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import Sample, first_of, incomplete

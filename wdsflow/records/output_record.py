@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wdsflow.shards.atomic import naming, remove_stale, write_file
-from wdsflow.shards.shard_endings import SUFFIXES
+from wdsflow.shards.output_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError
 
-from .folder_lock import Busy, Lock
 from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
-from .refusals import OtherOptions, need_folder, refuse_inputs
+from .refusals import Busy, Lock, OtherOptions, need_folder, refuse_inputs
 from .unfinished import COUNTS, INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
 
 if TYPE_CHECKING:

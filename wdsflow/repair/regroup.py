@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.shards.tar.member_names import split_name
-from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.members import Member, split_name
 
 from .clean_names import tidy_names
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.readers.soundness import CAPTION, trouble
+from wdsflow.readers.wanted_fields import CAPTION, trouble
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import RegroupedSample
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of

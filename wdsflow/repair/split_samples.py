@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from wdsflow.repair.dots import cut
+from wdsflow.repair.clean_names import cut
 from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source

@@ -5,22 +5,17 @@ from typing import Any
 
 from wdsflow.images.image_header import ImageHeader, read_header
 from wdsflow.media.media_format import media_kind
-from wdsflow.scan.content.arrays import npy_rank
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.content.fitting import Column
+from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.content.image_content import ends_early, has_end, header_status, image_notes
-from wdsflow.scan.content.interleaved import interleaved
-from wdsflow.scan.content.json_fields import look_at_json, texts_in
-from wdsflow.scan.content.media_content import media_notes
-from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text_content import look_at_text
-from wdsflow.scan.content.typed_columns import MOST_VALUE, Kind
-from wdsflow.scan.content.varieties import Varieties
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.scan.content.interleaved import interleaved, media_notes
+from wdsflow.scan.content.other import decode_other, npy_rank
+from wdsflow.scan.content.text_content import Varieties, look_at_json, look_at_text, texts_in
+from wdsflow.shards.output_names import IMAGE_FIELDS
 
 from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
-from .interleaved_count import InterleavedCount
+from .layouts import InterleavedCount
 from .scan_options import ScanOptions
 from .sketch import Frequent, Smallest
 

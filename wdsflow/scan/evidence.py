@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wdsflow.shards.identity import Identity
+from wdsflow.shards.shard_identity import Identity
 
 if TYPE_CHECKING:
-    from wdsflow.scan.content.typed_columns import Columns
+    from wdsflow.scan.content.fitting import Columns
 
 Level = Literal["names", "headers", "full"]
 

@@ -2,8 +2,7 @@
 
 import time
 
-from wdsflow.shards.identity import Identity
-from wdsflow.shards.shard_identity import stored
+from wdsflow.shards.shard_identity import Identity, stored
 from wdsflow.shards.source.base import SourceChangedError, SourceError, local_path
 from wdsflow.shards.source.digest import Digest
 from wdsflow.shards.source.opening import open_source

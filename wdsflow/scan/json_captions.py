@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from wdsflow.scan.content.json_fields import texts_in
+from wdsflow.scan.content.text_content import texts_in
 
 from .evidence import JsonKey, ShardEvidence
 

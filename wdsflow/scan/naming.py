@@ -1,11 +1,110 @@
-"""What is unusual about member names: found once a field name or key, not once a member, where that is enough."""
+"""Names of members that readers may take for others, and the names under which a pass counts what it sees."""
 
 import re
 from collections.abc import Callable
 
-from wdsflow.shards.tar.member_names import is_meta
+from wdsflow.shards.tar.members import is_meta
 
 from .evidence import Tally
+
+# The names under which one pass counts what it sees, each with what it means.
+#
+# A rule looks at ``shard.tally(name)``. The scan refuses a name that is not listed here.
+
+
+TALLIES: dict[str, str] = {
+    # the archive
+    "tar.truncated-data": "the file ends inside a member's contents",
+    "tar.no-padding": "the file ends after a member's contents, inside the bytes that fill its last block",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.cut-stream": "the compressed stream ends too early",
+    "tar.damaged-stream": "the compressed stream is damaged: a checksum does not match, or it cannot be unpacked",
+    "tar.no-end-blocks": "the file ends at a member's border, without the two zero blocks",
+    "tar.bad-header": "a header with a wrong checksum or unreadable numbers; readers stop there",
+    "tar.second-archive": "valid members after the end mark, as after `cat a.tar b.tar`",
+    "tar.trailing-data": "bytes after the end mark that are not a tar",
+    "tar.pax-overhead": "an extended header that carries nothing but a time: 1 KiB a member",
+    "tar.sparse": "sparse member",
+    "tar.link": "hard or symbolic link: readers skip it",
+    "tar.directory": "directory entry",
+    "tar.special": "device, fifo or unknown type",
+    "tar.huge-member": "a member over 2 GiB",
+    # names
+    "name.absolute": "absolute path",
+    "name.parent": "a path with ..",
+    "name.control": "control character or newline in the name",
+    "name.not-utf8": "name is not UTF-8",
+    "name.junk-not-utf8": "name of a folder, a link or a file without an extension is not UTF-8",
+    "name.not-ascii": "name has characters outside of ASCII",
+    "name.long": "a header that simple tar parsers (DALI, wids) read in another way, such as a name in an extended header",
+    "name.no-field": "no extension: readers skip the member",
+    "name.hidden": "dot-file at the top level: readers skip it",
+    "name.appledouble": "macOS ._ twin or dot-file inside a folder: splits its neighbours",
+    "name.macosx": "member under __MACOSX",
+    "name.meta": "__name__ metadata member: webdataset skips it",
+    "name.dotted": "a dot inside the base name: the key ends there, the field is all that follows",
+    "name.upper": "upper-case letters in the field name",
+    "name.mixed-prefix": "some members start with ./ and others do not",
+    # samples
+    "key.again": "a key that was left comes back later in the shard: its members are not adjacent",
+    "key.again-junk": "the key of a macOS twin, dot-file or metadata member comes back, or such a member parts a sample",
+    "key.again-twin": "the key of a macOS twin or of a dot-file in a folder comes back",
+    "key.duplicate-field": "two members of one sample have the same field name",
+    "key.long-run": "more than 1,000 neighbouring members share one key",
+    # fields
+    "field.unsafe": "pickled field: decoding it runs code",
+    "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
+    "field.huge": "contents over 256 MiB: not decoded",
+    "column.misfit": "a value that does not fit the type that the first samples gave its column",
+    "column.other-type": "an array of another type than its column: Arrow refuses some mixtures in one batch of rows",
+    "column.unwritable": "a value that fits, but that Arrow does not write to a table of that type",
+    "field.needs-library": "a field whose decoder needs a library that is not installed here",
+    # captions
+    "text.empty": "caption without a byte",
+    "text.blank": "caption of white space only",
+    "text.not-utf8": "caption is not UTF-8",
+    "text.bom": "caption starts with a byte-order mark",
+    "text.nul": "NUL in a caption",
+    "text.control": "control characters or terminal escapes in a caption",
+    "text.html": "HTML tags or entities in a caption",
+    "text.none": "caption is the word nan, none or null",
+    "text.filename": "caption looks like a file name",
+    "text.mojibake": "caption looks like UTF-8 read as Latin-1",
+    "text.long": "more than 75 words: beyond CLIP's context length for certain",
+    "text.huge": "caption over 1 MiB: not read further",
+    # json
+    "json.bad": "json that does not parse",
+    "json.not-object": "json that is not an object",
+    "json.deep": "json nested too deep to parse",
+    "json.huge": "json over 16 MiB: not read further",
+    "interleaved.images-differ": "json and sample do not have the same number of images",
+    "interleaved.file-missing": "a file that the json lists is not in the sample, as others are",
+    # audio and video
+    "media.empty": "audio or video without a byte",
+    "media.not-media": "no audio or video by its first bytes",
+    "media.wrong-format": "format by the first bytes is not that of the extension",
+    "media.cut": "audio or video shorter than its header says, or without its index",
+    # images
+    "image.empty": "image without a byte",
+    "image.not-image": "no image by its first bytes",
+    "image.html": "HTML, XML or JSON text saved as an image",
+    "image.undecodable": "Pillow cannot decode it (level full)",
+    "image.cut": "image data end too early (no end marker, or Pillow says truncated)",
+    "image.damaged": "a strict decoder finds damage that Pillow passes over (level full)",
+    "image.wrong-extension": "format by magic bytes is not that of the extension",
+    "image.large": "over 25 megapixels: OpenCLIP 4 drops it by default",
+    "image.bomb-warning": "over 89 megapixels: Pillow warns, and decodes",
+    "image.bomb": "over 178 megapixels: Pillow refuses",
+    "image.tiny": "shortest side under 32 pixels",
+    "image.extreme-aspect": "one side more than 10 times the other",
+    "image.cmyk": "CMYK",
+    "image.high-depth": "16 bits or float a channel: clipped by convert('RGB')",
+    "image.alpha": "transparency: dropped, hidden colours show",
+    "image.rotated": "EXIF orientation is not 1; readers of this kind ignore it",
+    "image.animated": "more than one frame: only the first is used",
+    "image.uniform": "one colour only (level full)",
+}
+
 
 # Field names that hold captions or images somewhere, the likeliest first.
 CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")

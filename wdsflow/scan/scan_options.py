@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from wdsflow.scan.content.typed_columns import Columns
+from wdsflow.scan.content.fitting import Columns
 
 from .evidence import Level
 

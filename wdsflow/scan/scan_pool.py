@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
-from wdsflow.engines.cores import usable_cores
 from wdsflow.engines.local import LocalEngine
-from wdsflow.engines.mark import Mark
-from wdsflow.engines.site import Site, first_local
+from wdsflow.engines.site import Mark, Site, first_local, usable_cores
 from wdsflow.shards.source.base import local_file
 
 from .evidence import ShardEvidence

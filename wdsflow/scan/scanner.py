@@ -6,18 +6,15 @@ from itertools import chain
 from typing import Protocol
 
 from wdsflow.shards.samples.grouping import Repeats
-from wdsflow.shards.tar.member_names import is_junk, is_meta, key_of, split_name
-from wdsflow.shards.tar.members import PieceReader
+from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker
 from .evidence import MISFIT, UNKNOWN, Part, Shape, ShardEvidence, Stop, Tally
-from .naming import is_hidden, is_utf8, note_name
-from .runs import LONGEST_RUN, RunCollector
+from .naming import TALLIES, is_hidden, is_utf8, note_name
+from .runs import LONGEST_RUN, RunCollector, note_shapes
 from .scan_options import ScanOptions
-from .shapes import note_shapes
 from .sketch import smallest_hashes
-from .tallies import TALLIES
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line

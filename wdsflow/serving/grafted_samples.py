@@ -13,12 +13,12 @@ import numpy as np
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.records.counts import Counts
-from wdsflow.reshaping.graft.cells import ABSENT
 from wdsflow.reshaping.graft.graft_report import ShardGraft
 from wdsflow.reshaping.graft.graft_shard import grafted_pieces
 from wdsflow.reshaping.graft.grafted_sample import GraftedFields
 from wdsflow.reshaping.graft.join_samples import AMBIGUOUS, DAMAGED, WITHOUT, rows_file
 from wdsflow.reshaping.graft.look_shard import LookJob, ShardLook, numbers_in, uncounted_of
+from wdsflow.reshaping.graft.noted_samples import ABSENT
 from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names

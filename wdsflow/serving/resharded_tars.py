@@ -13,15 +13,13 @@ from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.pieces import END, number_of
 from wdsflow.pieces.tar_view import TarView
 from wdsflow.pieces.view_source import ViewSource
-from wdsflow.reshaping.reshard.arrange import arrange
-from wdsflow.reshaping.reshard.input_report import InputReport
-from wdsflow.reshaping.reshard.members_apart import refuse_apart
+from wdsflow.reshaping.reshard.arrange import arrange, bounds_of
+from wdsflow.reshaping.reshard.input_report import InputReport, refuse_apart
 from wdsflow.reshaping.reshard.open_inputs import most_files
 from wdsflow.reshaping.reshard.output_pieces import PlannedOutput, output_pieces, repeated_keys
 from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, note_samples
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
 from wdsflow.reshaping.reshard.reshard_report import OutputReport
-from wdsflow.reshaping.reshard.shard_bounds import bounds_of
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many, size

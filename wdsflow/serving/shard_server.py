@@ -18,8 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.text.escape import escape
 
-from .http_answer import answer_to
-from .send import send
+from .send import answer_to, send
 from .served_tar import OpenTar, Tars
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .braces import expand_braces
+from .patterns import expand_braces
 from .urls import NoShards, expand
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)

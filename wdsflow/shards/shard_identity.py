@@ -1,13 +1,34 @@
-"""Whether a shard is still the one that it was."""
+"""What identifies the bytes of a shard, and whether it is still the one that it was."""
 
 import os
 import stat
 from base64 import b64encode
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
-from wdsflow.shards.identity import Stored
 from wdsflow.shards.source.base import SourceError, local_path, open_file, why_unreadable
+
+Mark = int | str | None
+
+
+class Stored(NamedTuple):
+    """What is known of a stored shard without reading it.
+
+    ``mark`` changes with the file: of a local one its time of change in microseconds since 1970; of another the first 16
+    characters of base64 of SHA-256 of the ETag without quotes, or of what else the server sends; None if it sends nothing.
+    """
+
+    size: int | None
+    mark: Mark
+
+
+class Identity(NamedTuple):
+    """Which bytes a shard has."""
+
+    size: int
+    sha256: bytes
+    mark: Mark
+
 
 _PIECES, _PIECE = 16, 4 << 10
 _MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.shards.shard_endings import SUFFIXES
+from wdsflow.shards.output_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_file, local_path
-from wdsflow.shards.source.remote_listing import is_listing, listed
+from wdsflow.shards.source.remote import is_listing, listed
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
-from .braces import LIMIT, BadPattern, expand_braces
-from .natural_order import SHOWN, missing_numbers, natural
+from .patterns import LIMIT, SHOWN, BadPattern, expand_braces, missing_numbers, natural
 
 _GLOB = re.compile(r"[*?\[]")
 _HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any
 
-from .feed_errors import NoOpenClip
+from .feed_options import NoOpenClip
 
 try:
     from open_clip_train import data as upstream
@@ -28,22 +28,20 @@ from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
-from wdsflow.shards.field_names import IMAGES, alternatives
+from wdsflow.shards.output_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
+from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.shard_list import count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.field_fixes import argument, command
 
-from .feed_errors import SubsetError
-from .feed_options import FeedOptions
+from .feed_options import FeedOptions, SubsetError
 from .own_arguments import completed
 from .rank_place import RankPlace, place, talks
 

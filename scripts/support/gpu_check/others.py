@@ -16,7 +16,7 @@ def text_detection(setting: Setting) -> list[Finding]:
     import time
 
     from wdsflow.stages.scores.model.models.alone import compute
-    from wdsflow.stages.scores.model.ocr_area import OcrArea
+    from wdsflow.stages.scores.model.text_in_pictures import OcrArea
 
     picture = _page()
     begun = time.perf_counter()

@@ -47,7 +47,7 @@ def run_at_once(
 
 def main(name: str, arguments: str) -> None:
     """Call a function; print what it returns as one line of JSON."""
-    from wdsflow.memory.batching.torch_environment import prepare_environment
+    from wdsflow.memory.batching.device import prepare_environment
 
     prepare_environment()
     module, _, function = name.partition(":")

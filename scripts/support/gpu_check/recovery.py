@@ -110,7 +110,7 @@ def _share(rng: random.Random, *, fitting: bool) -> float:
 
 
 def _as_expected(item: Item, outcome: Any, cap: int) -> bool:
-    from wdsflow.memory.batching.item_outcome import OUT_OF_MEMORY, Failure
+    from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, Failure
 
     if item.size > cap:
         return isinstance(outcome, Failure) and outcome.slug == OUT_OF_MEMORY

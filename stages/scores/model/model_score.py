@@ -1,21 +1,30 @@
-"""Scores that models compute: what a decoder prepares for a model, and the use of the model's outputs.
+"""Base classes of scores that models compute: ours, and those that others write."""
 
-A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
-calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
-computes its value from the outputs. Scores with equal models share one, and items of one sample with equal keys run
-once for all of them. A request may depend on another's output: text is detected once, for the score of its area and for
-the score that reads it.
-"""
-
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from ..base import Score, Tier, Value, versions_of
+from wdsflow.memory.batching.attempt import OutputsError
+
+from ..base import Kind, Scalar, Score, Tier, Value, bare, versions_of
+from ..score_errors import ScoreError
 
 if TYPE_CHECKING:
     from ..sample_view import View
+
+
+# Scores that models compute: what a decoder prepares for a model, and the use of the model's outputs.
+#
+# A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
+# calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
+# computes its value from the outputs. Scores with equal models share one, and items of one sample with equal keys run
+# once for all of them. A request may depend on another's output: text is detected once, for the score of its area and for
+# the score that reads it.
+
 
 Item = Any  # pickles well: an array, bytes, a string, a tuple of these
 Output = Any  # the same: usually an array of float32 or a number
@@ -119,3 +128,173 @@ class ModelScore(Score):
     def score(self, *_: Any, **__: Any) -> Any:
         """Raise TypeError: a model works on batches."""
         raise TypeError(f"{self.name} is computed in batches: call requests, run them, then value")
+
+
+_WANTED: dict[Any, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
+
+
+def scalar(value: Any, kind: Kind, method: str) -> Scalar:
+    """Return the value of one item as float or int, bool or str. ``method`` returned it: "score()".
+
+    Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError "not-finite" for NaN and
+    infinities, OverflowError for a number that no float can hold, TypeError for anything else.
+    """
+    plain = plain_item(value)
+    if kind == "text" and isinstance(plain, str):
+        return str(plain)
+    if kind == "boolean" and isinstance(plain, bool):
+        return plain
+    if kind == "number" and isinstance(plain, (int, Real)) and not isinstance(plain, bool):
+        if not math.isfinite(plain):
+            raise ScoreError("not-finite", f"{method} returned {float(plain)}")
+        return plain if isinstance(plain, int) else float(plain)
+    raise TypeError(f"{method} returned {described(value)}: it must return {_WANTED[kind]} for each item")
+
+
+def plain_item(value: Any) -> Any:
+    """Return what an array or a scalar of a library holds: its value where it is a single one, otherwise lists."""
+    return _single(value.tolist()) if hasattr(value, "tolist") else value
+
+
+def rows_of(value: Any) -> list[Any] | None:
+    """Return the values for several items, of a list or of an array of shape (n,) or (n, 1); None for a single value."""
+    if isinstance(value, (list, tuple)):
+        return [plain_item(row) for row in value]
+    if hasattr(value, "tolist") and getattr(value, "shape", None):
+        return [_single(row) for row in value.tolist()]
+    return None
+
+
+def one_each(outputs: Any, count: int) -> list[Any]:
+    """Return what ``score()`` returned for a batch, one plain value for each of ``count`` items.
+
+    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the values cannot be
+    told apart by item.
+    """
+    items = f"{count:,} item{'s' * (count != 1)}"
+    if hasattr(outputs, "tolist"):
+        shape: tuple[int, ...] = tuple(getattr(outputs, "shape", None) or ())
+        rows = outputs.tolist() if shape[:1] == (count,) else [outputs.tolist()]
+        values = [_single(row) for row in rows]
+        if len(values) != count or any(isinstance(value, list) for value in values):
+            raise OutputsError(f"score() returned {described(outputs)} for {items}: the shape must be ({count:,},)")
+        return values
+    if not isinstance(outputs, Iterable) or isinstance(outputs, (str, bytes, Mapping, set, frozenset)):
+        raise OutputsError(f"score() returned {described(outputs)} for {items}: it must return one value for each")
+    values = [plain_item(value) for value in outputs]
+    if len(values) != count:
+        raise OutputsError(f"score() returned {len(values):,} values for {items}: it must return one for each")
+    return values
+
+
+def described(value: Any) -> str:
+    """Name a value that is refused.
+
+    >>> described(None), described([1, 2]), described({})
+    ('None', 'a list of 2 values', 'a dict')
+    """
+    if value is None or isinstance(value, bool):
+        return str(value)
+    shape = getattr(value, "shape", None)
+    if shape:
+        return f"an array of shape {tuple(shape)}"
+    kind = type(value).__name__
+    if isinstance(value, (list, tuple)):
+        return f"a {kind} of {len(value):,} value{'s' * (len(value) != 1)}"
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _single(value: Any) -> Any:
+    """Return the value within lists that hold nothing else."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchScore(ModelScore):
+    """A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its settings.
+
+    ``inputs`` is the type of the items of a batch: "image" an array (height, width, 3) of uint8, RGB, as ``Picture``
+    decodes it, or of full size with decode="exact"; "caption" a string; "pair" both, each caption with the sample's
+    first image. If the sample has several images or captions, the value is a list.
+    """
+
+    inputs: ClassVar[Literal["image", "caption", "pair"]] = "image"
+
+    image: str = ""
+    caption: str = ""
+    decode: Literal["fast", "exact"] = "fast"
+
+    @abstractmethod
+    def load(self, device: str) -> Any:
+        """Return the model, on a torch device ("cpu", "cuda:1"). Called once for each device."""
+
+    @abstractmethod
+    def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:
+        """Return a value for each item, in order; it must not depend on the others. Called in inference mode.
+
+        A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the error "not-finite".
+        """
+
+    def cost(self, item: Item) -> int:
+        """Return the size of an item before padding: pixels, characters."""
+        picture, text = item if self.inputs == "pair" else (item, item)
+        pixels = 0 if self.inputs == "caption" else int(picture.shape[0] * picture.shape[1])
+        return pixels + (0 if self.inputs == "image" else len(text))
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the model."""
+        return (_Own(score=self),)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what affects a value."""
+        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
+
+    def requests(self, view: "View") -> list[Request]:
+        """Return a request for each image or caption. Raises ScoreError."""
+        model = _Own(score=self)
+        if self.inputs == "caption":
+            return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
+        names = view.image_names(self.image)
+        if self.inputs == "image":
+            return [Request(model, name, partial(self._pixels, view, at)) for at, name in enumerate(names)]
+        return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
+        return bare([scalar(output, self.kind, "score()") for output in outputs])
+
+    def _pixels(self, view: "View", at: int) -> Any:
+        if self.decode == "fast":
+            return view.pictures(self.image)[at].pixels
+        from .models.prepare import full_size
+
+        return view.prepared(view.image_names(self.image)[at], full_size)
+
+    def _pair(self, view: "View", text: str) -> Any:
+        return self._pixels(view, 0), text
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Own(Model):
+    """A score as its own model."""
+
+    kind: ClassVar[str] = "custom score"
+
+    score: BatchScore
+
+    def load(self, device: str) -> Any:
+        return self.score.load(device)
+
+    def called(self) -> str:
+        return self.score.name
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        return one_each(self.score.score(loaded, batch), len(batch))
+
+    def cost(self, item: Item) -> int:
+        return self.score.cost(item)
+
+    def identity(self) -> dict[str, Any]:
+        return self.score.identity()

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from wdsflow.memory.batching.attempt import AttemptTrouble, attempt, lost
+from wdsflow.memory.batching.attempt import (
+    AttemptTrouble,
+    Failure,
+    OutputsError,
+    PoisonedError,
+    attempt,
+    lost,
+    map_with_restarts,
+)
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.host import HostDevice
-from wdsflow.memory.batching.item_outcome import Failure, OutputsError, PoisonedError
-from wdsflow.memory.batching.restarts import map_with_restarts
+from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.batching.runner import BatchRunner
 
 ASSERT = "CUDA error: device-side assert triggered"

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from wdsflow.memory.batching import device as devices
-from wdsflow.memory.batching.device import choose, in_inference_mode, open_device, share
-from wdsflow.memory.batching.torch_environment import other_frameworks, prepare_environment
+from wdsflow.memory.batching.device import (
+    choose,
+    in_inference_mode,
+    open_device,
+    other_frameworks,
+    prepare_environment,
+    share,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -135,8 +141,8 @@ def test_other_frameworks_in_this_process_are_named(monkeypatch):
 def test_importing_the_runner_does_not_import_pytorch():
     script = """
 import sys
-import wdsflow.memory.batching.runner, wdsflow.memory.batching.device, wdsflow.memory.batching.probe
-import wdsflow.memory.batching.store, wdsflow.memory.batching.torch_environment
+import wdsflow.memory.batching.runner, wdsflow.memory.batching.device, wdsflow.memory.batching.ceiling
+import wdsflow.memory.batching.ceiling, wdsflow.memory.batching.device
 assert not {"torch", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

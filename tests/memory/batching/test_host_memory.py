@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.memory.batching.host import HostDevice
+from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.usage import private_data
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import json, resource, sys
 import numpy as np
-from wdsflow.memory.batching.item_outcome import Failure
-from wdsflow.memory.batching.probe import probe
+from wdsflow.memory.batching.attempt import Failure
+from wdsflow.memory.batching.ceiling import probe
 from wdsflow.memory.batching.runner import BatchRunner
-from wdsflow.memory.batching.host import HostDevice
+from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.usage import private_data
 
 MIB = 1 << 20
@@ -63,7 +63,7 @@ def test_the_memory_of_the_host_is_told():
 
 
 TOOK = """
-from wdsflow.memory.batching.host import HostDevice
+from wdsflow.memory.batching.device import HostDevice
 device = HostDevice()
 device.begin()
 before = device.took()

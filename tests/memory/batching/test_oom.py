@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wdsflow.memory.batching.oom import (
+from wdsflow.memory.batching.attempt import (
     chain,
     describe,
     drop_frames,

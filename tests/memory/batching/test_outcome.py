@@ -2,7 +2,7 @@
 
 import pickle
 
-from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
+from wdsflow.memory.batching.attempt import Failure, PoisonedError
 
 
 def test_a_lost_device_takes_what_is_done_along():

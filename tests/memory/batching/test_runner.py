@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wdsflow.memory.batching.attempt import Failure, OutputsError
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.host import HostDevice
-from wdsflow.memory.batching.item_outcome import Failure, OutputsError
+from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.batching.runner import BatchRunner
 
 torch = pytest.importorskip("torch")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wdsflow.memory.batching.attempt import Failure, PoisonedError, map_with_restarts
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
-from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.memory.batching.runner import BatchRunner
 
 torch = pytest.importorskip("torch")

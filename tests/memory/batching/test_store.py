@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.store import CeilingStore, cache_folder
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingStore, Known, cache_folder
 
 KEY = {
     "model": "openclip image",
@@ -149,7 +148,7 @@ def test_processes_that_write_at_once_leave_a_whole_file(tmp_path):
 import sys
 from pathlib import Path
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.store import CeilingStore
+from wdsflow.memory.batching.ceiling import CeilingStore
 number = int(sys.argv[2])
 for _ in range(200):
     assert CeilingStore(Path(sys.argv[1])).save({"key": 1}, Ceiling(Known(number, number - 1, number * 2)))

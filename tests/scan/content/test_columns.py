@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
-from wdsflow.scan.content.fitting import Column
-from wdsflow.scan.content.typed_columns import UnknownColumns, infer, value_of
+from wdsflow.scan.content.fitting import Column, UnknownColumns, infer, value_of
 
 datasets = pytest.importorskip("datasets")
 features = pytest.importorskip("datasets.features.features")
@@ -83,7 +82,7 @@ def agree(first: list[Any], later: list[Any]) -> None:
 
 
 def parsed_fast(data: bytes) -> Any:
-    from wdsflow.scan.content.json_fields import look_at_json
+    from wdsflow.scan.content.text_content import look_at_json
 
     return look_at_json(data, ())[2]
 

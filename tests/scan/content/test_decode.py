@@ -12,7 +12,7 @@ from tests.pictures import JPEG_OPTIONS, encoded, exif, hurt, noise, other_image
 from wdsflow.images import libjpeg
 from wdsflow.scan.content import strict
 from wdsflow.scan.content.full_decode import decode_image
-from wdsflow.scan.tallies import TALLIES
+from wdsflow.scan.naming import TALLIES
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_an_impossible_brightness_is_found_where_the_number_of_blocks_is_right()
 
 
 def strict_decode(data):
-    from wdsflow.scan.content.jpeg_tables import read_tables
+    from wdsflow.scan.content.image_content import read_tables
 
     return strict.decode_jpeg_strictly(libjpeg.load_simplejpeg(), data, "RGB", read_tables(data))
 

@@ -14,10 +14,9 @@ from wdsflow.scan import evidence
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
-from wdsflow.scan.content.json_fields import look_at_json
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text_content import look_at_text
-from wdsflow.scan.tallies import TALLIES
+from wdsflow.scan.content.text_content import look_at_json, look_at_text
+from wdsflow.scan.naming import TALLIES
 
 STATUSES = {
     evidence.OK,

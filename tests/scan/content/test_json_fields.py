@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content import json_fields
-from wdsflow.scan.content.json_fields import look_at_json
-from wdsflow.scan.tallies import TALLIES
+from wdsflow.scan.content import text_content as json_fields
+from wdsflow.scan.content.text_content import look_at_json
+from wdsflow.scan.naming import TALLIES
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=8),

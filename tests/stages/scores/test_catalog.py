@@ -5,7 +5,7 @@ import pytest
 
 from wdsflow.stages.scores import SCORES, DatasetScore, ScoreError, View, all_scores, make_score
 from wdsflow.stages.scores import score_catalog as catalogue
-from wdsflow.stages.scores.header.width import Width
+from wdsflow.stages.scores.image_headers import Width
 
 SETTINGS = {
     "flagged_words": {"words": "spam"},

@@ -9,7 +9,7 @@ from PIL import Image
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores.model.models.alone import compute
-from wdsflow.stages.scores.model.models.clip.clip_tokens import clip_item
+from wdsflow.stages.scores.model.models.clip_tokens import clip_item
 from wdsflow.stages.scores.model.models.geometry import Geometry
 from wdsflow.stages.scores.model.models.prepare import Prepare
 

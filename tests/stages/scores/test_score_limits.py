@@ -8,10 +8,9 @@ import pytest
 from tests.pictures import encoded, noise, photo
 from tests.stages.scores.fields import Counting, made, of_text, score
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
-from wdsflow.stages.scores.held_fields import as_file
-from wdsflow.stages.scores.image.picture import fitted
-from wdsflow.stages.scores.text.characters import juicer_words, words
-from wdsflow.stages.scores.text.lengths import tokenizable, trim_cache
+from wdsflow.stages.scores.caption_words import juicer_words, tokenizable, trim_cache, words
+from wdsflow.stages.scores.pixels import fitted
+from wdsflow.stages.scores.sample_fields import as_file
 
 MIB = 1 << 20
 

@@ -17,9 +17,9 @@ import transformers
 
 from tests.stages.scores import tiny_models
 from wdsflow.stages.scores.model.models.model_hub import load_model, tokenizer_of
-from wdsflow.stages.scores.model.models.model_texts import token_ids
 from wdsflow.stages.scores.model.models.prepare import Prepare
 from wdsflow.stages.scores.model.models.processors import PrepareByProcessor, preparation
+from wdsflow.stages.scores.model.models.transformer import token_ids
 
 SLIGHT = 2e-5
 TEXTS = ["a", "a photo of the red cat is very blue", "two dogs on the cat ! . ! .", "not red", "a cat " * 20]

@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, load
-from wdsflow.shards.identities.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
-from wdsflow.shards.identity import Identity
+from wdsflow.shards.certificate import (
+    Certificate,
+    CertificateError,
+    by_name,
+    dump,
+    found_folder,
+    load,
+    plain_url,
+    shared_folder,
+    stored_folder,
+)
+from wdsflow.shards.shard_identity import Identity
 
 FACTS = {
     "created": "2026-01-01T00:00:00+00:00",

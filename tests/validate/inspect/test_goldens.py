@@ -13,8 +13,7 @@ from tests.validate.rules.build import tar
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.inspect.listing import first_samples
-from wdsflow.validate.inspect.overview import overview
-from wdsflow.validate.inspect.overview_text import show_overview, show_samples
+from wdsflow.validate.inspect.overview import overview, show_overview, show_samples
 from wdsflow.validate.report.as_json import clean
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,8 +17,7 @@ from wdsflow.scan.evidence import (
     Stop,
     Tally,
 )
-from wdsflow.validate.inspect.overview import overview
-from wdsflow.validate.inspect.overview_text import MOST, show_overview
+from wdsflow.validate.inspect.overview import MOST, overview, show_overview
 from wdsflow.validate.report.as_json import clean
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))

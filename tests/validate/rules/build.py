@@ -14,7 +14,7 @@ from PIL import Image
 
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
-from wdsflow.readers.first_rows import first_columns
+from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.text.install import install_packages

@@ -9,13 +9,13 @@ from tests.readers.shapes import outcomes
 from tests.validate.rules.build import Case, context_of, jpeg, pairs, samples, tar, words
 from tests.validate.rules.cases import SOUND
 from wdsflow.readers import Options
-from wdsflow.readers.open_clip.feed_reader import FeedReader
+from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
-from wdsflow.shards.identities.certificate import CertificateError
+from wdsflow.shards.certificate import CertificateError
 from wdsflow.validate.certificate.certify import certify, identities
 from wdsflow.validate.check import check
 from wdsflow.validate.finding import Repair
-from wdsflow.validate.rules.kit.missing_fields import missing_at_end
+from wdsflow.validate.rules.kit.shape_rule import missing_at_end
 from wdsflow.validate.rules.rule_engine import run_rules
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))

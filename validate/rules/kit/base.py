@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.sidecars import Sidecars
+from wdsflow.readers.open_clip.startup import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
 from wdsflow.text.words import listed

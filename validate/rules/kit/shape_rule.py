@@ -1,14 +1,77 @@
-"""Questions that rules ask readers about the shapes of samples."""
+"""Questions that rules ask readers about the shapes of samples, and the fields that they lack."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.grouping import BAD_MARK
 from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered
+from wdsflow.scan.runs import merged
+from wdsflow.shards.tar.members import is_junk
 
 from .base import Context
-from .unusual_names import fold
+
+# Field names that are the rest of a base name with dots: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``.
+#
+# There may be as many of them as samples. Rules therefore look at shapes in which these names are replaced by their
+# number within the sample: the work grows with the number of kinds of samples.
+
+
+_MARK = "\0"  # in no name of a tar
+
+
+def is_wild(shard: ShardEvidence, suffix: str) -> bool:
+    """Return whether a field name is the rest of a base name with dots, not a name that many samples share."""
+    if "." not in suffix:
+        return False
+    lower = suffix.lower()
+    if lower.startswith(("*.", _MARK)):
+        return True
+    if shard.numbered and is_numbered(lower):
+        return False
+    entry = shard.fields.get(lower)
+    return is_dotted(lower) and (entry is None or entry.count < 2 or entry.count < shard.samples / 2)
+
+
+def undotted(shard: ShardEvidence, part: Part) -> Part:
+    """Return the part as if its member's base name had no dots; the same object if it has none."""
+    if "." not in part.suffix or not is_wild(shard, part.suffix):
+        return part
+    return Part(part.suffix.rpartition(".")[2], part.status)
+
+
+def fold(shard: ShardEvidence, shape: Shape) -> Shape:
+    """Return an equivalent shape for every reader, with unusual field names numbered: the same for many samples."""
+    for part in shape:
+        if "." in part.suffix:
+            numbers: dict[str, int] = {}
+            return tuple(_numbered(shard, part, numbers) for part in shape)
+    return shape
+
+
+def shown(suffix: str) -> str:
+    r"""Return a field name for people; it may be a numbered one.
+
+    >>> shown("jpg"), shown("\x001.jpg")
+    ('jpg', '*.jpg')
+    """
+    return "*." + suffix.partition(".")[2] if suffix.startswith(_MARK) else suffix
+
+
+def _numbered(shard: ShardEvidence, part: Part, numbers: dict[str, int]) -> Part:
+    suffix = part.suffix
+    # Some readers treat names with __ or a newline specially.
+    if suffix.startswith("__") or "\n" in suffix or not is_wild(shard, suffix):
+        return part
+    start, _, last = suffix.rpartition(".")
+    if last == "gz":
+        last = f"{start.rpartition('.')[2]}.gz"
+    return Part(f"{_MARK}{numbers.setdefault(suffix, len(numbers))}.{last}", part.status)
+
 
 FixPart = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
@@ -110,3 +173,116 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
     paired = [*reader.paired_fields(), *(["txt"] if reader.pairs_with == "caption" else [])]
     return list(dict.fromkeys([*reader.image_fields(), "jpg"])), list(dict.fromkeys(paired))
+
+
+Role = Literal["caption", "image"]
+ROLES: tuple[Role, ...] = ("caption", "image")
+
+
+@dataclass(slots=True)
+class Lack:
+    """Samples of one shard that lack one thing for one reader."""
+
+    reader: Reader
+    shard: ShardEvidence
+    roles: tuple[Role, ...]
+    fields: str  # "json, jpg": the fields of the first of them
+    instead: str  # the field that may serve instead, "" if there is none
+    shape: Shape  # key of the first of them
+    count: int = 0
+    key: str = ""
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Wants:
+    """The fields that one reader needs, and those of them that no sample has."""
+
+    reader: Reader
+    names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    absent: tuple[Role, ...] = ()
+
+
+def wants(context: Context) -> list[Wants]:
+    """Return the needs of readers, without readers that take any sample."""
+    found = []
+    for reader in context.readers:
+        names = {role: wanted(context, reader, role) for role in ROLES}
+        if not any(names.values()):
+            continue
+        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role))
+        found.append(Wants(reader, names, absent))
+    return found
+
+
+def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
+    """Return whether any sample would have it if base names had no dots; W010 reports those."""
+    return any(
+        has_role(context, reader, tuple(undotted(shard, part) for part in item.shape), role)
+        for shard in context.evidence.shards
+        for item in folded(context, reader, shard)
+    )
+
+
+def lacks(context: Context, want: Wants) -> Iterator[Lack]:
+    """Yield partial losses: for each shard, one for each missing role and each field that is there instead."""
+    roles = [role for role in ROLES if want.names[role] and role not in want.absent]
+    for shard in context.evidence.shards:
+        rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
+        cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+        hidden = _hidden(want.reader, shard, with_tail=not cut)
+        # W001, W002 or W018 report a cut sample.
+        for item in folded(context, want.reader, shard, with_tail=not cut):
+            if is_junk(item.key):
+                continue  # macOS twins and dot-files in folders: W012
+            missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
+            if not missing or _dots_explain(context, want.reader, shard, item.shape, missing):
+                continue
+            instead = alternative(want.reader, shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            lack = rows.get((missing, instead))
+            if lack is None:
+                fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
+                lack = Lack(want.reader, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
+                rows[missing, instead] = lack
+            lack.count += item.count + hidden[item.shape]
+        yield from rows.values()
+
+
+def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
+    """Return how many samples dots in base names have merged into others, by the folded shapes of those."""
+    found: Counter[Shape] = Counter()
+    if shard.tally("name.dotted").count:
+        for item in reader.runs(shard).counted(with_tail=with_tail):
+            found[fold(shard, item.shape)] += item.count * merged(item.shape, partial(is_wild, shard))
+    return found
+
+
+def _dots_explain(
+    context: Context, reader: Reader, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
+) -> bool:
+    fixed = tuple(undotted(shard, part) for part in shape)
+    return fixed != shape and all(has_role(context, reader, fixed, role) for role in missing)
+
+
+def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:
+    """Return the field of a sample that may serve as its caption, label or image, "" if there is none.
+
+    A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not count: W010 reports
+    it.
+    """
+    known = IMAGES if role == "image" else CAPTIONS if reader.pairs_with == "caption" else tuple(reader.aliases)
+    lasts = {(name := part.suffix.lower()): name.removesuffix(".gz").rpartition(".")[2] for part in shape}
+    fit = [name for name, last in lasts.items() if last in known and not is_wild(shard, name)]
+    return min(fit, key=lambda name: known.index(lasts[name]), default="")
+
+
+def missing_at_end(shard: ShardEvidence) -> str:
+    """Return the fields that most samples of a shard have and its last one lacks."""
+    last = shard.runs.last
+    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk(item.key)]
+    if last is None or not others:
+        return ""
+    usual = max(others, key=lambda item: item.count)
+    if usual.count * 2 < sum(item.count for item in others):
+        return ""
+    return ", ".join(sorted(fields_in(usual.shape) - fields_in(last.shape)))

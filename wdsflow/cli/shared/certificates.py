@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
     """Write the certificate of a report, or say on standard error why there is none; return whether there is one."""
-    from wdsflow.shards.identities.certificate import CertificateError, dump
+    from wdsflow.shards.certificate import CertificateError, dump
     from wdsflow.validate.certificate.certify import certify
 
     try:
@@ -41,7 +41,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 
 def write_croissant(report: "Report", path: Path) -> bool:
     """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
-    from wdsflow.shards.identities.certificate import CertificateError
+    from wdsflow.shards.certificate import CertificateError
     from wdsflow.validate.certificate.croissant import croissant, not_tars
 
     try:
@@ -83,9 +83,8 @@ def compare_shards(
         as_json: print JSON.
         wanted: "certificate" or "manifest", for messages about a file that is neither.
     """
-    from wdsflow.indexing.compare import compare
-    from wdsflow.indexing.comparison_text import comparison_lines
-    from wdsflow.shards.identities.certificate import CertificateError, load
+    from wdsflow.indexing.compare import compare, comparison_lines
+    from wdsflow.shards.certificate import CertificateError, load
     from wdsflow.shards.urls import NoShards
 
     try:

@@ -66,7 +66,7 @@ class PanelHelp(TyperCommand):
         }
         if all(word.partition("=")[0] in takes_value for word in args if word.startswith("--")):
             return
-        from wdsflow.readers.open_clip.openclip_flags import known_flags, nearest_flag
+        from wdsflow.readers.open_clip.arguments import known_flags, nearest_flag
 
         flags = known_flags() - takes_value.keys()
         every = [*flags, *takes_value]

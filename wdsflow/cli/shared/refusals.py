@@ -32,7 +32,7 @@ def refuse(message: str, *hints: str) -> NoReturn:
 def explained(typed: Typed) -> Iterator[None]:
     """Turn errors before and during a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
-    from wdsflow.records.folder_lock import Busy
+    from wdsflow.records.refusals import Busy
     from wdsflow.records.unfinished import resumed_by
     from wdsflow.shards.source.base import SourceError
 
@@ -59,12 +59,11 @@ def explained(typed: Typed) -> Iterator[None]:
 
 def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     """Yield commands that help."""
-    from wdsflow.filtering.caption_place import NoCaptions
     from wdsflow.filtering.folder.other_run import Differs
     from wdsflow.filtering.folder.output_targets import QuarantineTaken
-    from wdsflow.filtering.json_place import NoJsonValue
-    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-    from wdsflow.filtering.process_count import TooLittleMemory
+    from wdsflow.filtering.json_place import NoCaptions, NoJsonValue
+    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+    from wdsflow.filtering.pass_engine import TooLittleMemory
     from wdsflow.shards.urls import NoShards
 
     if isinstance(error, NoShards):
@@ -167,8 +166,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     """Yield the commands that compute the scores that a cut needs, as its ledger was made, and then cut."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
-    from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
     old, where = typed.given.get("ledger"), typed.given.get("where")
     keep = tuple(typed.given.get("keep") or ())
@@ -188,7 +186,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
 
 
 def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.broken_scores import BrokenRunError
+    from wdsflow.filtering.deciding.failures import BrokenRunError
 
     if isinstance(error, BrokenRunError):
         return  # the same command would fail again

@@ -1,23 +1,63 @@
-"""The summary of ``filter``, ``score`` and ``cut``: the outcomes of the samples, and what to do next."""
+"""Progress and summary of ``filter``, ``score`` and ``cut``."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from wdsflow.shards.source.base import local_file
-from wdsflow.shards.source.compression import UNPACK
+from wdsflow.shards.source.decompress import UNPACK
+from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import readable, refuse, rescore
+from .terminal import shard_bars
 from .typed_command import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
+    """Draw shards, time left, samples per second and drops by term on a terminal (standard error); a bar for each pass."""
+    with shard_bars("{task.fields[what]}", "{task.description}") as bars:
+
+        def begin(total: int, what: str) -> Callable[[Any], None] | None:
+            if bars is None:
+                return None
+            task, live = bars.add_task("", total=total, what=what), _Live()
+            return lambda result: bars.update(task, advance=1, description=live.add(result))
+
+        yield begin
+
+
+class _Live:
+    """The counts of a run so far."""
+
+    def __init__(self) -> None:
+        from collections import Counter
+        from time import monotonic
+
+        self._clock, self._begun = monotonic, monotonic()
+        self._samples = self._kept = 0
+        self._gone: Counter[str] = Counter()
+
+    def add(self, result: Any) -> str:
+        """Add a shard; return a line."""
+        self._samples += getattr(result, "samples", 0)
+        self._kept += getattr(result, "kept", 0)
+        self._gone.update(getattr(result, "dropped", {}))
+        self._gone.update(getattr(result, "quarantined", {}))
+        rate = self._samples / max(self._clock() - self._begun, 1e-3)
+        most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._gone.most_common(3))
+        return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
+
 
 _REASONS = 3  # shown if nothing could be read
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
-from wdsflow.text.round_numbers import number_text
 from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
+from wdsflow.text.words import how_many, number_text
 
 from .typed_command import Typed, free
 

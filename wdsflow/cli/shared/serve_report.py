@@ -49,8 +49,8 @@ class ServeReport:
 
     def started(self, url: str) -> None:
         """Tell that requests are answered."""
-        from wdsflow.reshaping.reshard.epoch_evenness import evenness
         from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
+        from wdsflow.reshaping.reshard.reshard_report import evenness
         from wdsflow.serving.serve import pattern
         from wdsflow.serving.shard_server import is_loopback
 

@@ -1,11 +1,17 @@
-"""Checks values of custom scores: one number, truth value or text for each image, video or caption of a sample."""
+"""Checks values of custom scores: of one sample, and of scores that compare samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.where.language.values import Call, Unknown
+from wdsflow.memory.batching.attempt import describe
 from wdsflow.stages.scores.base import (
     DatasetScore,
     HeaderScore,
@@ -17,13 +23,13 @@ from wdsflow.stages.scores.base import (
     Value,
     bare,
 )
-from wdsflow.stages.scores.model.batch_score import BatchScore
-from wdsflow.stages.scores.model.model_score import ModelScore
-from wdsflow.stages.scores.model.returned import described, rows_of, scalar
-from wdsflow.stages.scores.sample_view import View
+from wdsflow.stages.scores.model.model_score import BatchScore, ModelScore, described, rows_of, scalar
+from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.text.install import install_extras
+
+from .failures import MOST, RAISED, BrokenRunError, BrokenScoreError, guarded, is_fault
 
 _COUNTED: dict[Subject, tuple[Subject, ...]] = {
     "image": ("image", "video"),  # frames replace a missing image
@@ -108,3 +114,39 @@ def _counts(score: Score, view: View) -> set[int]:
         with suppress(ScoreError):
             found.add(len(ways[subject](getattr(score, subject, ""))))
     return found
+
+
+def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
+
+    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    """
+    if is_ours(score):
+        yield from found
+        return
+    refused: int | None = 0  # None as soon as one value is valid
+    try:
+        for shard, sample, value in found:
+            plain = guarded(partial(plain_value, score, value), None)
+            if not isinstance(plain, Unknown):
+                refused = None
+                yield shard, sample, plain
+                continue
+            refused = None if refused is None or not is_fault(plain) else refused + 1
+            if refused == MOST:
+                raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
+            yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
+    except (OSError, LedgerError, BrokenRunError):  # of the caller, who reads the records
+        raise
+    except RAISED as error:
+        raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
+
+
+def from_json(score: DatasetScore, value: Any, row: Row, name: str, recipe: Recipe) -> Any:
+    """Return a value of ``as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
+    if isinstance(value, dict):
+        return Unknown(**value)
+    if not isinstance(value, list) or not kind_of(name).by_fields:
+        return value
+    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
+    return guarded(partial(plain_value, score, value), view)

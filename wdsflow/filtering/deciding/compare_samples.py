@@ -8,14 +8,13 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.score_catalog import make_score
 
-from .compared_values import as_json, from_json
+from .checked_values import as_json, from_json
 from .program import Program
 
 

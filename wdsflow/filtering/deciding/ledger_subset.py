@@ -11,23 +11,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import records_in_order
+from wdsflow.filtering.folder.layout import Layout, records_in_order
 from wdsflow.filtering.folder.outcome_counts import count as count_outcomes
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.ledger.ledger import read_scored
-from wdsflow.filtering.ledger.ledger_metadata import (
+from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
     MissingScore,
+    Row,
     calls_of,
     no_ledgers,
+    part_twins,
     read_about,
     same_shard,
 )
-from wdsflow.filtering.ledger.ledger_row import Row, part_twins
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe, conditions_told
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.where.column_names import with_columns
 from wdsflow.filtering.where.language.values import Call

@@ -4,15 +4,13 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from wdsflow.filtering.caption_place import with_captions
+from wdsflow.filtering.json_place import with_captions
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.explain_plan import explain
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
-from wdsflow.filtering.where.pilot_order import Pilot, pilot_of
-from wdsflow.filtering.where.predicate_planner import plan
+from wdsflow.filtering.where.predicate_planner import Pilot, pilot_of, plan
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.source.unpack import seekable

@@ -6,17 +6,15 @@ from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from wdsflow.filtering.ledger.ledger_metadata import MissingScore
-from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.recipe.recipe import CODE, Recipe
-from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.ledger.ledger_row import MissingScore, Row
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples.staged_samples import DROPPED
 from wdsflow.filtering.samples.tar_fields import ShardView, way_of
 from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
-from wdsflow.filtering.where.pilot_order import plan_by
 from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
+from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.rank_percent import RankPercent
 from wdsflow.filtering.where.ranked_number import RankedNumber, ranked_number
 from wdsflow.memory.sizes import parse_size

@@ -1,10 +1,13 @@
-"""The paths in the output folder of a run."""
+"""The paths in the output folder of a run, and its finished shards."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.filtering.kinds import kind_of
+from wdsflow.records.line import lines_paths, read_lines
 from wdsflow.records.unfinished import INSIDE
+
+from .shard_record import ShardRecord
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,12 @@ class Layout:
 
 def _stem(name: str) -> str:
     return name.removesuffix(kind_of(name).ending)
+
+
+MANIFEST = "manifest"  # without extension
+
+
+def records_in_order(layout: Layout) -> list[ShardRecord]:
+    """Return the finished shards of a run in their order."""
+    found = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
+    return sorted(found.values(), key=lambda record: record.shard)

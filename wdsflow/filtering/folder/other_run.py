@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_identity import canonical, differences
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 

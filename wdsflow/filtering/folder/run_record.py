@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.ledger_metadata import read_about
-from wdsflow.filtering.recipe.recipe_identity import differences
-from wdsflow.records.folder_lock import Lock
+from wdsflow.filtering.ledger.ledger_row import read_about
+from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.refusals import Lock
 from wdsflow.shards.shard_identity import input_identity
 
-from .layout import Layout
-from .manifest import MANIFEST
+from .layout import MANIFEST, Layout
 from .other_run import Differs, differ, grows, has_fewer, scores_of
-from .output_numbers import finder, give_numbers, take_numbers
-from .output_targets import outputs_of, refuse
+from .output_targets import finder, give_numbers, outputs_of, refuse, take_numbers
 from .shard_record import ShardRecord
 
 

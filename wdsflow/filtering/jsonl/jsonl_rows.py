@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.recipe.recipe import Recipe, digest
 from wdsflow.filtering.samples.shard_kind import Scored
 from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import ShardView

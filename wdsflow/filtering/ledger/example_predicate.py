@@ -8,10 +8,10 @@ from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.where.language.values import Unknown, spelled
-from wdsflow.text.round_numbers import number_text
+from wdsflow.text.words import number_text
 
 from .ledger import read_ledger
-from .ledger_metadata import LedgerError, calls_of
+from .ledger_row import LedgerError, calls_of
 
 _LONGEST = 40  # characters of a text
 

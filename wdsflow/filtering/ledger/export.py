@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.output_numbers import finder
+from wdsflow.filtering.folder.output_targets import finder
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.embeddings.embedding_files import kind_of, write_embeddings
+from wdsflow.filtering.ledger.embeddings import kind_of, write_embeddings
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_sample import TarSample

@@ -12,8 +12,7 @@ from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 
 from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
-from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about, same_shard
-from .ledger_row import NOT_COMPARED, Row
+from .ledger_row import FORMAT, GROUP, KEYS, NOT_COMPARED, LedgerError, Row, calls_of, names_of, read_about, same_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,14 +4,12 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import records_in_order
+from wdsflow.filtering.folder.layout import Layout, records_in_order
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
 
 from .ledger import read_ledger
-from .ledger_metadata import no_ledgers
-from .ledger_row import Row
+from .ledger_row import Row, no_ledgers
 
 
 class SampleScores:

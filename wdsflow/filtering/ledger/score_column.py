@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import records_in_order
+from wdsflow.filtering.folder.layout import Layout, records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.where.evaluate_predicate import runner
 from wdsflow.filtering.where.language.tree import NameRef, Reduce
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.stages.scores.score_catalog import all_scores
-from wdsflow.text.round_numbers import number_text, roundest
+from wdsflow.text.words import number_text, roundest
 
 from .ledger import column_of, read_ledger
-from .ledger_metadata import LedgerError, MissingScore, calls_of, no_ledgers, read_about
-from .ledger_row import Row, part_twins
+from .ledger_row import LedgerError, MissingScore, Row, calls_of, no_ledgers, part_twins, read_about
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import records_in_order
+from wdsflow.filtering.folder.layout import Layout, records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_about
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
 from wdsflow.filtering.where.language.values import Call
 
 MOST_ROWS = 200_000

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wdsflow.text.round_numbers import roundest_after
+from wdsflow.text.words import roundest_after
 
 UNKNOWN, PENDING = -1, -2  # could not be computed; was not needed
 

@@ -15,7 +15,7 @@ from wdsflow.filtering.where.language.values import PENDING, Call, Scalar, Unkno
 from wdsflow.filtering.where.predicate import Term, parse
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
-from wdsflow.text.round_numbers import number_text
+from wdsflow.text.words import number_text
 
 from .score_codes import PENDING as NOT_COMPUTED
 from .score_codes import UNKNOWN, codes_of, edges_of, packed

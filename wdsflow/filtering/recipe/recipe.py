@@ -1,12 +1,17 @@
-"""The recipe of a run, as a value: the same recipe on the same shards gives the same bytes."""
+"""The recipe of a run, as a value that can be compared and stored."""
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from wdsflow.shards.field_names import IMAGES
+from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.ranked_number import share_predicate
+from wdsflow.filtering.where.value_ranges import check_ranges
+from wdsflow.shards.output_names import IMAGES
 from wdsflow.stages.base import SampleStage
+from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe_stages import written_stages
 
@@ -90,3 +95,70 @@ def recorded_recipe(run_file: Path) -> dict[str, Any]:
     """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
     recipe = recorded_run(run_file).get("recipe")
     return recipe if isinstance(recipe, dict) else {}
+
+
+def canonical(value: Any) -> str:
+    """Return canonical JSON."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def digest(value: Any) -> str:
+    """Return a short hash of a JSON value."""
+    from xxhash import xxh3_128_hexdigest
+
+    return str(xxh3_128_hexdigest(canonical(value).encode("utf-8", "surrogatepass")))
+
+
+def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
+    """Yield the differences between two trees of JSON.
+
+    >>> list(differences({"where": "a > 1", "v": {"x": 1}}, {"where": "a > 2", "v": {"x": 1}}))
+    ['where: "a > 1" is now "a > 2"']
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in [*old, *(name for name in new if name not in old)]:
+            yield from differences(old.get(name), new.get(name), f"{at}.{name}" if at else str(name))
+    elif canonical(old) != canonical(new):
+        if isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > 8:
+            yield f"{at}: {_sets(old, new)}"
+        else:
+            yield f"{at}: {_short(old)} is now {_short(new)}"
+
+
+def _sets(old: list[Any], new: list[Any]) -> str:
+    before, after = {canonical(item) for item in old}, {canonical(item) for item in new}
+    return (
+        f"{len(after - before):,} are new, {len(before - after):,} are missing" if before != after else "another order"
+    )
+
+
+def _short(value: Any) -> str:
+    text = canonical(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def canonical_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe in canonical form: white space and the like do not matter, shares to keep are terms of ``where``.
+
+    Raises ValueError, such as WhereError.
+    """
+    names = all_scores()
+    parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
+    parts = parts if not recipe.keep else [f"({part})" for part in parts]
+    parts += [share_predicate(text, names) for text in recipe.keep]
+    where = str(parse(" and ".join(parts), names)) if parts else ""
+    scores = (str(parse_score(text, names)) for text in recipe.scores)
+    return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))
+
+
+def conditions_told(recipe: Recipe) -> list[str]:
+    """Return a line for each comparison of the predicate that has the same result for all samples.
+
+    ``recipe``: as the user wrote it, since errors show the place in its predicate.
+
+    Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
+    """
+    names = all_scores()
+    parts = [recipe.where] if recipe.where.strip() else []
+    parts += [share_predicate(text, names) for text in recipe.keep]
+    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]

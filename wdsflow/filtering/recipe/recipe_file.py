@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.where.language.predicate_errors import instead_of
+from wdsflow.filtering.where.language.tokens import instead_of
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.ranked_number import share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores

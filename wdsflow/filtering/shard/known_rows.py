@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from wdsflow.engines.mark import Mark
+from wdsflow.engines.site import Mark
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import same_shard
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, same_shard
 from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.shards.source.base import Source, SourceChangedError

@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.engines.base import Unfit
-from wdsflow.engines.mark import Mark
-from wdsflow.filtering.deciding.broken_scores import Strikes, struck_in
+from wdsflow.engines.site import Mark
 from wdsflow.filtering.deciding.compare_samples import add_resolved
+from wdsflow.filtering.deciding.failures import Strikes, struck_in
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.folder.outcome_counts import count
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.embeddings.embedding_columns import columns_of
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import own_embeddings, stored_embeddings
-from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
-from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
-from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
+from wdsflow.filtering.ledger.embeddings import Spool, columns_of
+from wdsflow.filtering.ledger.known_embeddings import (
+    CopiedEmbeddings,
+    ShardEmbeddings,
+    own_embeddings,
+    stored_embeddings,
+)
 from wdsflow.filtering.ledger.ledger import Vectors, read_scored
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard, read_about
-from wdsflow.filtering.ledger.ledger_row import Row, part_twins
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_identity import differences, digest
+from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about
+from wdsflow.filtering.recipe.recipe import Recipe, differences, digest
 from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import Views
 from wdsflow.filtering.where.language.values import Call

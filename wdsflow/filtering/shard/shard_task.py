@@ -8,7 +8,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.models.model_place import ModelPlace
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
+    from wdsflow.filtering.ledger.known_embeddings import Reuse
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ Guarantees:
 * **Form**: ``parse(str(where)) == where``.
 """
 
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown, Value
 
 from .explain_plan import explain
 from .known_facts import FACTS
-from .pilot_order import Pilot, pilot_from_json, pilot_of, plan_by
 from .predicate import Judgement, Term, Where, parse, parse_score
-from .predicate_planner import Plan, PlanStep, plan
+from .predicate_planner import Pilot, Plan, PlanStep, pilot_from_json, pilot_of, plan, plan_by
 
 __all__ = [
     "FACTS",

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
 
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.tree import And, NameRef, Node, calls_of, printed
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.stages.scores.base import DatasetScore, Score

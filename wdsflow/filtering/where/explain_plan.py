@@ -1,11 +1,14 @@
 """A plan as a table: the order of terms, their costs, and how many samples reach them."""
 
+from typing import TYPE_CHECKING
+
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.text.escape import escape
 
-from .pilot_order import Pilot
-from .predicate import Term
-from .predicate_planner import Plan
+from .predicate_planner import Pilot, Plan
+
+if TYPE_CHECKING:
+    from .predicate import Term
 
 _WIDEST = 60  # characters of a term
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.where.language.parser import Parser
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.tree import And, IsNull, NameRef, Node, calls_of, printed, printed_term
 from wdsflow.filtering.where.language.values import PENDING, Call, Result, ScoreType, Unknown, Values
 

@@ -1,11 +1,8 @@
-"""The order of terms: cheap scores first, and none that cannot change the outcome.
+"""The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide."""
 
-Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
-fixed before the run, and `settle` names the term at which this plan would have stopped, however many values are known.
-"""
-
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +11,13 @@ from wdsflow.filtering.where.language.values import PENDING, Call, Many, Unknown
 
 from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
+
+# The order of terms: cheap scores first, and none that cannot change the outcome.
+#
+# Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
+# otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+# fixed before the run, and `settle` names the term at which this plan would have stopped, however many values are known.
+
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
@@ -161,3 +165,65 @@ class Driver:
 
     def _next(self, at: int, values: dict[Call, Any]) -> Call:
         return min(self._terms[at].seek(values), key=self._rank.__getitem__)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Measurements on some samples, for which every score of a predicate was computed.
+
+    ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed exactly these terms, a
+    bit for each term in the order of the text; it determines the exact cost of any order. A sample passes a term that
+    is not false: an unknown term drops no sample.
+    """
+
+    where: Where
+    seconds: Mapping[Call, float]
+    passed: Mapping[int, int]
+
+    @property
+    def samples(self) -> int:
+        """How many samples were measured."""
+        return sum(self.passed.values())
+
+    @property
+    def passing(self) -> dict[Term, float]:
+        """The share of samples that pass each term; nothing if no sample was measured."""
+        return {term: self.reaching((term,)) for term in self.where.terms} if self.samples else {}
+
+    def reaching(self, terms: Iterable[Term]) -> float:
+        """Return the share of samples that pass all of some terms, and reach the next one."""
+        mask = sum(1 << self.where.terms.index(term) for term in terms)
+        there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
+        return there / max(self.samples, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON for `pilot_from_json`."""
+        return {
+            "seconds": {str(call): cost for call, cost in self.seconds.items()},
+            "passed": {str(bits): count for bits, count in sorted(self.passed.items())},
+        }
+
+
+def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]) -> Pilot:
+    """Return the measurements, given the values of all scores for each sample."""
+    found: Counter[int] = Counter()
+    for values in rows:
+        found[sum(1 << at for at, term in enumerate(where.terms) if term.result(values) is not False)] += 1
+    return Pilot(where, dict(seconds), dict(found))
+
+
+def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
+    """Return a stored pilot, for the predicate for which it was measured. Raises KeyError if it lacks a score."""
+    seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
+    return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
+
+
+def plan_by(text: str, where: Where, *, last: Collection[Call] = ()) -> Plan:
+    """Return the plan of a predicate by a pilot as JSON text, by costs of tiers where that is empty. Raises ValueError."""
+    if not text:
+        return plan(where, last=last)
+    try:
+        pilot = pilot_from_json(where, json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
+    return plan(where, pilot.seconds, pilot.passing, last=last)

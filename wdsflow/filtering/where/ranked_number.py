@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.tree import IsNull, Node, Reduce, calls_of, printed
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.stages.scores.base import DatasetScore, Score

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tokens import WhereError
 from wdsflow.filtering.where.language.tree import (
     And,
     Arithmetic,

@@ -1,11 +1,199 @@
-"""One try at a batch: its outputs, or what went wrong, without anything that keeps the batch in memory."""
+"""One try at a batch: its outputs, or what went wrong, and what becomes of an item without output."""
 
+import errno
+import gc
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple, Protocol
 
-from .item_outcome import OutputsError
-from .oom import describe, drop_frames, is_out_of_memory, is_poisoned, text_of
+_KEPT, _LOOKED_AT = 500, 10_000  # characters of an exception's text
+
+# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy, XLA, C++.
+_SHORT = re.compile(
+    r"\b(?:cuda|hip|xpu|backend|gpu)[^\n]{0,40}\bout of memory|resource_exhausted"
+    r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"
+    # A handle takes memory of its own, and cuDNN finds no engine where the workspace does not fit.
+    r"|cublas_status_not_initialized|cudnn_status_not_supported|unable to find an engine to execute this computation"
+    r"|defaultcpuallocator: (?:can't allocate|not enough) memory|cannot allocate memory"
+    r"|insufficient memory|failed to allocate memory|bad_alloc"
+)
+# The texts of cudaGetErrorString for errors after which each call fails until the process ends.
+_LOST = re.compile(
+    r"device-side assert triggered|illegal memory access|illegal instruction was encountered|misaligned address"
+    r"|unspecified launch failure|launch timed out|uncorrectable (?:ecc|nvlink) error|hardware stack error"
+    r"|invalid program counter|operation not supported on global/shared address space|context is destroyed"
+    r"|(?:cuda|hip) error: unknown error|invalid access of peer gpu memory over nvlink"
+    r"|tensor memory not completely freed|mps client has been terminated|external entity outside of cuda"
+)
+# Their numbers, as cudaError_t and hipError_t.
+_LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
+_NO_MEMORY_CODE = 2
+_ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+
+def is_out_of_memory(error: BaseException, outside: BaseException | None = None) -> bool:
+    """Return whether memory, of the device or the host, was too short: by the error or by one that led to it.
+
+    ``outside``: an exception that was being handled before; neither it nor what led to it counts.
+    """
+    return any(_is_short(each) for each in chain(error, outside))
+
+
+def is_poisoned(error: BaseException, outside: BaseException | None = None) -> bool:
+    """Return whether the error says that the device's context is lost: only a new process can go on."""
+    return any(_is_lost(each) for each in chain(error, outside))
+
+
+def requested_bytes(text: str) -> int | None:
+    """Return the size of the allocation that failed, as PyTorch's and NumPy's messages have it; None if it is not told.
+
+    >>> requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
+    2684354560
+    """
+    found = _ASKED.search(text)
+    try:
+        return int(Decimal(found[1]) * _UNITS[found[2][0].lower()]) if found else None
+    except ArithmeticError:  # "1.2.3"
+        return None
+
+
+def describe(error: BaseException, most: int = _KEPT) -> str:
+    """Return the class and the text of an exception in one string of at most ``most`` characters."""
+    text = text_of(error, most)
+    return f"{type(error).__name__}: {text}"[:most] if text else type(error).__name__
+
+
+def text_of(error: BaseException, most: int = _KEPT) -> str:
+    """Return the text of an exception, at most ``most`` characters; "" if it has none, or cannot be printed."""
+    try:
+        return str(error)[:most]
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        return ""
+
+
+def drop_frames(error: BaseException, outside: BaseException | None = None) -> None:
+    """Let go of what the frames of an exception hold: tensors of a batch live as long as its traceback.
+
+    The frames of ``outside`` are somebody else's and stay.
+    """
+    for each in chain(error, outside):
+        traceback.clear_frames(each.__traceback__)
+        each.__traceback__ = None
+
+
+def release(device: str) -> None:
+    """Collect garbage and give cached memory back to a device ("cpu", "cuda:1", "mps").
+
+    Raises what the device raises if its context is lost. Not to be called where an exception is handled.
+    """
+    gc.collect()
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        return
+    import torch
+
+    cuda: Any = torch.cuda  # in part without types
+    if kind == "cuda" and cuda.is_initialized():
+        cuda.synchronize(device)
+        with cuda.device(device):
+            cuda.empty_cache()
+    elif kind == "mps":
+        torch.mps.synchronize()
+        torch.mps.empty_cache()
+
+
+def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:
+    """Yield an exception, those that led to it, and those that a group of them holds; each once."""
+    seen, heap = {id(outside)} if outside else set[int](), [error]
+    while heap:
+        each = heap.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        # Also where "from None" hides it from people: it is the reason all the same.
+        heap.extend(more for more in (each.__context__, each.__cause__) if more is not None)
+        group = getattr(each, "exceptions", None)  # ExceptionGroup, Python 3.11 and later
+        heap.extend(more for more in (group if isinstance(group, tuple) else ()) if isinstance(more, BaseException))
+
+
+def _is_short(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ in {"OutOfMemoryError", "ResourceExhaustedError"}:
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return _is_technical(error) and (_code(error) == _NO_MEMORY_CODE or bool(_SHORT.search(_text(error))))
+
+
+def _is_lost(error: BaseException) -> bool:
+    return _is_technical(error) and (_code(error) in _LOST_CODES or bool(_LOST.search(_text(error))))
+
+
+def _is_technical(error: BaseException) -> bool:
+    """A ValueError may quote a caption that speaks of memory; a library's own class and RuntimeError rarely do."""
+    return isinstance(error, RuntimeError) or type(error).__module__.partition(".")[0] in {
+        "cv2",
+        "onnxruntime",
+        "tensorflow",
+        "jax",
+        "jaxlib",
+        "cupy",
+        "cupy_backends",
+    }
+
+
+def _code(error: BaseException) -> int | None:
+    """Return the number of an error of torch.AcceleratorError, PyTorch 2.9 and later."""
+    code = getattr(error, "error_code", None) if type(error).__name__ == "AcceleratorError" else None
+    return code if isinstance(code, int) else None
+
+
+def _text(error: BaseException) -> str:
+    return describe(error, _LOOKED_AT).lower()
+
+
+OUT_OF_MEMORY = "out-of-memory"
+POISONED = "poisoned-device"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Stands where an item's output would: the item failed by itself, not for its neighbours.
+
+    ``slug``: "out-of-memory", "poisoned-device" or "raised-" and the name of the exception's class. ``detail`` may hold
+    text from data: escape it where it is shown. ``numbers``: the item's cost, and bytes of memory by name.
+    """
+
+    slug: str
+    detail: str
+    numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+class OutputsError(ValueError):
+    """``run`` returned what cannot be shared out to the items: an error of the model, not of an item."""
+
+
+class PoisonedError(RuntimeError):
+    """The process can no longer use its device; whoever catches this starts another process and goes on there.
+
+    ``done`` holds what is known, by position in the items of the call. ``suspects`` are the positions of the batch that
+    ran; they belong to the rest and are to be tried by themselves (``alone``). Empty where an item that was alone did
+    it: its ``Failure`` is in ``done`` then. Picklable if the outputs are.
+    """
+
+    def __init__(self, message: str, done: Mapping[int, Any], suspects: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.done = dict(done)
+        self.suspects = suspects
+
+    def __reduce__(self) -> tuple[type["PoisonedError"], tuple[str, dict[int, Any], tuple[int, ...]]]:
+        return type(self), (self.message, self.done, self.suspects)
 
 
 class Device(Protocol):
@@ -75,3 +263,42 @@ def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> At
     elif is_out_of_memory(error, outside):
         kind = "out-of-memory"
     return AttemptTrouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))
+
+
+_PATIENCE = 16  # restarts in a row after which the device itself is at fault
+
+
+def map_with_restarts(
+    call: Callable[[Sequence[Any], Collection[int]], Sequence[Any]],
+    items: Sequence[Any],
+    restart: Callable[[], object],
+    *,
+    patience: int = _PATIENCE,
+) -> list[Any]:
+    """Return what ``call(items, alone)`` returns for all items, in order, over as many processes as it takes.
+
+    ``call`` runs ``BatchRunner.map`` in a process with a device and raises its PoisonedError; ``restart`` then replaces
+    that process. The items of the batch that ran go last and one by one from then on, so that the next one to do it is
+    known, gets its Failure and is not run again. Raises the PoisonedError if ``patience`` processes in a row got
+    nothing done but failures of that kind, or if one brings nothing new.
+    """
+    done: dict[int, Any] = {}
+    alone: set[int] = set()
+    idle = 0
+    while rest := [position for position in range(len(items)) if position not in done]:
+        try:
+            found = call([items[position] for position in rest], [at for at, p in enumerate(rest) if p in alone])
+        except PoisonedError as error:
+            poisoned = error
+        else:
+            done.update(zip(rest, found, strict=True))
+            break
+        news = {rest[at]: outcome for at, outcome in poisoned.done.items()}
+        suspects = {rest[at] for at in poisoned.suspects} - alone
+        idle = 0 if len(news) > (not poisoned.suspects) else idle + 1
+        done.update(news)
+        alone |= suspects
+        if not (news or suspects) or idle >= patience:
+            raise poisoned
+        restart()
+    return [done[position] for position in range(len(items))]

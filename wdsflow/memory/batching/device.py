@@ -1,17 +1,99 @@
-"""Which devices to use, and the memory of one of them. PyTorch is imported only where it is asked."""
+"""Which devices to use, and the memory of one of them or of the host."""
 
+import contextlib
+import ctypes
+import gc
 import glob
 import importlib.util
 import os
+import platform
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
 
-from . import oom
-from .host import HostDevice
+from . import attempt as oom
+
+SETTING = "expandable_segments:True"
+# The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
+NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+_HIP = "PYTORCH_HIP_ALLOC_CONF"
+_FRAMEWORKS = {
+    "tensorflow": "takes a whole GPU at its first use unless TF_FORCE_GPU_ALLOW_GROWTH=true is set",
+    "jax": "takes three quarters of a GPU at its first use unless XLA_PYTHON_CLIENT_PREALLOCATE=false is set",
+    "cupy": "keeps the blocks of its memory pool",
+    "paddle": "keeps the blocks of its memory pool",
+    "onnxruntime": "keeps the arena of each session that runs on a GPU",
+}
+
+
+class Framework(NamedTuple):
+    """A framework beside PyTorch that is loaded in this process and may hold a GPU."""
+
+    name: str
+    habit: str
+
+
+def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
+    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
+
+    To be called before PyTorch is imported; processes started later inherit it.
+    """
+    environ = os.environ if environ is None else environ
+    if not any(name in environ for name in (*NAMES, _HIP)):
+        environ.update(dict.fromkeys(NAMES, SETTING))
+
+
+def other_frameworks() -> list[Framework]:
+    """Return the frameworks beside PyTorch that this process has loaded and that may hold a GPU."""
+    return [Framework(name, habit) for name, habit in _FRAMEWORKS.items() if name in sys.modules]
+
+
+class HostDevice:
+    """The CPU as a device. Its memory ends with a MemoryError only under a limit such as RLIMIT_DATA.
+
+    Without one the system kills the process: bound the ceiling before (``Ceiling(most=...)``, by ``Probe.ceiling``).
+    """
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def release(self) -> None:
+        """Collect garbage, and give back to the system what the allocator keeps."""
+        gc.collect()
+        _trim()
+
+    def check(self) -> None:
+        """Do nothing: the CPU is not lost by an error."""
+
+    def memory(self) -> Mapping[str, int]:
+        """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
+        total, free = host_memory()
+        return {"free": free, "total": total, "resident": resident(os.getpid())}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what of the host decides how much fits: for the key of a saved ceiling."""
+        return {"device": f"cpu {platform.machine()}", "memory": self.memory()["total"]}
+
+    def begin(self) -> None:
+        """Let ``took`` count from here."""
+        forget_peak()
+        self._start = resident(os.getpid())
+
+    def took(self) -> int:
+        """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
+        return max(0, peak() - self._start)
+
+
+def _trim() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
 
 _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")

@@ -4,12 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .attempt import AttemptTrouble, Device, attempt, lost
-from .ceiling import Ceiling, Known
-from .host import HostDevice
-from .item_outcome import OUT_OF_MEMORY, POISONED, Failure, PoisonedError
-from .oom import text_of
-from .plan import Padding, cut, halve, order
+from .attempt import OUT_OF_MEMORY, POISONED, AttemptTrouble, Device, Failure, PoisonedError, attempt, lost, text_of
+from .ceiling import Ceiling, Known, Padding, cut, halve, order
+from .device import HostDevice
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")

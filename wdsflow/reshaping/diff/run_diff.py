@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Event
 
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
@@ -19,9 +19,7 @@ from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import NoShards, expand_existing
 
-from .compare_part import compare_part
-from .key_parts import KeyParts
-from .key_records import KeyRecord, ledger_records, record_of
+from .key_records import KeyParts, KeyRecord, compare_part, ledger_records, record_of
 from .set_diff import SetDiff, SideFacts
 
 _AT_ONCE = 500  # records that a thread collects before it adds them

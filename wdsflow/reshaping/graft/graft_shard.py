@@ -14,12 +14,11 @@ from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError, SourceError
 
-from .cells import ABSENT, decoded_at_once
 from .graft_report import ShardGraft
 from .grafted_sample import FieldTally, GraftedFields
 from .join_samples import AMBIGUOUS, DAMAGED, WITHOUT, cells_file, rows_file
 from .look_shard import LookJob, ShardLook, notes_file, numbers_in, uncounted_of
-from .noted_samples import NotedSamples, noted, read_notes
+from .noted_samples import ABSENT, NotedSamples, decoded_at_once, noted, read_notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,8 @@ from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row
 
-from .cells import Unusable
 from .join_on import FieldToSet
-from .noted_samples import NotedSamples
+from .noted_samples import NotedSamples, Unusable
 from .set_in_json import BrokenJson, set_in_json
 
 Pieces = list[Piece]

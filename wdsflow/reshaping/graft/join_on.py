@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.output_names import IMAGE_FIELDS
 
 HASHES = ("sha256", "xxh3")
 _FIELD = re.compile(r"[^/\s.][^/\s]*")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from wdsflow.tables import Tables, TablesError
 
-from .cells import ABSENT, coded
 from .join_on import JoinOn, join_text
-from .noted_samples import JoinValues
+from .noted_samples import ABSENT, JoinValues, coded
 from .table_rows import TableFiles
 
 if TYPE_CHECKING:

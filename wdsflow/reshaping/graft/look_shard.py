@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
-from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity

@@ -14,15 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import records_in_order
+from wdsflow.filtering.folder.layout import Layout, records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
+from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
 from wdsflow.filtering.recipe.recipe import recorded_recipe
-from wdsflow.shards.braces import expand_braces
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.natural_order import natural
 from wdsflow.shards.output_names import output_names
+from wdsflow.shards.patterns import expand_braces, natural
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceError, place_of
 from wdsflow.shards.source.opening import open_source

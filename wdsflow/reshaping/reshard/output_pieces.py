@@ -10,15 +10,15 @@ from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.new_members import header
 from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError
-from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.members import split_name
 from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.text.escape import both_ends
 
+from .arrange import Bounds
 from .read_inputs import key_bytes
 from .reshard_report import OutputReport
 from .sample_rows import END, KEY, PIECE, START, RowFile, inputs_of
-from .shard_bounds import Bounds
 
 _AHEAD = 64  # samples that are announced before they are read
 _EXAMPLES = 3  # renamed keys that are reported

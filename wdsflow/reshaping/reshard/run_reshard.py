@@ -18,8 +18,7 @@ from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
-from .input_report import InputReport
-from .members_apart import refuse_apart
+from .input_report import InputReport, refuse_apart
 from .read_inputs import InputJob, read_input
 from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
 from .reshard_report import OutputReport, ReshardReport

@@ -1,20 +1,71 @@
-"""Writes the outputs of all parts; what an earlier run finished stays."""
+"""The second pass: the outputs of all parts, each whole or not at all; what an earlier run finished stays."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.run_outputs import run_outputs
+from wdsflow.shards.source.base import Piece
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.words import how_many
 
+from .arrange import bounds_of
 from .open_inputs import OpenInputs
-from .output_pieces import repeated_keys
+from .output_pieces import PlannedOutput, output_pieces, repeated_keys, repeats_before
 from .reshard_options import ReshardOptions, SplitPart
 from .reshard_report import OutputReport, PartReport, ReshardReport
-from .sample_rows import RowFile
-from .shard_bounds import bounds_of
-from .write_output import OutputJob, made_from, write_output
+from .sample_rows import RowFile, inputs_of
+
+_CODE = 1  # version of the result
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OutputJob(PlannedOutput):
+    """One output to write."""
+
+    inputs: OpenInputs
+    target: Path
+
+
+def made_from(job: OutputJob, _: OutputReport | None = None) -> dict[str, Any]:
+    """Return what decides the bytes of an output."""
+    from xxhash import xxh3_128
+
+    digest, used = xxh3_128(), set[int]()
+    for rows in job.rows.pieces(*job.bounds):
+        digest.update(rows.tobytes())
+        used.update(np.unique(inputs_of(rows)).tolist())
+    digest.update(str(repeats_before(job)).encode())
+    inputs = xxh3_128()
+    for number in sorted(used):
+        inputs.update(repr((number, job.inputs.url(number), sorted(job.inputs.identity(number).items()))).encode())
+    return {"code": _CODE, "samples": digest.hexdigest(), "inputs": inputs.hexdigest()}
+
+
+def write_output(job: OutputJob, stop: Event) -> OutputReport:
+    """Write an output, whole or not at all.
+
+    Raises SourceError if an input changed, OSError if the output cannot be written.
+    """
+    report, source = OutputReport(), job.inputs.source()
+    report.bytes = write_pieces(job.target, source, stopping(output_pieces(job, source, report), stop))
+    report.output = str(job.target)
+    return report
+
+
+def stopping(pieces: Iterable[Piece], stop: Event) -> Iterator[Piece]:
+    """Yield pieces until another thread has failed. Raises InterruptedError then."""
+    for piece in pieces:
+        if stop.is_set():
+            raise InterruptedError("given up")
+        yield piece
+
 
 Ready = Callable[[], object]
 _DIGITS = 5  # of the numbers in names, as those of img2dataset

@@ -11,7 +11,7 @@ from wdsflow.images.libjpeg import keeps_busy, load_simplejpeg
 from wdsflow.images.pillow import BOMB_PIXELS, quiet, silent_stderr
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
 
-from .jpeg_tables import read_tables
+from .image_content import read_tables
 from .strict import Strict, check_png, decode_jpeg_strictly, judge_warning
 
 if TYPE_CHECKING:

@@ -1,7 +1,10 @@
-"""Json that orders texts and images: conversations of LLaVA and of chats, documents of MMC4 and OBELICS."""
+"""Contents that are no images and no captions: interleaved documents, audio, video."""
 
 import re
 from typing import Any, NamedTuple
+
+from wdsflow.media.least_size import least_size
+from wdsflow.media.media_format import HEAD, Read, format_title, is_cut, media_format, promised_format, tag_length
 
 _IMAGE = "<image>"
 _FILES = ("image", "images", "video", "videos", "audio", "audios")
@@ -75,3 +78,41 @@ def _names(items: list[Any]) -> tuple[str, ...]:
         if isinstance(name, str) and "://" not in name and _FILE.fullmatch(name):
             names[re.split(r"[/\\]", name)[-1].lower()] = None
     return tuple(names)
+
+
+_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))  # pictures in the container of MP4
+
+_SLOPPY = 12  # bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header
+
+
+def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
+    """Return the names of the tallies that an audio or video member adds to, and what was found instead.
+
+    Args:
+        suffix: field name in lower case.
+        size: of the member, in bytes.
+        read: gives bytes of it by offset and number.
+    """
+    if not size:
+        return ("media.empty",), ""
+    head = read(0, min(size, HEAD))
+    if not head:
+        return (), ""  # the source cannot read it
+    tagged = tag_length(head)
+    if tagged >= size:
+        return ("media.cut",), ""
+    if tagged:
+        head = read(tagged, min(size - tagged, HEAD))
+        if not head:
+            return (), ""  # the source cannot read so far inside
+    found, promised = media_format(head), promised_format(suffix)
+    if found == "mp4" and head[4:8] == b"ftyp" and head[8:12] in _ANIMATED:
+        found = ""
+    if not found:
+        # A frame of MP3 may begin anywhere: a decoder searches for it.
+        return ((), "") if tagged else (("media.not-media",), "")
+    notes: tuple[str, ...] = ("media.wrong-format",) if found != promised else ()
+    slack = _SLOPPY if found == "wav" else 0
+    if least_size(head) > size - tagged + slack or (found == "mp4" and not tagged and is_cut(size, read)):
+        notes += ("media.cut",)
+    return notes, format_title(found)

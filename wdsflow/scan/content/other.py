@@ -1,17 +1,123 @@
-"""What a decoder would make of the fields next to image, caption and json. Nothing is unpickled or executed."""
+"""Fields of other kinds: arrays, packed ones, and those that webdataset decodes."""
 
+import warnings
 from collections.abc import Callable
 from gzip import GzipFile
 from io import BytesIO
+from math import prod
+from struct import Struct, error, unpack
+from typing import IO, Any
+from zipfile import ZipFile
 
 from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
 
-from .arrays import npy_is_sound, npz_is_sound, tenbin_is_sound
 from .field_kinds import kind_of
 from .full_decode import decode_image
-from .json_fields import look_at_json
 from .packed import MOST_MSGPACK, cbor_is_sound, has_library, msgpack_is_sound
-from .text_content import look_at_text
+from .text_content import look_at_json, look_at_text
+
+_HEADER = 1 << 14  # numpy takes no npy header beyond 10,000 bytes
+_MOST_MEMBERS = 4096
+_chunk = Struct("<8sq").unpack_from
+_TENBIN = b"~TenBin~"
+# As webdataset spells them, "unit32" for "uint32" included: both read as u4.
+_TENBIN_TYPES = {b"f2": 2, b"f4": 4, b"f8": 8, b"i1": 1, b"i2": 2, b"i4": 4, b"i8": 8, b"u1": 1, b"u2": 2, b"u4": 4}
+_TENBIN_TYPES[b"u8"] = 8
+_TENSORS = "biufUmM"  # kinds of dtypes
+
+
+def npy_is_sound(data: bytes) -> bool:
+    """Return whether ``numpy.lib.format.read_array`` takes the bytes, with its default of no pickles."""
+    stream = BytesIO(data)
+    needed = _npy_bytes(stream)
+    return needed is not None and needed <= len(data) - stream.tell()
+
+
+def npy_rank(data: bytes) -> int:
+    """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
+    shape, dtype = _npy_header(BytesIO(data))
+    return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
+
+
+def npz_is_sound(data: bytes) -> bool:
+    """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
+
+    Members are not decompressed beyond their headers, so that a zip bomb stays small.
+    """
+    if not data.startswith(b"PK"):
+        return False
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                return False
+            for member in members:
+                with archive.open(member) as file:
+                    start = BytesIO(file.read(_HEADER))
+                if not start.getvalue().startswith(b"\x93NUMPY"):
+                    continue  # numpy hands such a member out as bytes
+                needed = _npy_bytes(start)
+                if needed is None or needed > member.file_size - start.tell():
+                    return False
+    except Exception:  # noqa: BLE001 - zipfile raises many kinds on damaged archives
+        return False
+    return True
+
+
+def _npy_bytes(stream: IO[bytes]) -> int | None:
+    """Read an npy header and return how many bytes must follow it; None for what numpy refuses."""
+    try:
+        shape, dtype = _npy_header(stream)
+    except Exception:  # noqa: BLE001 - the header is a Python literal: any parse error may come
+        return None
+    if dtype.hasobject or any(size < 0 for size in shape):
+        return None
+    return prod(shape) * dtype.itemsize
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], Any]:
+    """Read an npy header: sizes and dtype. Raises whatever numpy's parser raises."""
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    with warnings.catch_warnings():  # arrays written by Python 2
+        warnings.simplefilter("ignore")
+        shape, _fortran, dtype = read(stream)
+    return shape, dtype
+
+
+def tenbin_is_sound(data: bytes) -> bool:
+    """Return whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
+
+    Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank, sizes, each eight
+    bytes) and the array that it describes.
+    """
+    chunks: list[memoryview] = []
+    position = 0
+    try:
+        while position < len(data):
+            magic, length = _chunk(data, position)
+            if magic != _TENBIN or length < 0:
+                return False
+            position += 16
+            chunks.append(memoryview(data)[position : position + length])
+            position += (length + 63) // 64 * 64
+        return all(_tenbin_array_fits(head, array) for head, array in zip(chunks[::2], chunks[1::2], strict=False))
+    except (error, ValueError):
+        return False
+
+
+def _tenbin_array_fits(head: memoryview, array: memoryview) -> bool:
+    if len(head) % 8 or len(head) < 24:
+        return False
+    words = unpack(f"={len(head) // 8}q", head)
+    size = _TENBIN_TYPES.get(bytes(head[:8]).strip(b"\0"))
+    shape = words[3 : 3 + words[2]]
+    if size is None or not shape or not bytes(head[8:16]).isascii():
+        return False  # webdataset's decoder trips over arrays without a dimension
+    return all(length >= 0 for length in shape) and prod(shape) * size <= len(array)
+
 
 MOST_UNZIPPED = 64 << 20
 _LONGEST_INTEGER = 4300  # digits: Python's own limit

@@ -6,7 +6,7 @@ from struct import Struct, error
 from typing import Any, Literal
 from zlib import crc32
 
-from .jpeg_tables import JpegTables
+from .image_content import JpegTables
 
 Strict = Literal["sound", "damaged", "cut", "unknown"]
 

@@ -1,8 +1,161 @@
-"""What a caption is: readable or not, empty or not, and signs that it is no caption."""
+"""What is in a caption and in json, and how often values occur."""
 
+import json
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from wdsflow.scan.evidence import BLANK, EMPTY, NOT_UTF8, OK
+from wdsflow.images.image_header import ImageHeader
+from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, Tally
+from wdsflow.shards.caption_field import caption_in
+
+_MOST = 1024  # kinds that are told apart in one shard
+_NAMES = 64  # of one object that are looked at
+_NESTED = 2  # objects and lists within one another
+
+
+class Varieties:
+    """Sorts values into kinds: by type, by sign, and by order of magnitude."""
+
+    def __init__(self, found: dict[str, Tally]) -> None:
+        self.found = found
+
+    def size(self, key: str, suffix: str, offset: int, size: int) -> None:
+        """Note a field that is not looked into."""
+        self._note(f"{suffix}: {size.bit_length()}", key, offset)
+
+    def text(self, key: str, suffix: str, offset: int, text: str | None) -> None:
+        """Note a caption; None for one that is no text."""
+        self._note(f"{suffix}: {_kind(text)}", key, offset)
+
+    def image(self, key: str, suffix: str, offset: int, header: ImageHeader | None) -> None:
+        """Note an image by its header; None for what is no image."""
+        kind = "none"
+        if header is not None:
+            kind = f"{header.format} {header.mode} {header.width.bit_length()} x {header.height.bit_length()}"
+        self._note(f"{suffix}: {kind}", key, offset)
+
+    def json(self, key: str, offset: int, value: Any) -> None:
+        """Note each value in a json, and which names it has."""
+        for kind in _kinds(value, "json", _NESTED):
+            self._note(kind, key, offset)
+
+    def _note(self, kind: str, key: str, offset: int) -> None:
+        tally = self.found.get(kind)
+        if tally is None:
+            if len(self.found) >= _MOST:
+                return
+            tally = self.found[kind] = Tally()
+        tally.add(key, offset)
+
+
+def _kinds(value: Any, path: str, depth: int) -> Iterator[str]:
+    yield f"{path}: {_kind(value)}"
+    if isinstance(value, dict) and depth:
+        names = sorted(value)[:_NAMES]
+        yield f"{path} has {' '.join(names)}"[:500]
+        for name in names:
+            yield from _kinds(value[name], f"{path}.{name}"[:200], depth - 1)
+    elif isinstance(value, list) and depth:
+        for item in value[:8]:
+            yield from _kinds(item, f"{path}[]", depth - 1)
+
+
+def _kind(value: Any) -> str:
+    """Return the type of a value, and its order of magnitude.
+
+    >>> [_kind(each) for each in (None, True, 0, -300, "", "a cat", "été", [1, 2])]
+    ['None', 'True', 'int 0', 'int -9', 'str 0', 'str 3', 'str 2 beyond ASCII', 'list 2']
+    """
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return f"int {'-' * (value < 0)}{value.bit_length()}"
+    if isinstance(value, float):
+        return f"float {'-' * (value < 0)}{int(abs(value)).bit_length() if abs(value) < 1e300 else value}"
+    if isinstance(value, str):
+        plain = "" if value.isascii() else " beyond ASCII"
+        blank = " blank" if value.isspace() else ""
+        return f"str {len(value).bit_length()}{plain}{blank}"
+    return f"{type(value).__name__} {len(value).bit_length()}"
+
+
+_loads_fast: Callable[[bytes], Any] | None = None
+try:
+    import orjson
+
+    _loads_fast = orjson.loads
+except ImportError:
+    pass
+
+# What orjson takes and Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
+# Python's recursion limit. Both need some length, so short documents are not searched for them.
+_LONG = 1000
+_MANY_DIGITS = re.compile(rb"[0-9]{600}")
+_DEEP = 200
+_NESTED_JSON_FIELDS = 3  # objects within objects that are searched for captions
+
+
+def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, Any] | None]:
+    """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
+
+    Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's --json-text-key, in the
+    order of its alternatives) it is NO_CAPTION where none of these holds a string with more than white space.
+    Notes: "json.bad", or "json.deep" where only the depth is at fault, or "json.not-object". Integers of more
+    than 64 bits may come as floats.
+    """
+    try:
+        value = _loads(data)
+    except RecursionError:
+        return BAD, ("json.deep",), None
+    except ValueError:
+        return BAD, ("json.bad",), None
+    if not isinstance(value, dict):
+        return NO_CAPTION if wanted else OK, ("json.not-object",), None
+    if wanted:
+        for key in wanted:
+            text = value.get(key)
+            if isinstance(text, str) and text and not text.isspace():
+                break
+        else:
+            return NO_CAPTION, (), value
+    return OK, (), value
+
+
+def texts_in(value: dict[str, Any], path: str = "", depth: int = _NESTED_JSON_FIELDS) -> list[tuple[str, str, bool]]:
+    """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
+
+    Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a
+    list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes nothing else.
+    """
+    found: list[tuple[str, str, bool]] = []
+    for name, item in value.items():
+        if path and "." in name:
+            continue  # no path leads there
+        kind = item.__class__
+        if kind is str:
+            text = item.strip()  # what caption_in does, for the many: a call a name would take as long as the parser
+            found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
+            continue
+        found.append((path + name, (kind is list and caption_in(item)) or "", False))
+        if kind is dict and depth and "." not in name:
+            found += texts_in(item, f"{path}{name}.", depth - 1)
+    return found
+
+
+def _loads(data: bytes) -> Any:
+    """Do what ``json.loads`` does, through orjson where both surely agree."""
+    if _loads_fast is not None and (len(data) < _LONG or not _near_a_limit(data)):
+        try:
+            return _loads_fast(data)
+        except ValueError:
+            pass  # NaN, byte-order marks, UTF-16, lone surrogates: json may take what orjson does not
+    return json.loads(data)
+
+
+def _near_a_limit(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data) is not None
+
 
 CONTEXT_WORDS = 75  # CLIP's 77 tokens less start and end; a word is at least one token
 _SHORTEST_LONG = 2 * CONTEXT_WORDS + 1  # characters in 76 words

@@ -13,8 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.shards.tar.member_names import key_of
-from wdsflow.shards.tar.members import MemberBatch
+from wdsflow.shards.tar.members import MemberBatch, key_of
 from wdsflow.shards.tar.plain_entries import Row
 
 Split = Callable[[str], tuple[str, str] | None]

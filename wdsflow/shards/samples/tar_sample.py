@@ -1,8 +1,10 @@
 """One sample of a shard, as a range of the tar."""
 
 import re
+from typing import TYPE_CHECKING
 
-from wdsflow.shards.tar.plain_entries import Row
+if TYPE_CHECKING:
+    from wdsflow.shards.tar.plain_entries import Row
 
 NO_END_MARK = "the end mark is missing"
 NO_PADDING = "the file ends inside the padding of its last member"

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from wdsflow.shards.source.base import Range, Source, SourceError
-from wdsflow.shards.tar.member_names import is_junk, is_meta, split_name, why_junk
-from wdsflow.shards.tar.members import Behind, Piece, PieceReader, Seen
+from wdsflow.shards.tar.members import Behind, Piece, PieceReader, Seen, is_junk, is_meta, split_name, why_junk
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header

@@ -3,7 +3,7 @@
 import os
 
 from .base import FIRST, NEXT, LocalSource, Source, SourceError, local_path, open_file
-from .compression import compression_of
+from .decompress import compression_of
 from .digest import Digest
 from .streams import ForwardSource
 

@@ -7,8 +7,18 @@ from itertools import chain
 from wdsflow.text.install import install_packages
 
 from .base import HISTORY, Source, SourceError, StreamFault, local_file
-from .compression import UNPACK, compression_of, follows, unpack_command
-from .decompress import CODECS, PIECE, Damaged, NotStreamed, Raw, Stream
+from .decompress import (
+    CODECS,
+    PIECE,
+    UNPACK,
+    Damaged,
+    NotStreamed,
+    Raw,
+    Stream,
+    compression_of,
+    follows,
+    unpack_command,
+)
 
 _TAIL = 8  # bytes
 

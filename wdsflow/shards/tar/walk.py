@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from wdsflow.shards.source.base import Source, StreamFault
 
-from .damaged_headers import HeaderGap, lost_between
+from .damaged_headers import HeaderGap, lost_between, search
 from .delivery import BACK_TO_START, CUT, deliver, following
-from .header_search import search
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer

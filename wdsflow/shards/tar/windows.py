@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from functools import partial
 from os import pread
+from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import HISTORY, Source
 
-from .members import Piece
 from .plain_entries import HUGE, Row, Skimmer
 from .tar_entry import Entry
 from .tar_header import BLOCK
+
+if TYPE_CHECKING:
+    from .members import Piece
 
 INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
 INSIDE_STREAM = 32 << 20  # the same where the source can only be read forward

@@ -1,13 +1,16 @@
-"""Where captions are: members of text, names in members of json, in the order in which they are tried."""
+"""Where captions are: members of text, names in members of json, in the order in which they are tried, and the tokenizer that takes them."""
 
+import threading
 from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from wdsflow.shards.caption_field import parse_caption_field
-from wdsflow.shards.field_names import alternatives
+from wdsflow.shards.output_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.tokenizer_contract import TokenizerContract
 
 LARGEST = 1 << 20  # bytes of a text member: a book is no caption
 
@@ -102,3 +105,25 @@ def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Cap
         return Captions((stage,))
     names = alternatives(getattr(args, "text_key", None) or "txt")
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)
+
+
+@dataclass
+class TokenizedCaptions:
+    """Tokenizes captions, many at once where the tokenizer gives the same then.
+
+    One call at a time: Hugging Face's fast tokenizers cannot be shared by threads, and Python's own gain nothing.
+    """
+
+    tokenizer: Callable[[Any], Any]
+    _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._contract = TokenizerContract(self.tokenizer)
+
+    def __reduce__(self) -> Any:
+        return TokenizedCaptions, (self.tokenizer,)
+
+    def __call__(self, texts: Sequence[str]) -> list[Any]:
+        """Return a row for each text. Raises TokenizerError and CaptionFailure."""
+        with self._lock:
+            return self._contract(texts)

@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.memory.budget import Budget
-from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.memory.budget import Budget, SharedBudget
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.assemble import Assembler
@@ -22,14 +21,13 @@ from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
 
 from .batch_planner import Planner
-from .caption_sources import Captions
+from .caption_sources import Captions, TokenizedCaptions
 from .epoch_run import EpochRun
 from .lanes import Lane, LanePosition
 from .memory_shares import Shares, TooLittleMemory, shares
 from .sample_catalog import Catalog
 from .sample_work import SampleWork
 from .schedule import Schedule
-from .tokenizing import TokenizedCaptions
 
 _MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand

@@ -1,7 +1,7 @@
-"""A lane: the samples of one stream, pass after pass, in a seeded order that can be taken up again anywhere."""
+"""A lane: the samples of one stream, pass after pass, in a seeded order that can be taken up again, through a shuffle buffer."""
 
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -14,7 +14,43 @@ from ..sample_tasks import SampleRef
 from .read_ahead import ReadAhead, is_stream
 from .sample_catalog import Catalog, Listed
 from .schedule import Schedule
-from .shuffle_buffer import mixed
+
+
+def mixed(
+    refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
+) -> Iterator[SampleRef]:
+    """Yield references in an order drawn by ``rng``.
+
+    The buffer holds at most ``size`` of them, and about ``most_bytes`` bytes of content: references into local shards
+    hold none. The first leaves when ``initial`` are there, or as many as fit.
+    """
+    waiting: list[SampleRef] = []
+    held = 0
+    enough = min(initial, size)
+    arriving = iter(refs)
+    for ref in arriving:
+        waiting.append(ref)
+        held += ref.held
+        if len(waiting) < size and held < most_bytes:
+            more = next(arriving, None)
+            if more is not None:
+                waiting.append(more)
+                held += more.held
+        while len(waiting) >= enough or held >= most_bytes:
+            drawn = _draw(waiting, rng)
+            held -= drawn.held
+            yield drawn
+            if held < most_bytes:
+                break
+    while waiting:
+        yield _draw(waiting, rng)
+
+
+def _draw(waiting: list[SampleRef], rng: random.Random) -> SampleRef:
+    index = rng.randrange(len(waiting))
+    waiting[index], waiting[-1] = waiting[-1], waiting[index]
+    return waiting.pop()
+
 
 _BARREN = 20  # times as many draws as there are shards; that one is not drawn by then has a chance of 1 in 10**8
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
+from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message

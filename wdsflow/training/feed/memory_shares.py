@@ -57,6 +57,6 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
 
 
 def _half() -> int:
-    from wdsflow.memory.limits import host_memory
+    from wdsflow.memory.usage import host_memory
 
     return host_memory().total // 2 // ranks_here()

@@ -12,7 +12,7 @@ from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
-from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.stalls.work_in_progress import at, without
@@ -20,9 +20,8 @@ from wdsflow.training.workers.decoder_position import others_frames
 from wdsflow.training.workers.shared_memory import shared_memory_notes
 
 from ..sample_tasks import Blob, LaneTask, SampleRef
-from .caption_sources import Captions
-from .open_shards import Files, read_fully
-from .tokenizing import TokenizedCaptions
+from .caption_sources import Captions, TokenizedCaptions
+from .read_ahead import Files, read_fully
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -15,8 +15,7 @@ from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import NoShards, absent, expand
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
-from wdsflow.training.feed_errors import ShardsError
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, ShardsError
 from wdsflow.training.rank_place import RankPlace, shared_out
 from wdsflow.training.stalls.feed_log import say
 from wdsflow.training.stalls.field_fixes import argument

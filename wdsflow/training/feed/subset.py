@@ -9,14 +9,13 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger, StagedLedger, score_command
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.feed_errors import NothingKept, SubsetError
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.rank_place import RankPlace, shared_out
 from wdsflow.training.stalls.field_fixes import command
 

@@ -15,7 +15,7 @@ import torch
 
 from wdsflow.shards.atomic import create, discard, naming, sync_folder
 from wdsflow.text.words import how_many
-from wdsflow.training.feed_errors import ResumeError
+from wdsflow.training.feed_options import ResumeError
 
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it

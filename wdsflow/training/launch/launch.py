@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.training.feed_errors import NoOpenClip
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, NoOpenClip
 
 if TYPE_CHECKING:
     from .resume import GetData
@@ -56,7 +55,7 @@ def launch(
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
-    from .refusal import shared
+    from .launchers import shared
     from .resume import ResumedRun
 
     run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every)

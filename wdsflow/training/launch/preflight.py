@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
-from wdsflow.readers.open_clip.feed_reader import FeedReader
-from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
-from wdsflow.readers.open_clip.startup import start, told_size
+from wdsflow.readers.open_clip.startup import Sidecars, read_sidecars, start, told_size
+from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
@@ -21,8 +20,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
 from wdsflow.training.feed.subset import to_see_terms
-from wdsflow.training.feed_errors import NothingKept, SubsetError
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
 from wdsflow.training.stalls.work_in_progress import inspect
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
@@ -31,12 +29,11 @@ from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
-from wdsflow.validate.report.finding_groups import group
-from wdsflow.validate.report.next_steps import repair_step
+from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.kit.missing_fields import wants
+from wdsflow.validate.rules.kit.shape_rule import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from wdsflow.readers.open_clip.upstream import Loop, saves_at, why_no_checkpoints
+from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
 from wdsflow.training.feed.feed_state import OtherSubset
-from wdsflow.training.feed_errors import FeedError, FeedStopped, ResumeError
+from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import random_state
 from wdsflow.training.rank_place import gathered
 

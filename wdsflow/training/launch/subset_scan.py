@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.view_source import view_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.scan import scan_shard

@@ -12,10 +12,8 @@ from PIL import Image
 
 from wdsflow.stages.base import Dropped
 from wdsflow.stages.decode import Admit, Decode
-from wdsflow.stages.imaging.part import resize_part
 from wdsflow.stages.imaging.peak import scale_of
-from wdsflow.stages.imaging.pixel_arrays import box_of
-from wdsflow.stages.imaging.resample import Kernel, centre, resize, resize_with_pillow
+from wdsflow.stages.imaging.resample import Kernel, box_of, centre, resize, resize_part, resize_with_pillow
 from wdsflow.stages.imaging.spans import span
 
 from .crops import Part, random_part

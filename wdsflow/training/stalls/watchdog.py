@@ -11,16 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.text.escape import escape
-from wdsflow.training.feed_errors import FeedStopped
+from wdsflow.training.feed_options import FeedStopped
 from wdsflow.training.workers.decoder_process import kill_decoders
 
 from .feed_log import cry, say
 from .rank_board import Board, connect
 from .stall import StallError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _EVERY, _PAUSE = 1.0, 5.0  # seconds between two looks at the store; without a look this process was stopped
 _GRACE = 6.0  # seconds that a rank has to end by itself

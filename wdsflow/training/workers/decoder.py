@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
-from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 

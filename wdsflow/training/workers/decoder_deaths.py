@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
+from wdsflow.memory.usage import host_memory
 from wdsflow.text.words import signal_name
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from wdsflow.memory.nameless import nameless_file
+from wdsflow.memory.budget import nameless_file
 from wdsflow.stages import tokenizer_contract
 
 _CELL = struct.Struct("qqd")  # orders begun, task of the latest, time

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 import psutil
 
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.work_in_progress import BusyWith
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wdsflow.memory.nameless import shared_memory
+from wdsflow.memory.budget import shared_memory
 
 from .decoded_sample import as_array
 

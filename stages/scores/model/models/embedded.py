@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ...base import versions_of
-from .clip.clip_model import ClipImage, ClipModel
+from .clip import ClipImage, ClipModel
 
 if TYPE_CHECKING:
     from ...sample_view import View

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..model_score import Precision
-from .clip.clip_weights import local_path
+from .clip_weights import local_path
 
 
 def where(name: str) -> dict[str, str]:

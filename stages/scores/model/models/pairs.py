@@ -8,7 +8,7 @@ from ...score_errors import ScoreError
 
 if TYPE_CHECKING:
     from ...sample_view import View
-    from ...video.video_pictures import PictureScore
+    from ..picture_score import PictureScore
 
 Reduce = Literal["mean", "max", "min"]
 Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images

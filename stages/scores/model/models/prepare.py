@@ -9,8 +9,7 @@ from PIL import Image
 
 from ....base import Dropped, StageError
 from ....decode import Aim, Decode
-from ....imaging.pixel_arrays import Box, box_of, with_box
-from ....imaging.resample import resize_with_pillow
+from ....imaging.resample import Box, box_of, resize_with_pillow, with_box
 from ...score_errors import ScoreError
 from .geometry import Geometry, Size
 

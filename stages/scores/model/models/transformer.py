@@ -1,13 +1,116 @@
-"""What models of transformers have in common."""
+"""Models of transformers: classifiers, matchers of images and texts, language models."""
 
+import json
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from ..model_score import Item, Model, ModelSource, Precision
-from .clip.clip_weights import local_path, source_of
+from ..model_score import Item, Model, ModelSource, Output, Precision
+from .clip_weights import local_path, source_of
+from .labels import labels_of, probabilities
 from .model_fact import ModelFact
-from .model_hub import load_model
-from .model_texts import longest
+from .model_hub import config_of, load_model, tokenizer_of, where
+from .plain_resize import squeezed_to
+
+_lock = threading.Lock()  # tokenizers are for one thread at a time
+_FILE = "tokenizer.json"
+_TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
+
+
+class TextFacts(NamedTuple):
+    """What decoders have to know of a model to make tokens of a caption.
+
+    ``file``: a tokenizer.json that says all, read by the library tokenizers alone; "" if transformers has to be asked.
+    ``side``: where what is too long is cut. ``bound``: tokens that model and tokenizer take at most. ``start``: the
+    token that begins a text, else the one that ends it.
+    """
+
+    file: str
+    side: str
+    bound: int | None
+    start: int | None
+
+
+@lru_cache(maxsize=16)
+def _found(name: str) -> TextFacts:
+    """Return what is known of a model, by transformers."""
+    tokenizer = tokenizer_of(name)
+    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    side = str(getattr(tokenizer, "truncation_side", "right"))
+    return TextFacts(
+        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
+    )
+
+
+text_facts = ModelFact(_found)
+
+
+def longest(name: str, most: int) -> int:
+    """Return how many tokens a text may have: ``most``, or fewer where the model or its tokenizer takes no more."""
+    return min(most, text_facts(name).bound or most)
+
+
+def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[int]:
+    """Return the tokens of a text, cut to ``most``, with those that frame it if ``special``."""
+    facts = text_facts(name)
+    with _lock:
+        if text_facts.is_shared(name) and facts.file:
+            ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
+        else:
+            ids = _by_transformers(tokenizer_of(name), text, most, special=special)
+    return ids[:most]  # where there is no room for those that frame it, tokenizers do not cut at all
+
+
+def _file_of(name: str, tokenizer: Any, side: str) -> str:
+    """Return the file of a tokenizer that it alone decides tokens by, "" if there is none: held against transformers'."""
+    try:
+        from transformers.utils.hub import cached_file
+
+        given = where(name)
+        folder, revision = given["pretrained_model_name_or_path"], given.get("revision")
+        path = Path(cached_file(folder, _FILE, revision=revision, local_files_only=True) or "")
+        if not path.is_file() or _rules(_plain(str(path))) != _rules(tokenizer.backend_tokenizer):
+            return ""
+        text = _TRIAL + " ".join(tokenizer.all_special_tokens)
+        for most, special in ((512, True), (512, False), (4, True), (4, False)):
+            expected = _by_transformers(tokenizer, text, most, special=special)
+            if _by_file(_plain(str(path)), side, text, most, special=special) != expected:
+                return ""
+    except (ImportError, AttributeError, OSError, TypeError, ValueError):
+        return ""  # a tokenizer of another kind
+    return str(path.absolute())
+
+
+def _rules(tokenizer: Any) -> dict[str, Any]:
+    """Return all that makes a tokenizer but what is set for each call."""
+    found: dict[str, Any] = json.loads(tokenizer.to_str())
+    return {part: value for part, value in found.items() if part not in {"truncation", "padding"}}
+
+
+@lru_cache(maxsize=16)
+def _plain(file: str) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(file)
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _by_file(tokenizer: Any, side: str, text: str, most: int, *, special: bool) -> list[int]:
+    tokenizer.enable_truncation(most, direction=side)
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=special).ids
+    return ids
+
+
+def _by_transformers(tokenizer: Any, text: str, most: int, *, special: bool) -> list[int]:
+    found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
+    ids: list[int] = found["input_ids"]
+    return ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +170,120 @@ class TokenModel(TransformerModel):
         import numpy as np
 
         return np.ones(longest(self.model, self.max_tokens), np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageClassifier(TransformerModel):
+    """From what ``preparation`` gives to the probabilities of all labels, float32 (labels)."""
+
+    kind: ClassVar[str] = "transformers image classifier"
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "pillow", "simplejpeg")
+    loads: ClassVar[str] = "AutoModelForImageClassification"
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (labels_of, squeezed_to)
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return an array for each picture."""
+        from .processors import values
+
+        pixels = values(self.model, batch, str(loaded.device)).to(loaded.dtype)
+        return probabilities(loaded(pixel_values=pixels).logits, loaded.config)
+
+    def cost(self, item: Item) -> int:
+        """Return the pixels."""
+        return int(item.shape[1] * item.shape[2])
+
+    def largest(self) -> Item | None:
+        """Return a black picture where all have the same size."""
+        from .processors import black_picture
+
+        return black_picture(self.model)
+
+
+MOST_TOKENS = 512
+_PATCH = 256  # pixels that cost what a token costs: vision transformers cut patches of 16 x 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTextMatcher(TransformerModel):
+    """From (picture, token ids) to the probability that they match. ``model`` is a BlipForImageTextRetrieval."""
+
+    kind: ClassVar[str] = "BLIP image-text matching"
+    packages: ClassVar[tuple[str, ...]] = (*TransformerModel.packages, "pillow", "simplejpeg")
+    loads: ClassVar[str] = "BlipForImageTextRetrieval"
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, squeezed_to)
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return a number for each pair."""
+        import torch
+
+        from .clip_text_tower import padded
+        from .processors import values
+
+        device = str(loaded.device)
+        pixels = values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
+        inputs = padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
+        with torch.device(device):  # it makes a mask without saying where
+            scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
+        found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
+        return found
+
+    def cost(self, item: Item) -> int:
+        """Return the pixels, and 256 for each token."""
+        picture, tokens = item
+        return int(picture.shape[1] * picture.shape[2]) + _PATCH * len(tokens)
+
+    def largest(self) -> Item | None:
+        """Return a black picture with the longest text."""
+        import numpy as np
+
+        from .processors import black_picture
+
+        black = black_picture(self.model)
+        return None if black is None else (black, np.ones(longest(self.model, MOST_TOKENS), np.int32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModel(TokenModel):
+    """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
+
+    kind: ClassVar[str] = "transformers language model"
+    loads: ClassVar[str] = "AutoModelForCausalLM"
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts,)
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return a number for each text."""
+        from torch.nn.functional import cross_entropy
+
+        from .clip_text_tower import padded
+
+        inputs = padded(batch, str(loaded.device))
+        logits = loaded(**inputs, use_cache=False).logits
+        found = []
+        for row, tokens in enumerate(batch):  # one by one: a second copy of all logits in float32 would double the peak
+            last = len(tokens) - 1
+            loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
+            found.append(float(loss))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifier(TokenModel):
+    """From token ids, int32, to the probabilities of all labels, float32 (labels)."""
+
+    kind: ClassVar[str] = "transformers text classifier"
+    loads: ClassVar[str] = "AutoModelForSequenceClassification"
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, labels_of)
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return an array for each text."""
+        from .clip_text_tower import padded
+
+        config = loaded.config
+        known = config.pad_token_id
+        # Causal models look for the last token that is no padding: without any it has to be one that no text has.
+        fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
+        config.pad_token_id = fill
+        try:
+            return probabilities(loaded(**padded(batch, str(loaded.device), fill)).logits, config)
+        finally:
+            config.pad_token_id = known

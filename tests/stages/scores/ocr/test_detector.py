@@ -10,13 +10,11 @@ pytest.importorskip("easyocr_en_models")
 from tests.pictures import smooth
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
-from wdsflow.memory.weigh import weigh
+from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.ocr.boxes import boxes_of
-from wdsflow.stages.scores.model.ocr.canvas import OnCanvas, on_canvas
-from wdsflow.stages.scores.model.ocr.detector import TextDetector, _scores
-from wdsflow.stages.scores.model.ocr.lines import lines_of
-from wdsflow.stages.scores.model.ocr.text_reader import TextReader
+from wdsflow.stages.scores.model.models.ocr import TextDetector, TextReader, _scores, boxes_of
+from wdsflow.stages.scores.model.models.ocr_canvas import OnCanvas, on_canvas
+from wdsflow.stages.scores.model.models.ocr_lines import lines_of
 
 MODEL = TextDetector()
 

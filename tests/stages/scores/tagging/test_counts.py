@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from wdsflow.stages.scores import ScoreError
-from wdsflow.stages.scores.model.entities import Entities
-from wdsflow.stages.scores.model.pos import Pos
-from wdsflow.stages.scores.model.tagging.named_entities import NamedEntities
-from wdsflow.stages.scores.model.tagging.parts_of_speech import PartsOfSpeech
-from wdsflow.stages.scores.model.tagging.tagger import Loaded
+from wdsflow.stages.scores.model.models.tagger import Loaded, NamedEntities, PartsOfSpeech
+from wdsflow.stages.scores.model.tags import Entities, Pos
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 UPOS = {"dog": "NOUN", "Anna": "PROPN", "sees": "VERB", ".": "PUNCT"}

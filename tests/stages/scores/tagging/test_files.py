@@ -6,7 +6,7 @@ import pytest
 from tests.stages.scores.fields import made
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.model_place import ModelError
-from wdsflow.stages.scores.model.tagging.tagger_files import stanza_files
+from wdsflow.stages.scores.model.models.tagger_files import stanza_files
 
 NER_NEEDS = {"pretrain": "glove", "forward_charlm": "news", "backward_charlm": "news"}
 INDEX = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from .functions import FUNCTIONS, PatternError, compiled
-from .predicate_errors import WhereError
+from .tokens import WhereError
 from .tree import (
     DEEPEST,
     And,

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from .build import Builder, Piece
 from .functions import FUNCTIONS, OVER_ENTRIES
-from .predicate_errors import WhereError
 from .predicate_names import PredicateNames
-from .predicate_tokens import Token
-from .token_stream import ValueStream
+from .tokens import Token, ValueStream, WhereError
 from .tree import Literal, NameRef
 from .values import Call, Scalar, ScoreType, Setting
 

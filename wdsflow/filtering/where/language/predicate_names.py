@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from .functions import FUNCTIONS, OVER_ENTRIES
-from .predicate_errors import WhereError, nearest
+from .tokens import WhereError, nearest
 from .values import Call, Kind, ScoreType, Setting, spelled
 
 

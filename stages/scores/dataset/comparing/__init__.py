@@ -1,1 +1,0 @@
-"""Finds samples that are equal or nearly so, among more than fit into memory."""

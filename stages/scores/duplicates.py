@@ -1,0 +1,160 @@
+"""Scores that compare samples with each other."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from .base import DatasetScore, Kind, Subject, Tier, Value
+from .pixels import Phash, phash
+
+if TYPE_CHECKING:
+    from .sample_view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionCount(DatasetScore):
+    """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
+
+    Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
+    are compared by xxh3_128. ``among="all"``: captions of all samples of the shards count, even of those that other
+    terms drop. The value is the same in score, filter and cut. ``among="kept"``: only captions of samples that all
+    other terms keep count.
+    """
+
+    name: ClassVar[str] = "caption_count"
+    tier: ClassVar[Tier] = "text"
+    unit: ClassVar[str] = "captions"
+    low: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+
+    def gather(self, view: "View") -> bytes:
+        """Return 16 bytes for each caption."""
+        return caption_digests(view.captions(self.caption))
+
+    def resolve(
+        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
+    ) -> Iterator[tuple[int, int, Value]]:
+        """Yield how often each caption occurs, in order."""
+        from .equal_records import number_of_same
+
+        return number_of_same(records, 16, folder, memory)
+
+
+def caption_digests(captions: Iterable[str]) -> bytes:
+    """Return 16 bytes for each caption; case and the amount of white space make no difference."""
+    import xxhash
+
+    plain = (" ".join(text.lower().split()) for text in captions)
+    return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicate(DatasetScore):
+    """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
+
+    The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
+    ``among="all"``: all samples of the shards are compared, even those that other terms drop. The value is the same in
+    score, filter and cut. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
+    ``among="kept"``: only samples that all other terms keep are compared. One copy of each stays, and images of samples
+    that other terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes
+    instead, see near_duplicate.
+    """
+
+    name: ClassVar[str] = "duplicate"
+    tier: ClassVar[Tier] = "pixels"  # reads all images, but decodes none
+    kind: ClassVar[Kind] = "boolean"
+    subject: ClassVar[Subject] = "image"
+
+    image: str = ""
+
+    def gather(self, view: "View") -> bytes:
+        """Return 16 bytes for each image."""
+        return b"".join(view.digests(self.image))
+
+    def resolve(
+        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
+    ) -> Iterator[tuple[int, int, Value]]:
+        """Yield whether each image occurred before, in order."""
+        from .equal_records import later_of_same
+
+        return later_of_same(records, 16, folder, memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuplicateCaption(DatasetScore):
+    """Whether the same caption occurs earlier: in an earlier shard, or earlier in the same shard.
+
+    The first of several is not a duplicate. Case and the amount of white space make no difference, as for CLIP's
+    tokenizer; images do not matter. Source: our own; captions are compared by xxh3_128. ``among="all"``: captions of all
+    samples of the shards are compared, even of those that other terms drop. The value is the same in score, filter and
+    cut. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
+    """
+
+    name: ClassVar[str] = "duplicate_caption"
+    tier: ClassVar[Tier] = "text"
+    kind: ClassVar[Kind] = "boolean"
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+
+    def gather(self, view: "View") -> bytes:
+        """Return 16 bytes for each caption."""
+        return caption_digests(view.captions(self.caption))
+
+    def resolve(
+        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
+    ) -> Iterator[tuple[int, int, Value]]:
+        """Yield whether each caption occurred before, in order."""
+        from .equal_records import later_of_same
+
+        return later_of_same(records, 16, folder, memory)
+
+
+_FARTHEST = 10  # bits; beyond, images that have nothing to do with each other are near
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicate(DatasetScore):
+    """Whether an image that looks the same occurs earlier and stays: its phash differs in at most ``distance`` bits.
+
+    Images are compared in the order of shards and samples. An image is a near duplicate if it is within the distance of
+    an earlier image that is not a near duplicate itself. So no two remaining images are near each other, and each of
+    the others is near a remaining one. ``distance`` is 0 to 10; the time grows fast with it. Flat images have nearly
+    the same phash. ``among="all"``: all samples of the shards are compared, even those that other terms drop, and all
+    images are decoded. The value is the same in score, filter and cut. ``among="kept"``: only samples that all other
+    terms keep are compared. One image of each group stays, and images of samples that other terms drop are not decoded.
+    Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW 2007. Data-Juicer's image_deduplicator with
+    phash is distance 0.
+    """
+
+    name: ClassVar[str] = "near_duplicate"
+    tier: ClassVar[Tier] = "pixels"
+    kind: ClassVar[Kind] = "boolean"
+    subject: ClassVar[Subject] = "image"
+    packages: ClassVar[tuple[str, ...]] = Phash.packages
+    compares: ClassVar[frozenset[str]] = DatasetScore.compares | {"distance"}
+
+    image: str = ""
+    distance: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.distance <= _FARTHEST:
+            raise ValueError(
+                f"near_duplicate: distance={self.distance!r} must be a number of bits from 0 to {_FARTHEST}"
+            )
+
+    def gather(self, view: "View") -> bytes:
+        """Return 8 bytes for each image."""
+        return b"".join(phash(picture) for picture in view.pictures(self.image))
+
+    def resolve(
+        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
+    ) -> Iterator[tuple[int, int, Value]]:
+        """Yield whether each image is near one that stays, in order."""
+        from .equal_records import near_kept
+
+        return near_kept(records, self.distance, folder, memory)

@@ -1,0 +1,297 @@
+"""Which records are equal or nearly so, among more than fit into memory. Imports numpy: import this module where it is needed."""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import combinations, groupby
+from math import comb
+from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wdsflow.tables import Tables
+
+from .base import Value
+
+Hashes = NDArray[np.uint64]
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+_FEW = 512  # hashes that are compared with each other without more ado
+_MANY = 100_000  # hashes that are never compared with each other one by one, if that can be helped
+_BUCKET = 48  # hashes of the same key, if they were spread evenly
+_MOST_TABLES = 5000
+_AT_ONCE = 1 << 20  # pairs
+
+
+def bits_of(mask: int) -> list[int]:
+    """Return the places of the bits that are set."""
+    return [bit for bit in range(64) if mask >> bit & 1]
+
+
+def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
+    """Return how many of how many blocks (masks of the ``free`` bits) have to be equal.
+
+    Hashes within ``distance`` differ in at most so many of b = m + distance blocks, thus are equal in m of them: Manku,
+    Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. A larger m gives smaller buckets, and
+    more tables.
+    """
+    bits = bits_of(free)
+    equal = 1
+    while (
+        equal + 1 + distance <= len(bits)
+        and count > _BUCKET * 2 ** (len(bits) * equal // (equal + distance))
+        and comb(equal + 1 + distance, distance) <= _MOST_TABLES
+    ):
+        equal += 1
+    blocks = [0] * (equal + distance)
+    for number, bit in enumerate(bits):
+        blocks[number * len(blocks) // len(bits)] |= 1 << bit
+    return equal, blocks
+
+
+def tables(equal: int, blocks: list[int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield for each choice of ``equal`` blocks: their bits, and the blocks before the last of them that are not chosen.
+
+    A pair is found by several choices. It counts in that of the first blocks in which it is equal: where the blocks
+    of the second part all differ.
+    """
+    for chosen in combinations(range(len(blocks)), equal):
+        key = sum(blocks[number] for number in chosen)
+        yield key, [blocks[number] for number in range(chosen[-1]) if number not in chosen]
+
+
+def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[Pair]:
+    """Yield (i, j), arrays of numbers of distinct hashes that differ in at most ``distance`` bits, each pair once.
+
+    ``free`` are the bits in which they may differ at all. Memory grows with the number of hashes, not of pairs.
+    """
+    if len(hashes) <= _FEW or free.bit_count() <= distance + 1:
+        yield from _all_pairs(hashes, distance)
+        return
+    equal, blocks = plan(len(hashes), free, distance)
+    if len(hashes) <= _MANY and not _pays(hashes, equal, blocks):
+        yield from _all_pairs(hashes, distance)
+        return
+    for key, differing in tables(equal, blocks):
+        yield from bucket_pairs(hashes, key, differing, distance, free)
+
+
+def _pays(hashes: Hashes, equal: int, blocks: list[int]) -> bool:
+    """Return whether the buckets of all tables hold fewer pairs than there are: those of alike images may hold more."""
+    rest = len(hashes) ** 2
+    for key, _ in tables(equal, blocks):
+        sizes = np.unique(hashes & np.uint64(key), return_counts=True)[1]
+        rest -= int(np.square(sizes).sum())
+        if rest < 0:
+            return False
+    return True
+
+
+def bucket_pairs(hashes: Hashes, key: int, differing: list[int], distance: int, free: int) -> Iterator[Pair]:
+    """Yield the pairs of hashes that are equal in the bits ``key`` and differ in each of the blocks ``differing``."""
+    keys = hashes & np.uint64(key)
+    order = np.argsort(keys, kind="stable")
+    ordered, keys = hashes[order], keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    sizes = np.diff(starts, append=len(keys))
+    for start, size in zip(starts[sizes > _FEW].tolist(), sizes[sizes > _FEW].tolist(), strict=True):
+        for one, other in pairs(ordered[start : start + size], distance, free & ~key):
+            yield from _checked(ordered, order, one + start, other + start, differing, 64)
+    small = (sizes > 1) & (sizes <= _FEW)
+    here = np.arange(len(keys))[np.repeat(small, sizes)]
+    ends = np.repeat(starts + sizes, sizes)[here] if len(here) else here
+    for step in range(1, _FEW):
+        more = here + step < ends
+        here, ends = here[more], ends[more]
+        if not len(here):
+            break
+        for start in range(0, len(here), _AT_ONCE):
+            part = here[start : start + _AT_ONCE]
+            yield from _checked(ordered, order, part, part + step, differing, distance)
+
+
+def _checked(
+    ordered: Hashes, order: NDArray[Any], one: NDArray[Any], other: NDArray[Any], differing: list[int], distance: int
+) -> Iterator[Pair]:
+    bits = ordered[one] ^ ordered[other]
+    fits = count_ones(bits) <= distance if distance < 64 else np.ones(len(bits), bool)
+    for block in differing:
+        fits &= (bits & np.uint64(block)) != 0
+    if fits.any():
+        yield order[one[fits]], order[other[fits]]
+
+
+def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
+    """Compare each hash with each other."""
+    numbers = np.arange(len(hashes))
+    for step in range(1, len(hashes)):
+        near = count_ones(hashes[step:] ^ hashes[:-step]) <= distance
+        if near.any():
+            yield numbers[:-step][near], numbers[step:][near]
+
+
+def count_ones(values: Hashes) -> NDArray[np.uint8]:
+    """Return the number of bits that are set in each value."""
+    if hasattr(np, "bitwise_count"):  # from numpy 2 on
+        ones: NDArray[np.uint8] = np.bitwise_count(values)
+        return ones
+    values = values - ((values >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    values = (values & np.uint64(0x3333333333333333)) + ((values >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    values = (values + (values >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return ((values * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.uint8)
+
+
+_COST = 1 << 10  # bytes of all memory for a hash while pairs are looked for
+_PAIRS = 1 << 16  # that are added at once
+_ALL = (1 << 64) - 1
+_CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
+
+
+def kept(database: Tables, distance: int, memory: int) -> bytearray:
+    """Return 1 for each hash to keep, by number: those of which no earlier one that is kept is within ``distance``.
+
+    One byte a hash, beside ``memory``. What is not kept has a neighbour that is. The table ``hashes`` of the database
+    has distinct hashes, whose rowids are their numbers.
+    """
+    count: int = database.one("SELECT count(*) FROM hashes")[0]
+    result = bytearray(b"\1") * count
+    if not distance or not count:
+        return result
+    database.run("CREATE TABLE pairs (later UINTEGER, earlier UINTEGER)")
+    held, size = list[Pair](), 0
+    for pair in _pairs(database, count, distance, max(1 << 8, memory // _COST)):
+        held.append(pair)
+        size += len(pair[0])
+        if size >= _PAIRS:
+            _add(database, held)
+            held, size = [], 0
+    _add(database, held)
+    # In this order each earlier one is settled before it is asked for.
+    for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
+        if result[earlier]:
+            result[later] = 0
+    return result
+
+
+def _add(database: Tables, held: list[Pair]) -> None:
+    if held:
+        one, other = (np.concatenate(side).astype(np.uint32) for side in zip(*held, strict=True))
+        database.add("pairs", later=np.maximum(one, other), earlier=np.minimum(one, other))
+
+
+def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[Pair]:
+    if count <= most:
+        yield from pairs(database.arrays(_CHUNK.format("hashes", "hash"), 0, count)["hash"], distance)
+        return
+    equal, blocks = plan(count, _ALL, distance)
+    for key, differing in tables(equal, blocks):
+        database.run(
+            "CREATE OR REPLACE TABLE ordered AS SELECT hash, rowid AS number FROM hashes ORDER BY hash & ?::UBIGINT",
+            key,
+        )
+        for hashes, numbers in _buckets(database, count, key, most):
+            for one, other in bucket_pairs(hashes, key, differing, distance, _ALL):
+                yield numbers[one], numbers[other]
+
+
+def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield neighbouring hashes of ``ordered``, and their numbers; those that are equal in the bits ``key`` are together."""
+    hashes, numbers = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    for start in range(0, count, most):
+        found = database.arrays(_CHUNK.format("ordered", "hash, number"), start, start + most)
+        hashes, numbers = np.concatenate([hashes, found["hash"]]), np.concatenate([numbers, found["number"]])
+        keys = hashes & np.uint64(key)
+        end = int(np.searchsorted(keys, keys[-1])) if start + most < count else len(keys)
+        if end:
+            yield hashes[:end], numbers[:end]
+            hashes, numbers = hashes[end:], numbers[end:]
+
+
+Records = Iterable[tuple[int, int, bytes]]
+_BLOCK = 1 << 14  # items that are added at once
+
+# An item is an image or a caption: `item` counts those of a sample. `high` and `low` are its key of 16 bytes; of a key
+# of 8 bytes, `low` is 0. The place of a sample is shard * 2**32 + sample. `firsts` has for each key its first item.
+_AT = "(place::UHUGEINT * 4294967296 + item)"
+_ITEMS = "CREATE TABLE items (high UBIGINT, low UBIGINT, place UBIGINT, item UINTEGER)"
+_FIRSTS = (
+    f"CREATE TABLE firsts AS SELECT high, low, min({_AT}) AS first, count(*) AS times FROM items GROUP BY high, low"
+)
+_VALUES = "SELECT place, item, {} FROM items JOIN firsts USING (high, low) ORDER BY place, item"
+
+
+def later_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield True for each key that occurs at an earlier place."""
+    with _items(records, width, folder, memory) as tables:
+        yield from _by_sample(tables.rows(_VALUES.format(f"{_AT} <> first")))
+
+
+def number_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield for each key how often it occurs."""
+    with _items(records, width, folder, memory) as tables:
+        yield from _by_sample(tables.rows(_VALUES.format("times")))
+
+
+def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield True for each 64-bit hash that is not kept: one that is kept, at an earlier place, is within ``distance``."""
+    with _items(records, 8, folder, memory) as tables:
+        # Their numbers are the rowids. A hash that is equal to an earlier one shares the fate of that one, or is near it.
+        tables.run("CREATE TABLE hashes AS SELECT high AS hash, first FROM firsts ORDER BY first")
+        keep = kept(tables, distance, memory)
+        rows = tables.rows(
+            f"SELECT place, item, CASE WHEN {_AT} = first THEN hashes.rowid END "
+            "FROM items JOIN hashes ON high = hash ORDER BY place, item"
+        )
+        yield from _by_sample((place, item, number is None or not keep[number]) for place, item, number in rows)
+
+
+@contextmanager
+def _items(records: Records, width: int, folder: Path, memory: int) -> Iterator[Tables]:
+    """Read all records into the tables ``items`` and ``firsts``.
+
+    Raises ValueError if a record does not consist of keys of ``width`` bytes: 8 or 16.
+    """
+    with TemporaryDirectory(dir=folder, prefix="same-") as place, Tables(Path(place), memory=memory // 2) as tables:
+        tables.run(_ITEMS)
+        for columns in _columns(records, width):
+            tables.add("items", **columns)
+        tables.run(_FIRSTS)
+        yield tables
+
+
+def _columns(records: Records, width: int) -> Iterator[dict[str, Any]]:
+    keys, places, items = bytearray(), array("Q"), array("L")
+    for shard, sample, data in records:
+        count, rest = divmod(len(data), width)
+        if rest or not count:
+            raise ValueError(f"the record of sample {sample} of shard {shard} has {len(data)} bytes: was it cut?")
+        keys += data
+        places.extend([shard << 32 | sample] * count)
+        items.extend(range(count))
+        if len(places) >= _BLOCK:
+            yield _column(keys, places, items, width)
+            keys, places, items = bytearray(), array("Q"), array("L")
+    if places:
+        yield _column(keys, places, items, width)
+
+
+def _column(keys: bytearray, places: "array[int]", items: "array[int]", width: int) -> dict[str, Any]:
+    words = np.frombuffer(bytes(keys), ">u8").reshape(len(places), width // 8).astype(np.uint64)
+    low = words[:, 1] if width == 16 else np.zeros(len(places), np.uint64)
+    return {
+        "high": np.ascontiguousarray(words[:, 0]),
+        "low": np.ascontiguousarray(low),
+        "place": np.array(places, np.uint64),
+        "item": np.array(items, np.uint32),
+    }
+
+
+def _by_sample(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, int, Value]]:
+    """Yield (shard, sample, value) in order: a list where a sample has several."""
+    for place, found in groupby(rows, itemgetter(0)):
+        values = [value for _, _, value in found]
+        yield place >> 32, place & 0xFFFFFFFF, values[0] if len(values) == 1 else values

@@ -1,1 +1,0 @@
-"""Scores from the first bytes of an image."""

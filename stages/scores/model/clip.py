@@ -1,0 +1,335 @@
+"""Scores on the embeddings of a CLIP."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare
+from ..sample_view import View
+from .model_score import Model, Output, Precision, Request
+from .models.clip import ClipImage, ClipLabels, ClipText, clip_geometry, named
+from .models.clip_tokens import By, clip_item
+from .models.clip_weights import local_path, source_of
+from .models.embedded import Embedded
+from .models.pairs import finite, names_of, pairs, reduced
+from .picture_score import PictureScore
+
+if TYPE_CHECKING:
+    from .models.prepare import Flip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipScore(PictureScore):
+    """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
+
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("clip",)
+    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
+
+    model: str = "ViT-B-32-quickgelu"
+    pretrained: str = "openai"
+    precision: Precision = "fp32"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        local_path(self.pretrained)
+        if not self.pretrained and not self.model.startswith(("local-dir:", "hf-hub:")):
+            raise ValueError(f"{self.name}: {self.model!r} without pretrained=... would have random weights")
+        if self.pretrained and self.model.startswith("hf-hub:"):
+            raise ValueError(f"{self.name}: {self.model!r} brings its own weights; give pretrained=''")
+        if self.model.startswith("local-dir:") and self.pretrained and local_path(self.pretrained) is None:
+            raise ValueError(
+                f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
+            )
+
+    def image_model(self) -> ClipImage:
+        """Return the image tower."""
+        return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
+
+    def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
+        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
+        from .models.prepare import Prepare
+
+        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
+        model = self.image_model()
+        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
+
+    def embedded(self) -> tuple[Embedded, ...]:
+        """Return which embeddings of a sample it asks for; those of labels, the same for all samples, are not among them."""
+        found = []
+        for model in self.models():
+            if isinstance(model, ClipImage):
+                found.append(
+                    Embedded("image", model, self._given("image", "video", "frames", "sampling", "decode", "flip"))
+                )
+            elif isinstance(model, ClipText):
+                found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
+        return tuple(found)
+
+    def _given(self, *names: str) -> tuple[tuple[str, Any], ...]:
+        """Return the model's settings, and those of ``names`` that have not their defaults."""
+        own = {item.name: item.default for item in fields(self)}
+        told = {name: getattr(self, name) for name in ("precision", *names) if name in own}
+        given = {name: value for name, value in told.items() if value != own[name]}
+        return tuple(sorted({**given, "model": self.model, "pretrained": self.pretrained}.items()))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings; files by their contents, wherever they lie."""
+        files = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
+        return {**super().settings(), **files}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipTextScore(ClipScore):
+    """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
+
+    tokenizer: By = "openclip"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokenizer == "hf":
+            object.__setattr__(self, "needs", (*self.needs, "transformers"))
+            object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
+
+    def text_model(self) -> ClipText:
+        """Return the text tower."""
+        return ClipText(
+            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
+        )
+
+    def text_requests(self, captions: Sequence[str]) -> list[Request]:
+        """Return a request for the embedding of each caption; its key is the caption."""
+        model = self.text_model()
+        return [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
+
+
+Head = Callable[[Any], float]
+# Places of the linear layers among those of LAION's predictor, without and with ReLU between them.
+_LAION: dict[tuple[int, ...], bool] = {(0, 2, 4, 6, 7): False, (0, 3, 6, 9, 11): True}
+
+
+def load_head(name: str) -> Head:
+    """Return the head in a file; read once for a state of it. Raises ValueError for what is none.
+
+    One linear layer ("weight" and "bias" under any prefix), or five as in LAION's improved-aesthetic-predictor.
+    """
+    path = local_path(name)
+    if path is None:
+        raise ValueError(f"no such file: {name!r}")
+    state = path.stat()
+    return _loaded(str(path), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=8)
+def _loaded(path: str, mtime: int, size: int) -> Head:  # noqa: ARG001 - the state is part of the cache's key
+    arrays = _arrays(Path(path))
+    layers = sorted(name.removesuffix("weight") for name in arrays if name.endswith("weight"))
+    layers.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()])
+    places = tuple(int(part) for name in layers for part in name.split(".")[-2:-1] if part.isdigit())
+    rectified = False if len(layers) == 1 else _LAION.get(places)
+    known = set(arrays) <= {name + part for name in layers for part in ("weight", "bias")}
+    if rectified is None or not layers or not known:
+        raise ValueError(f"{path!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}")
+    return _head([(arrays[name + "weight"], arrays.get(name + "bias")) for name in layers], rectified, path)
+
+
+def _head(layers: list[tuple[Any, Any]], rectified: bool, path: str) -> Head:
+    import numpy as np
+
+    width = layers[0][0].shape[-1]
+
+    def head(embedding: Any) -> float:
+        if embedding.shape != (width,):
+            raise ValueError(f"{path!r} is for embeddings of {width} values, these have {len(embedding)}")
+        values = embedding.astype(np.float64)
+        for place, (weight, bias) in enumerate(layers):
+            values = weight @ values + (0 if bias is None else bias)
+            if rectified and place < len(layers) - 1:
+                values = np.maximum(values, 0)
+        return float(values[0])
+
+    if layers[-1][0].shape[0] != 1:
+        raise ValueError(f"{path!r} gives {layers[-1][0].shape[0]} numbers, not one")
+    return head
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """Return the file's tensors as arrays of float64. Never unpickles anything but tensors."""
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        tensors: Any = load_file(path)
+    else:
+        import torch
+
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    tensors = tensors.get("state_dict", tensors) if isinstance(tensors, dict) else {}
+    return {name: tensor.double().numpy() for name, tensor in tensors.items() if hasattr(tensor, "double")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipSimilarity(ClipTextScore):
+    """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
+
+    One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
+    or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` and
+    ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip`` mirrors images first. Captions are cut at
+    the end of the context. ``tokenizer`` "openclip" repairs captions first, as training does (ftfy, entities of HTML):
+    curly quotes, "&amp;", ligatures and full-width forms become plain ones. "hf", transformers' CLIPTokenizer, leaves
+    them unchanged; the two differ by up to 0.1 for such captions, and not at all for others. Six digits. Other items of
+    a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings from a ledger, half floats, by
+    0.001. On photographs, decode="fast" changed it by at most 0.014 (0.0024 on average) for a CLIP of 64 pixels that
+    was trained on drawings, by 0.0003 for a ViT-B-32 with random weights, and by 0.06 for a CLIP of 32 pixels with
+    random weights. Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is
+    the same number except for rounding, for the same weights, with tokenizer="hf" and decode="exact".
+    """
+
+    name: ClassVar[str] = "clip_similarity"
+    low: ClassVar[float | None] = -1
+    high: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "caption"
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
+
+    caption: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
+    flip: Literal["", "horizontal", "vertical", "both"] = ""
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the towers."""
+        return self.image_model(), self.text_model()
+
+    def requests(self, view: View) -> list[Request]:
+        """Return requests for all images, then for all captions."""
+        found = pairs(view, self, self.caption)
+        names = names_of(found)
+        captions = [text for text, _names in found]
+        return self.image_requests(view, names, self.flip) + self.text_requests(captions)
+
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+        """Return the cosine for each caption."""
+        found = pairs(view, self, self.caption)
+        names, captions = names_of(found), len(found)
+        pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
+        values = []
+        for (_caption, each), text in zip(found, outputs[-captions:], strict=True):
+            cosines = [float(picture @ text) for name in each for picture in pictures[name]]
+            values.append(round(reduced(cosines, self.reduce), 6))
+        return bare(list(values))
+
+
+_SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
+_MOST = 100  # labels: their embeddings travel with each batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroShot(ClipTextScore):
+    """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
+
+    ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
+    of softmax(100 * cosine) over them. One value for each image, or the mean over frames of each video (``frames``,
+    ``sampling``, ``reduce``) if the sample has no image. ``tokenizer``: see clip_similarity. Six digits. Other items of
+    a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings from a ledger, half floats, by 0.03.
+    On photographs, decode="fast" changed it by at most 0.002 for a ViT-B-32 with random weights. If two labels are
+    about equally likely, 0.01 of cosine is 0.25 of probability. Source: CLIP (Radford et al. 2021), section 3.1.
+    """
+
+    name: ClassVar[str] = "zero_shot"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
+
+    labels: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        texts = self._texts()
+        if not 2 <= len(texts) <= _MOST or len(set(texts)) < len(texts):
+            raise ValueError(f"zero_shot needs 2 to {_MOST} different labels: labels='a photo;a drawing'")
+
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(text for each in self.labels.split(";") if (text := each.strip()))
+
+    def _label_model(self) -> ClipLabels:
+        return ClipLabels(
+            model=self.model,
+            pretrained=self.pretrained,
+            precision=self.precision,
+            labels=self._texts(),
+            tokenizer=self.tokenizer,
+        )
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the image tower, and the labels' embeddings."""
+        return self.image_model(), self._label_model()
+
+    def requests(self, view: View) -> list[Request]:
+        """Return a request for the labels, then one for each image."""
+        labels = Request(self._label_model(), "labels", lambda: None)
+        return [labels, *self.image_requests(view, self.fields_of(view))]
+
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+        """Return the probability for each image."""
+        import numpy as np
+
+        labels, images = outputs[0], outputs[1:]
+
+        def share(image: Output) -> float:
+            logits = _SCALE * (labels @ image).astype(np.float64)
+            shares = np.exp(logits - logits.max())
+            return finite(float(shares[0] / shares.sum()))
+
+        groups = self.grouped(view, images)
+        return bare([round(reduced([share(image) for image in each], self.reduce), 6) for each in groups])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aesthetic(ClipScore):
+    """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
+
+    ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
+    between, by the names of its layers). ``model`` and ``pretrained`` must be those on which the head was trained:
+    "ViT-L-14-quickgelu" and "openai" for LAION's. One value for each image, or the mean over frames of each video
+    (``frames``, ``sampling``, ``reduce``) if the sample has no image. Four digits. Other items of a batch may change a
+    value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings from a ledger, half floats, by 0.0005 times the length of
+    the weights of a linear head. Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's
+    image_aesthetics_scores is a tenth of it for the predictors named shunk031/aesthetics-predictor, with
+    decode="exact".
+    """
+
+    name: ClassVar[str] = "aesthetic"
+    subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
+
+    head: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
+    model: str = "ViT-L-14-quickgelu"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        path = local_path(self.head)
+        if path is None or not path.is_file():
+            raise ValueError("aesthetic needs head='/path/of/weights.pth', a linear head or LAION's")
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the image tower."""
+        return (self.image_model(),)
+
+    def requests(self, view: View) -> list[Request]:
+        """Return a request for each image."""
+        return self.image_requests(view, self.fields_of(view))
+
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+        """Return the rating of each image. Raises ValueError if the head is not for this model."""
+        head = load_head(self.head)
+        groups = self.grouped(view, outputs)
+        return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings; files by their contents."""
+        return {**super().settings(), "head": source_of(self.head)}

@@ -1,1 +1,0 @@
-"""CLIP as scores use it: loading, its two towers, its tokenizers."""

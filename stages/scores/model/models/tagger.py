@@ -1,0 +1,310 @@
+"""Stanza's taggers as models: from a caption to how often each tag is in it."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ..model_score import Model
+from .clip_weights import source_of
+from .sentences import LONGEST_CAPTION, Overlong, RefusedSentence, pieces, refusal, split_at_spaces
+from .tagger_files import Tokenizer, load_pipeline, stanza_files
+
+WASTE = 1.2  # padded words for each real one, at most
+
+
+class Shape(NamedTuple):
+    """The size of a sentence: its words, the characters of its longest word, and of all with a space after each."""
+
+    words: int
+    longest: int
+    characters: int
+
+
+class Cells(NamedTuple):
+    """What a batch takes once it is padded.
+
+    ``words``: each sentence is as long as the longest. ``word_characters``: each word is, for a tagger with a character
+    network of its own. ``characters``: each sentence is, for one with a character language model.
+    """
+
+    words: int
+    word_characters: int
+    characters: int
+
+
+class TaggingBudget(NamedTuple):
+    """Cells that a batch may have."""
+
+    words: int = 5_000
+    characters: int = 100_000
+
+    def fits(self, cells: Cells) -> bool:
+        """Return whether a batch is within the budget."""
+        return cells.words <= self.words and max(cells.word_characters, cells.characters) <= self.characters
+
+
+def shape_of(words: Sequence[str]) -> Shape:
+    """Return the size of a sentence, which has a word."""
+    lengths = [len(word) for word in words]
+    return Shape(len(words), max(lengths), sum(lengths) + len(words) + 1)
+
+
+def batches(shapes: Sequence[Shape], budget: TaggingBudget, waste: float = WASTE) -> list[list[int]]:
+    """Return the positions of each batch, the longest sentences first.
+
+    A batch is within the budget, and has at most ``waste`` padded words for each real one; a sentence that is above the
+    budget by itself is a batch of its own.
+    """
+    rest = sorted(range(len(shapes)), key=lambda at: (-shapes[at].words, -shapes[at].longest, at))
+    made: list[list[int]] = []
+    words = longest = characters = 0
+    for at in rest:
+        shape = shapes[at]
+        if made:
+            size, most = len(made[-1]) + 1, shapes[made[-1][0]].words
+            words, longest = words + shape.words, max(longest, shape.longest)
+            characters = max(characters, shape.characters)
+            cells = Cells(size * most, words * longest, size * characters)
+            if budget.fits(cells) and cells.words <= waste * words:
+                made[-1].append(at)
+                continue
+        made.append([at])
+        words, longest, characters = shape
+    return made
+
+
+_BUDGET = TaggingBudget()
+_LINES, _WORDS = 250, 20  # of the largest item: as many words as a batch may have
+
+Words = list[str]
+
+
+class TagCounts(NamedTuple):
+    """What a caption has: words, and how many of each tag by tag set ("upos", "xpos", "entity").
+
+    ``known``: the tags that the model can give, by tag set; a set that is missing has too many to tell. ``refused``: why
+    there are no numbers.
+    """
+
+    words: int
+    tags: Mapping[str, Mapping[str, int]]
+    known: Mapping[str, frozenset[str]]
+    refused: RefusedSentence | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A tokeniser, None if captions are tokenised already, and the processor of Stanza's that tags."""
+
+    tokenizer: Tokenizer | None
+    pipeline: Any  # kept, so that it stays shared
+    processor: Any
+    known: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagger(Model):
+    """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
+
+    ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
+    in batches bounded by padded words and padded characters: see ``TaggingBudget``. With ``overlong`` "split",
+    sentences above ``max_words`` words, or above the budget, are tagged in pieces, and words above 1,000 characters as
+    unknown ones; with "refuse" their captions are quarantined, as are always those above 100,000 characters.
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ("torch", "stanza")
+    processor: ClassVar[Literal["pos", "ner"]]
+    unit: ClassVar[Literal["words", "tokens"]]
+
+    model: str
+    lang: str = "en"
+    package: str = "default"
+    tokenizer: str = ""
+    pretokenized: bool = False
+    max_words: int = 1_000
+    overlong: Overlong = "split"
+    budget: TaggingBudget = field(default=_BUDGET)
+
+    def files(self) -> dict[str, Path]:
+        """Return the files by Stanza's names for them. Raises ValueError if one is missing."""
+        return stanza_files(
+            self.processor,
+            model=self.model,
+            lang=self.lang,
+            package=self.package,
+            tokenizer=self.tokenizer,
+            pretokenized=self.pretokenized,
+        )
+
+    def load(self, device: str) -> Loaded:
+        """Return the networks. Raises ValueError if a file is missing."""
+        files = self.files()
+        tokenizer = None if self.pretokenized else Tokenizer(files, self.lang, device)
+        own = {name: path for name, path in files.items() if name.startswith(self.processor)}
+        pipeline = load_pipeline(own, self.lang, device, f"tokenize,{self.processor}")
+        processor = pipeline.processors[self.processor]
+        return Loaded(tokenizer, pipeline, processor, self.known(processor))
+
+    def run(self, loaded: Loaded, batch: Sequence[str]) -> list[TagCounts]:
+        """Return the counts of each caption."""
+        read = self._read(loaded, batch)
+        parts: list[Words] = []
+        owners: list[int] = []
+        for owner, sentences in enumerate(read):
+            if isinstance(sentences, RefusedSentence):
+                continue
+            for words in sentences:
+                made = pieces(words, self.max_words, self.budget.characters)
+                parts += made
+                owners += [owner] * len(made)
+        counted: list[dict[str, Counter[str]]] = [{} for _ in batch]
+        for owner, tags in zip(owners, self._tagged(loaded, parts), strict=True):
+            for tag_set, counter in self.count(tags).items():
+                counted[owner].setdefault(tag_set, Counter()).update(counter)
+        words_of = Counter[int]()
+        for owner, words in zip(owners, parts, strict=True):
+            words_of[owner] += len(words)
+        return [
+            TagCounts(0, {}, loaded.known, sentences)
+            if isinstance(sentences, RefusedSentence)
+            else TagCounts(words_of[owner], {name: dict(tags) for name, tags in counted[owner].items()}, loaded.known)
+            for owner, sentences in enumerate(read)
+        ]
+
+    def cost(self, item: str) -> int:
+        """Return the characters."""
+        return max(1, len(item))
+
+    def largest(self) -> str:
+        """Return a caption that makes a whole batch of sentences."""
+        return "\n\n".join([" ".join(["words"] * _WORDS)] * _LINES)
+
+    def called(self) -> str:
+        """Return what people know it by."""
+        return f"{self.kind}, {self.model!r}"
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides outputs; files by their contents."""
+        identity = super().identity()
+        settings = {name: identity["settings"][name] for name in ("lang", "pretokenized", "max_words", "overlong")}
+        files = {name: source_of(str(path)) for name, path in self.files().items()}
+        return {**identity, "settings": {**settings, "budget": list(self.budget), "files": files}}
+
+    def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
+        """Return the sentences of each caption, or why it is quarantined."""
+        found: list[list[Words] | RefusedSentence] = [_too_long(text) or [] for text in batch]
+        taken = [at for at, refused in enumerate(found) if not isinstance(refused, RefusedSentence)]
+        texts = [batch[at] for at in taken]
+        sentences = (
+            [split_at_spaces(text) for text in texts]
+            if loaded.tokenizer is None
+            else loaded.tokenizer.sentences(texts, self.unit)
+        )
+        for at, each in zip(taken, sentences, strict=True):
+            refuses = self.overlong == "refuse"
+            found[at] = (refuses and refusal(each, self.max_words, self.budget.characters)) or each
+        return found
+
+    def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Any]]:
+        """Return what the tagger says of each word, in input order."""
+        found: list[list[Any]] = [[] for _ in sentences]
+        for batch in batches([shape_of(words) for words in sentences], self.budget):
+            tags = self.tag(loaded.processor, [sentences[at] for at in batch])
+            for at, each in zip(batch, tags, strict=True):
+                if len(each) != len(sentences[at]):
+                    raise ValueError(f"{self.kind}: {len(sentences[at])} words have {len(each)} tags")
+                found[at] = each
+        return found
+
+    @abstractmethod
+    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
+        """Return what is said of each word of sentences that go together."""
+
+    @abstractmethod
+    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+        """Return how often each tag is in a sentence, by tag set."""
+
+    @abstractmethod
+    def known(self, processor: Any) -> dict[str, frozenset[str]]:
+        """Return the tags that the network can give, by tag set."""
+
+
+def document_of(sentences: Sequence[Words]) -> Any:
+    """Return a document of Stanza's that has no more than the words."""
+    from stanza.models.common.doc import ID, TEXT, Document
+
+    return Document([[{ID: (at,), TEXT: word} for at, word in enumerate(words, 1)] for words in sentences])
+
+
+def _too_long(text: str) -> RefusedSentence | None:
+    if len(text) <= LONGEST_CAPTION:
+        return None
+    return RefusedSentence("long-caption", f"it has {len(text):,} characters, more than {LONGEST_CAPTION:,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedEntities(Tagger):
+    """From a caption to how many entities of each type are in it, as "entity"."""
+
+    kind: ClassVar[str] = "stanza named entities"
+    processor: ClassVar[Literal["pos", "ner"]] = "ner"
+    unit: ClassVar[Literal["words", "tokens"]] = "tokens"
+
+    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
+        """Return the tag of each token ("B-PERSON", "O"). What ``NERProcessor.process`` does with a batch, and no more."""
+        from stanza.models.ner.data import DataLoader
+
+        trainer = processor.trainers[0]
+        (batch,) = DataLoader(
+            document_of(sentences),
+            len(sentences),
+            processor.configs[0],
+            vocab=trainer.vocab,
+            evaluation=True,
+            preprocess_tags=False,
+            bert_tokenizer=trainer.model.bert_tokenizer,
+        )
+        found: list[list[Any]] = trainer.predict(batch)
+        return found
+
+    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+        """Return how many entities of each type are in a sentence."""
+        from stanza.models.ner.utils import decode_from_bioes
+
+        return {"entity": Counter(each["type"] for each in decode_from_bioes(tags))}
+
+    def known(self, processor: Any) -> dict[str, frozenset[str]]:
+        """Return the types."""
+        return {"entity": frozenset(processor.get_known_tags())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartsOfSpeech(Tagger):
+    """From a caption to how often each part of speech is in it, as "upos" and as "xpos"."""
+
+    kind: ClassVar[str] = "stanza parts of speech"
+    processor: ClassVar[Literal["pos", "ner"]] = "pos"
+    unit: ClassVar[Literal["words", "tokens"]] = "words"
+
+    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
+        """Return (upos, xpos) of each word. What ``POSProcessor.process`` does with a batch, and no more."""
+        from stanza.models.pos.data import Dataset
+
+        data = Dataset(
+            document_of(sentences), processor.config, processor.pretrain, vocab=processor.vocab, evaluation=True
+        )
+        found = processor.trainer.predict(data.collate_fn([data[at] for at in range(len(data))]))
+        return [[(tags[0], tags[1]) for tags in sentence] for sentence in found]
+
+    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+        """Return how often each tag is in a sentence."""
+        return {"upos": Counter(upos for upos, _ in tags), "xpos": Counter(xpos for _, xpos in tags)}
+
+    def known(self, processor: Any) -> dict[str, frozenset[str]]:
+        """Return the tags; those of a language whose xpos are made of parts are too many to tell."""
+        xpos = processor.get_known_xpos()
+        found = {"upos": frozenset(processor.get_known_upos())}
+        return {**found, "xpos": frozenset(xpos)} if isinstance(xpos, list) else found

@@ -1,0 +1,169 @@
+"""Scores of words with a tag: parts of speech, named entities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..base import ScoreError, Subject, Value, bare
+from .model_score import Model, ModelScore, Output, Request
+from .models.clip_weights import local_path
+from .models.sentences import Overlong
+from .models.tagger import NamedEntities, PartsOfSpeech, TagCounts, Tagger
+
+if TYPE_CHECKING:
+    from ..sample_view import View
+
+
+_FILES = ("model", "tokenizer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagScore(ModelScore):
+    """A score of what Stanza says of a caption's words; for its settings see ``Tagger``."""
+
+    subject: ClassVar[Subject] = "caption"
+    low: ClassVar[float | None] = 0
+    needs: ClassVar[tuple[str, ...]] = ("stanza",)
+    packages: ClassVar[tuple[str, ...]] = ("stanza", "torch")
+    asks: ClassVar[type[Tagger]]
+
+    model: str = ""
+    lang: str = "en"
+    package: str = "default"
+    tokenizer: str = ""
+    pretokenized: bool = False
+    max_words: int = 1_000
+    overlong: Overlong = "split"
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.model:
+            raise ValueError(f"{self.name} needs model='FOLDER' of Stanza's models, or a file of one")
+        if not 1 <= self.max_words <= self.asks.budget.words:
+            raise ValueError(f"{self.name}: max_words={self.max_words} is not from 1 to {self.asks.budget.words:,}")
+        for name in _FILES:
+            local_path(getattr(self, name))
+
+    def _model(self) -> Tagger:
+        return self.asks(
+            model=self.model,
+            lang=self.lang,
+            package=self.package,
+            tokenizer=self.tokenizer,
+            pretokenized=self.pretokenized,
+            max_words=self.max_words,
+            overlong=self.overlong,
+        )
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the tagger."""
+        return (self._model(),)
+
+    def requests(self, view: "View") -> list[Request]:
+        """Return a request for each caption."""
+        model = self._model()
+        return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings but where files lie: their contents are part of the model's identity."""
+        return {name: value for name, value in super().settings().items() if name not in _FILES}
+
+    def counted(self, outputs: Sequence[Output], tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
+        """Return, for each caption, how many of the tags it has, of any where none are wanted; and how many words.
+
+        Raises ScoreError if a caption is quarantined ("long-sentence", "long-word", "long-caption"), or if the model
+        has no such tag ("unknown-tag").
+        """
+        found = []
+        for counts in outputs:
+            assert isinstance(counts, TagCounts)
+            if counts.refused:
+                raise ScoreError(*counts.refused)
+            known = counts.known.get(tag_set)
+            if known is not None and (odd := sorted(set(wanted) - known)):
+                raise ScoreError("unknown-tag", f"the model has no {odd[0]!r}; it has {', '.join(sorted(known))}")
+            tags = counts.tags.get(tag_set, {})
+            found.append((sum(tags.get(name, 0) for name in wanted or tags), counts.words))
+        return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a setting.
+
+    >>> names_in("NOUN; PROPN")
+    ('NOUN', 'PROPN')
+    """
+    return tuple(dict.fromkeys(name for part in text.split(";") if (name := part.strip())))
+
+
+UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pos(TagScore):
+    """Number of words of a caption with a part of speech, by Stanza; with measure="share", their share.
+
+    ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with ``tags`` "xpos" one of
+    the model's own ("VBZ"), compared as a whole. The share is that of all words, punctuation included; a caption
+    without words has none ("empty-caption"). Words are syntactic: "won't" may be two. ``model``: a folder written by
+    ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the tagger's file.
+    Nothing is downloaded. ``tokenizer``: another file that finds words and sentences; ``pretokenized``: captions have
+    words between spaces, and one sentence per line. Sentences above ``max_words`` words, or above 100,000 padded
+    characters, are split, and words above 1,000 characters count as unknown; with overlong="refuse" their captions are
+    an error ("long-sentence", "long-word"). Captions above 100,000 characters always are ("long-caption"). An unknown
+    tag is an error ("unknown-tag"). One value for each caption. Six digits. Other items of a batch change a value only
+    if two tags are equally likely to 1e-5. Source: Stanza's POSProcessor.
+    """
+
+    name: ClassVar[str] = "pos"
+    asks: ClassVar[type[Tagger]] = PartsOfSpeech
+
+    tag: str = "NOUN"
+    tags: Literal["upos", "xpos"] = "upos"
+    measure: Literal["count", "share"] = "count"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = names_in(self.tag)
+        if not names:
+            raise ValueError("pos needs tag='NOUN', or several as 'NOUN;PROPN'")
+        if self.tags == "upos" and (odd := [name for name in names if name not in UPOS]):
+            raise ValueError(
+                f"pos: {odd[0]!r} is not one of {', '.join(UPOS)}; for the model's own tags give tags='xpos'"
+            )
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the number, or the share, for each caption."""
+        found = self.counted(outputs, self.tags, names_in(self.tag))
+        if self.measure == "count":
+            return bare([number for number, _ in found])
+        if any(not words for _, words in found):
+            raise ScoreError("empty-caption", "it has no words")
+        return bare([round(number / words, 6) for number, words in found])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entities(TagScore):
+    """Number of named entities in a caption, by Stanza: all, or those of a type.
+
+    ``type``: a type of the model ("PERSON"; for models trained on CoNLL, "PER"; several as "PERSON;ORG"), "" for all;
+    an unknown type is an error ("unknown-tag"). An entity counts once, however many words it has. ``model``: a folder
+    written by ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the
+    recogniser's file. Nothing is downloaded. ``tokenizer``: another file that finds words and sentences;
+    ``pretokenized``: captions have words between spaces, and one sentence per line. Sentences above ``max_words``
+    words, or above 100,000 padded characters, are split, and words above 1,000 characters count as unknown; with
+    overlong="refuse" their captions are an error ("long-sentence", "long-word"). Captions above 100,000 characters
+    always are ("long-caption"). One value for each caption. Other items of a batch change a value only if two readings
+    are equally likely to 1e-5. Source: Stanza's NERProcessor.
+    """
+
+    name: ClassVar[str] = "entities"
+    asks: ClassVar[type[Tagger]] = NamedEntities
+
+    type: str = ""
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the number for each caption."""
+        return bare([number for number, _ in self.counted(outputs, "entity", names_in(self.type))])

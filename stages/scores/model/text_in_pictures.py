@@ -1,0 +1,256 @@
+"""Scores of text in pictures."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..base import Kind, Subject, Tolerance, Value, bare
+from .model_score import Model, Output, Request
+from .models.ocr import Boxes, Line, Maps, Point, TextDetector, TextReader
+from .picture_score import PictureScore
+
+if TYPE_CHECKING:
+    from ..sample_view import View
+    from ..video_frames import Frames
+    from .models.ocr_canvas import Canvas
+
+
+def summed(boxes: Boxes) -> float:
+    """Return the sum of the boxes' areas over that of the picture; above 1 where they overlap, or reach out of it.
+
+    Source: Data-Juicer's video_ocr_area_ratio_filter, which takes a tilted box for two triangles.
+    """
+    area = sum(
+        float((right - left) * (bottom - top))
+        for left, right, top, bottom in boxes.upright
+        if right >= left and bottom >= top
+    )
+    for first, second, third, fourth in boxes.tilted:
+        area += _triangle(first, second, third) + _triangle(third, fourth, first)
+    return area / (boxes.width * boxes.height)
+
+
+def united(boxes: Boxes) -> float:
+    """Return the share of the picture that lies under boxes, from 0 to 1: the area of their union, cut at its edges.
+
+    Exact but for rounding, by Shapely; nothing is drawn in pixels.
+    """
+    from shapely import MultiPoint, box, union_all
+
+    shapes = [
+        box(left, top, right, bottom) for left, right, top, bottom in boxes.upright if right > left and bottom > top
+    ]
+    # Corners of a box with margins may come in an order that crosses itself.
+    shapes += [MultiPoint(quad).convex_hull for quad in boxes.tilted]
+    union = union_all(shapes).intersection(box(0, 0, boxes.width, boxes.height))
+    return min(1.0, float(union.area) / (boxes.width * boxes.height))
+
+
+def _triangle(first: Point, second: Point, third: Point) -> float:
+    (x1, y1), (x2, y2), (x3, y3) = first, second, third
+    return 0.5 * abs(x1 * y2 + x2 * y3 + x3 * y1 - x2 * y1 - x3 * y2 - x1 * y3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrScore(PictureScore):
+    """A score of the text in a sample's images, or in frames of its videos where it has no image.
+
+    Settings of all of them: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
+    video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``canvas``: pixels of
+    the longer side, at most; larger pictures are made smaller first. ``weights``: the folder of EasyOCR's weights, ""
+    for those of the extra ``ocr``.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("ocr",)
+    packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr")
+
+    canvas: int = 2560
+    weights: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        super().__post_init__()
+        if not 32 <= self.canvas <= 1 << 14:
+            raise ValueError(f"{self.name}: canvas={self.canvas} must be 32 to {1 << 14}")
+
+    @property
+    def detector(self) -> TextDetector:
+        """The model that finds text, the same for all scores of these settings."""
+        return TextDetector(weights=self.weights, canvas=self.canvas)
+
+    def requests(self, view: "View") -> list[Request]:
+        """Have text found in all images, or in all frames of all videos."""
+        from .models.ocr_canvas import OnCanvas, on_canvas
+
+        model = self.detector
+        names = self.image_fields(view)
+        if names:
+            prepare = OnCanvas(self.canvas, self.decode)
+            return [Request(model, (name, self.scale), partial(view.prepared, name, prepare)) for name in names]
+        asked = []
+        for name in view.video_names(self.video):
+            frames = view.frames(name, self.sampled)
+            if any(max(each.shape[:2]) > self.canvas for each in frames):  # what waits is bounded by its small size
+                canvases: Sequence[Canvas] = [on_canvas(each, self.canvas) for each in frames]
+                makes = [partial(canvases.__getitem__, number) for number in range(len(frames))]
+            else:
+                makes = [partial(_canvas, frames, number, self.canvas) for number in range(len(frames))]
+            asked += [Request(model, (name, *self.sampled, number), make) for number, make in enumerate(makes)]
+        return asked
+
+
+def _canvas(frames: "Frames", number: int, side: int) -> "Canvas":
+    from .models.ocr_canvas import on_canvas
+
+    return on_canvas(frames[number], side)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadScore(OcrScore):
+    """A score of what is written in pictures. ``language``, ``network``: see ``TextReader``.
+
+    ``confidence``: lines that EasyOCR is less sure of are left out.
+    """
+
+    language: str = "en"
+    network: str = "english_g2"
+    confidence: float = 0.0
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the detector, and the reader of what it finds."""
+        return self.detector, self._reader
+
+    def requests(self, view: "View") -> list[Request]:
+        """Have the lines read that are found in each picture."""
+        asked = []
+        for found in super().requests(view):
+            picture = cache(found.make)  # kept: lines are cut out of it once text is found
+            key = found.model, found.key
+            asked.append(Request(self._reader, key, partial(_lines, picture), found._replace(make=picture)))
+        return asked
+
+    @property
+    def _reader(self) -> TextReader:
+        return TextReader(weights=self.weights, network=self.network, language=self.language)
+
+    def texts(self, view: "View", outputs: Sequence[Output]) -> list[str]:
+        """Return the text of each image, or of each video."""
+        found = []
+        for pictures in self.grouped(view, outputs):
+            texts = [
+                " ".join(text for text, confidence in lines if confidence >= self.confidence and text.strip())
+                for lines in pictures
+            ]
+            found.append("\n".join(text for text in dict.fromkeys(texts) if text))
+        return found
+
+
+def _lines(picture: "Callable[[], Canvas]", maps: Maps) -> list[Line]:
+    """Return the lines of text in a picture."""
+    from .models.ocr_lines import lines_of
+
+    return lines_of(picture().pixels, maps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrArea(OcrScore):
+    """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
+
+    Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
+    (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: overlapping boxes count twice, and parts outside of the
+    image count, so the value may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast"
+    decodes images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
+    other items of a batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
+    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text.
+    """
+
+    name: ClassVar[str] = "ocr_area"
+    low: ClassVar[float | None] = 0
+    subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.04)
+
+    area: Literal["union", "sum"] = "union"
+    reduce: Literal["mean", "max", "min"] = "mean"
+
+    def models(self) -> tuple[TextDetector]:
+        """Return the detector."""
+        return (self.detector,)
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the share of each image, or of each video."""
+        from .models.ocr import boxes_of
+
+        share = united if self.area == "union" else summed
+        return bare([self._reduced([share(boxes_of(maps)) for maps in each]) for each in self.grouped(view, outputs)])
+
+    def _reduced(self, shares: list[float]) -> float:
+        if self.reduce == "mean":
+            return round(sum(shares) / len(shares), 6)
+        return round(max(shares) if self.reduce == "max" else min(shares), 6)
+
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrCaptionOverlap(ReadScore):
+    """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
+
+    Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word of the caption
+    counts as often as it occurs; 0 if it has no word. The text is that of all images, or videos, of the sample: see
+    ocr_text for ``confidence``, ``language``, ``frames`` and the others. ``caption``: the place of captions. Source:
+    our own.
+    """
+
+    name: ClassVar[str] = "ocr_caption_overlap"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+
+    def requests(self, view: "View") -> list[Request]:
+        """Ask for all pictures, unless there is no caption."""
+        view.captions(self.caption)
+        return super().requests(view)
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the share of each caption."""
+        written = set(_words("\n".join(self.texts(view, outputs))))
+        return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of what affects a value, including that of Unicode."""
+        return {**super().versions(), "unicode": unicodedata.unidata_version}
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def _share(words: list[str], written: set[str]) -> float:
+    return round(sum(word in written for word in words) / len(words), 6) if words else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrText(ReadScore):
+    """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
+
+    Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with the same text once.
+    ``confidence``: lines below it are left out. ``language`` is English ("en") by default; others need the weights of
+    another ``network``. ``frames``: number of frames of a video; ``sampling``: "uniform" over its duration, or "key"
+    frames, of which 0 stands for all. ``canvas``: pixels of the longer side, at most. ``weights``: the folder of
+    EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not
+    quantised.
+    """
+
+    name: ClassVar[str] = "ocr_text"
+    kind: ClassVar[Kind] = "text"
+    subject: ClassVar[Subject] = "image"
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+        """Return the text of each image, or of each video."""
+        return bare([*self.texts(view, outputs)])

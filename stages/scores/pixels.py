@@ -1,0 +1,316 @@
+"""Scores from the pixels of an image."""
+
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate
+from math import fsum, log2, sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..base import Dropped, StageError
+from ..decode import Decode
+from .base import Kind, PixelScore, Tolerance
+from .score_errors import ScoreError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+
+SIDE = 512  # pixels of the longer side of ``luma``, at most
+_JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
+
+
+class Picture:
+    """An image, decoded once and no larger than is needed.
+
+    RGB, of full size if the longer side has less than 1024 pixels, otherwise at 1/2, 1/4, 1/8 ... of it, the least at
+    which no side of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others). Transparency
+    is dropped and EXIF's orientation ignored, as in training. The effect on scores: ``scale_tolerance``.
+    """
+
+    def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
+        # As it came from its decoder: conversion takes as long as some scores.
+        self._decoded = decoded
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        height, width = getattr(self._decoded, "shape", (0, 0))[:2]
+        return (width, height) if width else self.image.size
+
+    @property
+    def image(self) -> "Image":
+        """As a PIL image."""
+        import numpy as np
+
+        if isinstance(self._decoded, np.ndarray):
+            from PIL import Image
+
+            from ..imaging.resample import box_of, note_box
+
+            image = Image.fromarray(self._decoded)
+            note_box(image, box_of(self._decoded))
+            self._decoded = image
+        return self._decoded
+
+    @property
+    def pixels(self) -> "NDArray[np.uint8]":
+        """As an array (height, width, 3) that cannot be written to: it is the same for all scores."""
+        import numpy as np
+
+        pixels = np.asarray(self._decoded).view(np.ndarray)
+        pixels.flags.writeable = False
+        return pixels
+
+    def rows(self, step: int) -> "NDArray[np.uint8]":
+        """Return one of ``step`` rows of pixels, unchanged."""
+        import numpy as np
+        from PIL.Image import Resampling
+
+        if isinstance(self._decoded, np.ndarray):
+            return self._decoded[step // 2 :: step]
+        width, height = self._decoded.size
+        return np.asarray(self._decoded.resize((width, max(1, height // step)), Resampling.NEAREST))
+
+    @cached_property
+    def luma(self) -> "Image":
+        """The image in grey, at most 512 x 512 pixels: larger ones are made smaller, with their aspect ratio kept.
+
+        0.299 R + 0.587 G + 0.114 B, ITU-R BT.601, rounded to 0..255. Pillow's bilinear filter, antialiased; images
+        of at most 512 x 512 keep their pixels.
+        """
+        from PIL.Image import Resampling
+
+        from ..imaging.resample import box_of
+
+        # Pillow's kernel, even if torch is installed: values must not depend on other libraries.
+        grey, size = self.image.convert("L"), fitted(*self.image.size)
+        return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
+
+    @cached_property
+    def histogram(self) -> list[int]:
+        """How many pixels of ``luma`` have each of the 256 levels."""
+        return self.luma.histogram()
+
+
+def decode_picture(data: bytes, budget: int) -> Picture:
+    """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
+    try:
+        return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
+    except StageError as error:
+        raise ScoreError(error.slug, str(error)) from None
+    except Dropped as error:
+        raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+
+
+@lru_cache(maxsize=8)
+def _decoder(budget: int, output: Literal["pil", "numpy"]) -> Decode:
+    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget, output=output)
+
+
+def _aim(width: int, height: int) -> tuple[int, int]:
+    width, height = fitted(width, height)
+    return height, width
+
+
+def fitted(width: int, height: int) -> tuple[int, int]:
+    """Return the size of a picture made as small as needed: width and height, at least 1, at most 512.
+
+    >>> fitted(4000, 3000), fitted(300, 200), fitted(90_000, 3)
+    ((512, 384), (300, 200), (512, 1))
+    """
+    longer = max(width, height)
+    if longer <= SIDE:
+        return width, height
+    # Integers: the same on every machine.
+    return max(1, (width * SIDE + longer // 2) // longer), max(1, (height * SIDE + longer // 2) // longer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blur(PixelScore):
+    """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
+
+    Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey, CV_64F).var()``, on the
+    luma of at most 512 pixels per side: thresholds for full-size images do not apply. From 0 on. Images that are more
+    than twice as large are decoded at a reduced scale, which leaves more detail: on photographs the value is 20 %
+    higher on average, and at most 32 %, than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield
+    microscopy, ICPR 2000.
+    """
+
+    name: ClassVar[str] = "blur"
+    low: ClassVar[float | None] = 0
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.35, "of the value")
+
+    def of(self, picture: Picture) -> float:
+        """Return the variance."""
+        import numpy as np
+
+        luma = np.pad(np.asarray(picture.luma, np.int16), 1, mode="reflect")
+        edges = luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
+        count, total = edges.size, int(edges.sum(dtype=np.int64))
+        squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
+        # In whole numbers, and divided once: the same value on every machine.
+        return float((count * squares - total * total) / (count * count))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brightness(PixelScore):
+    """Mean of the luma, as a share of white: 0 is black, 1 is white.
+
+    0 to 1, on the luma of at most 512 pixels per side. Source: ITU-R BT.601 (luma).
+    """
+
+    name: ClassVar[str] = "brightness"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 1
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.002)
+
+    def of(self, picture: Picture) -> float:
+        """Return the mean."""
+        counts = picture.histogram
+        return sum(level * count for level, count in enumerate(counts)) / (255 * sum(counts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast(PixelScore):
+    """Standard deviation of the luma, as a share of white (RMS contrast): 0 is one tone, 0.5 is half black, half white.
+
+    0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images, JOSA A 1990.
+    """
+
+    name: ClassVar[str] = "contrast"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 0.5
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.005)
+
+    def of(self, picture: Picture) -> float:
+        """Return the deviation."""
+        counts = picture.histogram
+        size = sum(counts)
+        total = sum(level * count for level, count in enumerate(counts))
+        squares = sum(level * level * count for level, count in enumerate(counts))
+        return sqrt(size * squares - total * total) / (255 * size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(PixelScore):
+    """Shannon entropy of the luma's histogram of 256 levels, in bits: 0 is one tone; photographs have 6 to 8.
+
+    0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source: Pillow's ``Image.entropy``
+    of the grey image.
+    """
+
+    name: ClassVar[str] = "entropy"
+    unit: ClassVar[str] = "bits"
+    low: ClassVar[float | None] = 0
+    high: ClassVar[float | None] = 8
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.05)
+
+    def of(self, picture: Picture) -> float:
+        """Return the entropy."""
+        counts = [count for count in picture.histogram if count]
+        size = sum(counts)
+        # Rounded, because logarithms differ in their last bit between machines.
+        return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
+
+
+_ROWS = 16  # one row of this many is checked first: it decides most pictures
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsBlank(PixelScore):
+    """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
+
+    At least ``share`` of the values of each channel are within ``tolerance`` levels of its median. Source: our own.
+    """
+
+    name: ClassVar[str] = "is_blank"
+    kind: ClassVar[Kind] = "boolean"
+
+    tolerance: int = 8
+    share: float = 0.999
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.tolerance <= 255 or not 0 < self.share <= 1:
+            raise ValueError(
+                f"is_blank: tolerance={self.tolerance} is outside 0..255, or share={self.share} outside 0..1"
+            )
+
+    def of(self, picture: Picture) -> bool:
+        """Return whether it is blank."""
+        return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
+
+    def _varied(self, picture: Picture) -> bool:
+        """Return whether some rows alone have more pixels off any median than a blank image may have in all."""
+        import numpy as np
+
+        width, height = picture.size
+        some = picture.rows(_ROWS)
+        counts = (np.bincount(some[..., channel].ravel(), minlength=256) for channel in range(3))
+        return any(width * height - self._off(channel) < self.share * width * height for channel in counts)
+
+    def _off(self, counts: "NDArray[np.intp]") -> int:
+        """Return how many values are outside of any range as wide as that around a median, at least."""
+        import numpy as np
+
+        below = np.concatenate(([0], np.cumsum(counts)))
+        wide = min(2 * self.tolerance + 1, 256)
+        return int(below[-1] - (below[wide:] - below[:-wide]).max())
+
+    def _even(self, counts: list[int]) -> bool:
+        size = sum(counts)
+        median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
+        near = counts[max(0, median - self.tolerance) : median + self.tolerance + 1]
+        return sum(near) >= self.share * size
+
+
+def _channels(image: "Image") -> list[list[int]]:
+    counts = image.histogram()
+    return [counts[start : start + 256] for start in (0, 256, 512)]
+
+
+_SIDE, _LOW = 32, 8
+_ONE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phash(PixelScore):
+    """Perceptual hash: 16 hexadecimal digits that differ in few bits if images look alike.
+
+    The luma at 32 x 32 pixels (Lanczos), its discrete cosine transform, the 8 x 8 lowest frequencies, a bit for each
+    that is above their median. Equal to ``imagehash.phash`` of the luma of at most 512 pixels per side; for larger
+    images it may differ from that of the full size by a few bits. See near_duplicate. Source: ImageHash; Krawetz, Looks
+    like it, 2011.
+    """
+
+    name: ClassVar[str] = "phash"
+    kind: ClassVar[Kind] = "text"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(2, "bits")
+
+    def of(self, picture: Picture) -> str:
+        """Return the hash."""
+        return phash(picture).hex()
+
+
+def phash(picture: Picture) -> bytes:
+    """Return the hash of a picture, 8 bytes."""
+    import numpy as np
+    from PIL import Image
+
+    small = np.asarray(picture.luma.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS), np.int64)
+    waves = _waves()
+    # Whole numbers: in floating point the bits of a flat image would be rounding noise, other on each machine.
+    frequencies = (waves @ small @ waves.T).ravel()
+    middle = np.sort(frequencies)[31:33].sum()
+    return np.packbits(2 * frequencies > middle).tobytes()
+
+
+@cache
+def _waves() -> Any:
+    """Return the 8 lowest cosines at 32 places, times 2**20."""
+    import numpy as np
+
+    steps = np.outer(np.arange(_LOW), 2 * np.arange(_SIDE) + 1)
+    return np.rint(np.cos(np.pi * steps / (2 * _SIDE)) * _ONE).astype(np.int64)

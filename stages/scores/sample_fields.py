@@ -1,0 +1,210 @@
+"""The fields of a sample, wherever they are stored, and how headers and captions are read from them."""
+
+import io
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, xmp_orientation
+from wdsflow.images.image_header import read_header
+from wdsflow.images.other_headers import tiff_header
+from wdsflow.images.plain_headers import webp_metadata
+from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_json
+
+from .score_errors import ScoreError
+from .selection import FieldNames, chosen
+
+
+class Fields(Protocol):
+    """The fields of one sample: names as readers give them (lower case), sizes, ranges of bytes."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+
+    def __contains__(self, name: object, /) -> bool:
+        """Return whether a field exists."""
+
+    def size(self, name: str) -> int:
+        """Return the size of a field in bytes."""
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return ``size`` bytes of a field from ``start`` on. Fewer only where the shard lacks them."""
+
+
+class Held(dict[str, bytes]):
+    """The fields of a sample that is in memory."""
+
+    def size(self, name: str) -> int:
+        """Return the size of a field in bytes."""
+        return len(self[name])
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a part of a field."""
+        data = self[name]
+        return data if not start and size == len(data) else data[start : start + size]
+
+
+class FieldReader(Protocol):
+    """Reads a sample's fields, and counts the bytes."""
+
+    fields: Fields
+
+    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
+        """Return a part of a field, all of it by default. Raises ScoreError."""
+
+
+def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
+    """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
+    return _Ranges(reader, name)
+
+
+class _Ranges(io.RawIOBase):
+    """A field as a file of which only what is asked for is read."""
+
+    def __init__(self, reader: FieldReader, name: str) -> None:
+        self._reader, self._name, self._at = reader, name, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        start = (0, self._at, self._reader.fields.size(self._name))[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        if self._at < self._reader.fields.size(self._name):
+            data = self._reader.read(self._name, self._at, len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+CHUNK = 1 << 20  # bytes read at a time where all is looked at
+
+_HEAD = 4096  # bytes that nearly all headers fit into
+_LONGEST = 1 << 20  # bytes of a caption
+_TURNED_INSIDE = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
+_BOMS = {
+    b"\xef\xbb\xbf": "utf-8-sig",
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+
+
+def image_header(reader: FieldReader, name: str) -> ImageHeader:
+    """Return the header of an image that has one; ``width`` may still be 0 where the format keeps that elsewhere."""
+    size = reader.fields.size(name)
+    head = reader.read(name, 0, _HEAD)
+    header = read_header(head)
+    while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
+        head += reader.read(name, len(head), header.needs - len(head))
+        header = read_header(head)
+    if header is None:
+        raise ScoreError("not-an-image", f"{size:,} bytes that begin with {head[:16]!r}")
+    if header.format == "tiff" and not header.width:
+        return _tiff_header(reader, name)
+    if not header.width and header.needs and len(head) >= size:
+        raise ScoreError("truncated", f"{header.format}: the file ends within its header")
+    return header
+
+
+def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
+    """Return whether an image is an animation. A GIF tells by its second frame, which is looked for in the first MiB."""
+    if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
+        header = read_header(reader.read(name, 0, MAX_HEADER)) or header
+    return header.animated
+
+
+def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
+    """Return an image's orientation. A WebP tells it in a chunk after its pixels, which are not read."""
+    if header.format in _TURNED_INSIDE:
+        raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
+    if header.format != "webp":
+        return header.orientation
+    size = reader.fields.size(name)
+    found: dict[bytes, int | None] = {}
+    for chunk, start, length in webp_metadata(partial(reader.read, name), size):
+        data = reader.read(name, start, min(length, MAX_HEADER))
+        found[chunk] = exif_orientation(data.removeprefix(b"Exif\0\0")) if chunk == b"EXIF" else xmp_orientation(data)
+    told = found.get(b"EXIF")
+    if told is None:
+        told = found.get(b"XMP ")
+    return 1 if told is None else told
+
+
+def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
+    """Return the captions of the first place that holds any."""
+    for place in places:
+        if isinstance(place, FieldNames):
+            names = chosen(place, reader.fields)
+            texts = [_text(reader, name) for name in names]
+        else:
+            texts = _in_json(reader, place)
+        if texts:
+            return texts
+    return []
+
+
+def _text(reader: FieldReader, name: str) -> str:
+    size = reader.fields.size(name)
+    if size > _LONGEST:
+        raise ScoreError("large-text", f"field {name!r} has {size:,} bytes, at most {_LONGEST:,} are read")
+    data = reader.read(name)
+    try:
+        if data[:1] > b"z" or data[:1] == b"\0":
+            encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+            return data.decode(encoding)
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ScoreError("not-utf8", f"field {name!r}: {error}") from None
+
+
+def json_tree(reader: FieldReader, name: str) -> Any:
+    """Return a field's json, parsed."""
+    size = reader.fields.size(name)
+    if size > LARGEST:
+        raise ScoreError("large-json", f"field {name!r} has {size:,} bytes, at most {LARGEST:,} are read")
+    try:
+        return parse_json(reader.read(name))
+    except ValueError as error:
+        raise ScoreError("bad-json", f"field {name!r}: {error}") from None
+
+
+def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
+    if place.member not in reader.fields:
+        return []
+    tree = json_tree(reader, place.member)
+    others: set[str] = set()
+    for name in place.names:
+        value = look_up(tree, name)
+        items: list[Any] = value if isinstance(value, list) else [value]
+        texts = [text for item in items if not isinstance(item, list) and (text := caption_in(item)) is not None]
+        if any(len(text) > _LONGEST for text in texts):
+            raise ScoreError("large-text", f"{place.member!r} holds a caption of more than {_LONGEST:,} characters")
+        if texts:
+            return texts
+        others.update(type(item).__name__ for item in items if isinstance(item, (bool, int, float, dict)))
+    if others:
+        text = f"{place.member!r} holds no text under {';'.join(place.names)!r} but {', '.join(sorted(others))}"
+        raise ScoreError("not-text", text)
+    return []
+
+
+def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
+    """Let Pillow follow the offset to the directory, which many writers put at the end."""
+    try:
+        return tiff_header(io.BufferedReader(as_file(reader, name), 1024))
+    except ScoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories
+        raise ScoreError("undecodable", f"tiff: {str(error)[:200]}") from None

@@ -1,1 +1,0 @@
-"""Scores of captions that need no model on a device."""

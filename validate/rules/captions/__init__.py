@@ -1,1 +1,0 @@
-"""F: rules on captions, in text and in json."""

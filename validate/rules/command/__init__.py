@@ -1,1 +1,0 @@
-"""P: rules on the options of a training command."""

@@ -1,0 +1,388 @@
+"""Options of a training command that do not do what they seem to."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from wdsflow.readers.installed_versions import conflicts
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import Command
+from wdsflow.text.words import how_many
+
+from ..finding import Finding, Repair
+from ..forecast.forecast import Forecast
+from .kit.base import Context, Rule
+from .kit.families import TrainingRule, clips, flag
+
+
+class Versions(Rule):
+    """Installed versions are known not to work together.
+
+    What: two packages of this environment fail together as soon as training starts, whatever the shards are.
+
+    Why it matters: OpenCLIP up to 4.2 with webdataset 0.2.95 or later ends with "KeyError: 'fname'" at the end of the first
+    shard: webdataset marks it with an empty entry that OpenCLIP's grouping does not know. A torchvision built for
+    another torch fails on import. Python 3.14 starts loader workers in a way for which OpenCLIP 3.3's pipeline cannot
+    be pickled.
+
+    In practice: open_clip#935, webdataset#384, UniMed-CLIP#2, dclm#62, gigapose#26, open_lm PR#302.
+
+    Fix: the command in the finding. ``wdsflow doctor`` checks more than versions.
+    """
+
+    code = "P311"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        names = clips(context)
+        if not names:
+            return
+        for conflict in conflicts(context.environment):
+            # Shards are often validated on machines that never train: it is an error only with a training command.
+            severity = conflict.severity if context.arguments is not None else "warning"
+            fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
+            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=fix)
+
+
+_CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
+_CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:\s|=|$)")
+_SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
+_PIPED = re.compile(r"(?<!\|)\|(?!\|)")
+
+
+class LossyPipe(Rule):
+    """A pipe: url hides failures.
+
+    What: the command of a ``pipe:`` url can fail unnoticed: ``curl`` without ``-f`` (an error page becomes the shard),
+    ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last one's exit
+    status counts.
+
+    Why it matters: webdataset reads the output of the command, and its exit status at the end. A page that says "404
+    Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it may work
+    again, so runs differ from each other.
+
+    In practice: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a time limit
+    hangs a worker).
+
+    Fix: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before joined commands, ``set -o
+    pipefail;`` under bash.
+    """
+
+    code = "P312"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        urls = list(context.urls)
+        if context.arguments is not None:
+            urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
+        for url in dict.fromkeys(part for text in urls for part in text.split("::")):
+            trouble = _trouble(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
+            if trouble:
+                yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", readers=context.names())
+
+
+def _trouble(command: str) -> str:
+    if _SWALLOWED.search(command):
+        return "a failure is turned into success, and the output until then is taken for the shard"
+    if _CURL.search(command) and not _CURL_FAILS.search(command):
+        return "curl without -f: an error page is taken for the shard"
+    if _PIPED.search(command) and "pipefail" not in command:
+        return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
+    return ""
+
+
+class NoStep(TrainingRule):
+    """Training never takes a step.
+
+    What: ``--accum-freq`` is larger than the number of batches of an epoch. OpenCLIP collects that many batches before
+    the optimizer steps, and starts again at every epoch.
+
+    Why it matters: no epoch is long enough: all epochs pass in seconds without a step. OpenCLIP logs nothing, saves
+    checkpoints of an untrained model, and ends with success.
+
+    In practice: a configuration for a large set tried on a small one (open_clip_train/train.py, the ``continue`` before
+    the step).
+
+    Fix: a smaller ``--accum-freq`` or a smaller batch.
+    """
+
+    code = "P313"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        length = forecast.length
+        if length is None or forecast.steps or not length.batches:
+            return
+        yield self.finding(
+            f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
+            "the optimizer never steps",
+            fix=flag("--accum-freq", str(length.batches), note=", the most that steps at all"),
+        )
+
+
+class LongWarmup(TrainingRule):
+    """The warm-up is longer than the training.
+
+    What: ``--warmup`` counts steps, 10,000 by default. The whole training has fewer.
+
+    Why it matters: the learning rate rises towards ``--lr`` and never reaches it: a run of 1,000 steps ends at a tenth
+    of it. The loss falls slowly, and other settings are blamed for it.
+
+    In practice: ``--warmup 90000`` for a run of 43 shards (open_clip#1093); fine-tuning on small sets with the default.
+
+    Fix: set ``--warmup`` to a tenth of all steps or less.
+    """
+
+    code = "P314"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        total = forecast.total_steps
+        if not total or forecast.warmup <= total:
+            return
+        yield self.finding(
+            f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
+            f"ends at {total / forecast.warmup:.0%} of --lr",
+            fix=flag("--warmup", str(max(1, total // 20))),
+        )
+
+
+_MOST = 1.2
+
+
+class LongEpoch(TrainingRule):
+    """Rounding makes an epoch much longer than intended.
+
+    What: OpenCLIP rounds the number of batches up twice: to whole batches of all ranks together, then to a multiple of
+    the workers. With few samples, large batches and many workers this is a lot: 1,000 samples in batches of 256 with 8
+    workers become 2,048; 5,000 samples in batches of 512 on 8 GPUs x 8 workers become 32,768.
+
+    Why it matters: an epoch shows each sample several times. Steps, learning-rate schedule, checkpoints and comparisons
+    "per epoch" are off by that factor.
+
+    In practice: webdataset#303, #343, #282; small sets used to try a large configuration.
+
+    Fix: fewer workers, a smaller batch, or fewer epochs by the factor in the message.
+    """
+
+    code = "P315"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        length = forecast.length
+        if length is None or length.inflation < _MOST:
+            return
+        whole = arguments.batch_size * arguments.world_size
+        fix = None
+        if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
+            fix = flag("--workers", "1", note=", which rounds to whole batches only")
+        yield self.finding(
+            f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'} becomes {length.samples:,} ({length.inflation:.2f} times as "
+            f"long): rounded up to {length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}",
+            fix=fix,
+        )
+
+
+class EmptyValidation(TrainingRule):
+    """The validation set gives no sample.
+
+    What: none of the shards of ``--val-data`` exists, or none of their samples is usable.
+
+    Why it matters: OpenCLIP 3.3 evaluates on rank 0 after the first epoch, gets no sample, and ends with "torch.cat():
+    expected a non-empty list of Tensors", while the other ranks wait at a barrier until NCCL gives up. That may be
+    hours into the run. OpenCLIP 4 skips the evaluation: no figures, and no message.
+
+    In practice: open_clip train.py:317 and main.py:505; val sets in another layout than the training set.
+
+    Fix: the same as for training data: validate the val shards too, ``wdsflow validate VAL_URL``.
+    """
+
+    code = "P317"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.validation:
+            yield self.finding(forecast.validation, severity="error" if forecast.validation_crash else "warning")
+
+
+class UnknownDatasetType(TrainingRule):
+    """OpenCLIP cannot determine the type of the data.
+
+    What: ``--dataset-type`` is "auto", which looks at the extension of ``--train-data`` or ``--val-data`` and knows
+    csv, tsv and tar. Here it is something else: ``x.tar.gz``, a folder, ``pipe:... -``, ``x.tar?download=true``.
+
+    Why it matters: it ends at once with "ValueError: Tried to figure out dataset type, but failed for extension".
+
+    In practice: bioclip#30 and others who read compressed shards or signed urls.
+
+    Fix: ``--dataset-type webdataset``. Compressed shards are then read like others, only slower.
+    """
+
+    code = "P318"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == "dataset-type":
+            yield self.finding(forecast.crash, fix=flag("--dataset-type", "webdataset"))
+
+
+_RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
+
+
+class UnreadableUrls(Rule):
+    """OpenCLIP cannot expand --train-data as it is written.
+
+    What: OpenCLIP knows braces ``{000..042}``, ``::`` between sources and ``${NAME}`` for the environment variable
+    WDS_NAME. It knows no globs, no folders, no ``~``, no ``@list.txt`` and no space between urls. wdsflow reads those.
+
+    Why it matters: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample,
+    and the workers start again endlessly. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"``
+    stands for 100 names, none of which exists. Without quotes the shell expands the braces itself, and argparse refuses
+    the rest.
+
+    In practice: open_clip#84 (cross product), #278 (10^16 urls); webdataset#170, #156, #415; diffusers#5743 (a folder);
+    clip-retrieval#245 (unquoted braces: only the first tar was read).
+
+    Fix: ``--train-data "shards/{000..042}.tar"``, in quotes, ``::`` between several patterns.
+    """
+
+    code = "P319"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if context.arguments is None or context.arguments.dataset_type not in ("auto", "webdataset"):
+            return
+        both = (("--train-data", context.arguments.train_data), ("--val-data", context.arguments.val_data))
+        for option, text in both:
+            for pattern in (text or "").split("::"):
+                trouble = _trouble_train_data(pattern)
+                if trouble:
+                    message = f"{option} {escape(pattern)}: {trouble}"
+                    yield Finding(self.code, self.severity, message, readers=clips(context))
+
+
+def _trouble_train_data(pattern: str) -> str:
+    if not pattern or pattern.startswith("pipe:") or os.path.isfile(pattern):
+        return ""
+    if _RANGES.search(pattern):
+        return "two ranges with a space between them multiply; put :: between them"
+    if " " in pattern.strip() and ".tar " in pattern:
+        return "a space is part of the name; put :: between several urls"
+    if pattern.startswith("@"):
+        return "OpenCLIP reads no lists of urls"
+    if pattern.startswith("~"):
+        return "~ in quotes stays as it is; write the path in full"
+    if "://" not in pattern and re.search(r"[*?\[]", pattern):
+        return "OpenCLIP expands no globs: this is one shard of that name; use braces"
+    if os.path.isdir(pattern):
+        return "OpenCLIP reads no folders; name the shards with braces"
+    return ""
+
+
+class Upsampling(TrainingRule):
+    """The upsampling factors do not fit the sources.
+
+    What: ``--train-data-upsampling-factors`` needs one number for each source of ``--train-data``, ``::`` between them, at
+    least one above 0, and ``--dataset-resampled``.
+
+    Why it matters: OpenCLIP ends with an AssertionError or ValueError before the first batch.
+
+    In practice: a source added to ``--train-data`` and not to the factors. Also, with factors ``${NAME}`` is not
+    expanded, and a factor is the weight of a *shard*: sources with more shards are drawn more often.
+
+    Fix: as many factors as sources: ``--train-data "a/{00..09}.tar::b/{00..99}.tar" --train-data-upsampling-factors
+    10::1 --dataset-resampled``.
+    """
+
+    code = "P320"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == "weights":
+            fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
+            yield self.finding(forecast.crash, fix=fix)
+
+
+_OFF = 0.1
+
+
+class WrongNumSamples(TrainingRule):
+    """The number of samples per epoch differs from that of the shards.
+
+    What: ``--train-num-samples``, or the count next to the shards, differs by more than a tenth from the number of
+    usable samples.
+
+    Why it matters: OpenCLIP never counts. If the number is too large, every epoch repeats samples; if it is too small,
+    each epoch sees only the first part of a new order. Either way, epochs, the learning-rate schedule and comparisons
+    with other runs are misleading.
+
+    In practice: the number of another set pasted with the command (open_clip#1016, #899); the count before filtering or
+    before failed downloads; open_clip#993, #555; datacomp#48, #55, where it is done on purpose.
+
+    Fix: the number in the message, if an epoch is to be one pass.
+    """
+
+    code = "P321"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        length = forecast.length
+        if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _OFF * forecast.usable:
+            return
+        ratio = length.asked / forecast.usable
+        yield self.finding(
+            f"an epoch is set to {length.asked:,} samples ({forecast.length_source}), but {forecast.usable:,} are "
+            f"usable: {ratio:,.2f} passes",
+            fix=flag("--train-num-samples", str(forecast.usable)),
+        )
+
+
+class NoSampleCount(TrainingRule):
+    """OpenCLIP cannot find the number of samples.
+
+    What: ``--train-num-samples`` is missing, and next to the first shard is neither a ``sizes.json`` nor a ``__len__``
+    that OpenCLIP can use. For urls and pipes it never looks.
+
+    Why it matters: it ends with "RuntimeError: Currently, the number of dataset samples must be specified for the training
+    dataset", or with the error that reading the file raises.
+
+    In practice: open_flamingo#206; LAION-Face#11; open_clip PR#482, PR#339.
+
+    Fix: ``--train-num-samples`` with the number of usable samples. ``wdsflow repair`` writes sizes.json next to its
+    output.
+    """
+
+    code = "P322"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == "samples":
+            facts = context.sidecars.facts if context.sidecars is not None else ()
+            if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
+                return  # P305 names the file
+            verdict = next((each for each in context.verdicts if each.reader == forecast.reader), None)
+            fix = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
+            yield self.finding(forecast.crash, fix=fix)
+
+
+class CommandFails(TrainingRule):
+    """The training command ends with an exception.
+
+    What: an exception before the first batch, or at the first bad sample, for a reason that has no separate rule: a
+    variable in ``--train-data`` that is not set, unbalanced braces, ``--train-num-samples 0``, a sample at which the
+    reader raises an error.
+
+    Why it matters: the run ends; with several ranks, one ends and the others wait for it.
+
+    In practice: ``${BUCKET}`` in ``--train-data`` stands for the environment variable WDS_BUCKET, not BUCKET.
+
+    Fix: follow the message.
+    """
+
+    code = "P323"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == "other":  # the other kinds have rules: P303, P318, P320, P322
+            yield self.finding(forecast.crash)

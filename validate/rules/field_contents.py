@@ -1,0 +1,276 @@
+"""Contents of fields that readers cannot use."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.evidence import BAD, EMPTY, ShardEvidence, Tally
+from wdsflow.text.escape import escape
+from wdsflow.text.install import install_packages
+from wdsflow.text.words import how_many
+
+from ..finding import Finding, Repair
+from .kit.base import Context, TallyRule, first_seen
+from .kit.rule_commands import is_option, renamed, repair
+from .kit.rule_loss import LossRule
+from .kit.shape_rule import RuleLoss
+
+
+class BadJson(LossRule):
+    """Json does not parse, or is not an object.
+
+    What: Python's json refuses a json member (cut, empty, not UTF-8, nested too deep), or the member holds a list, a
+    number or a string instead of an object.
+
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample, even if it does not need it. It drops a sample whose
+    json does not parse, although image and caption are valid, with a warning that names neither key nor field.
+    webdataset 1.x ends there. OpenCLIP 4 reads json only with ``--json-text-key``, and then drops samples without a
+    caption.
+
+    In practice: json written by hand with single quotes, NaN for other parsers, empty files from a writer that was
+    killed (img2dataset#344).
+
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out. To keep them, write the json again
+    with ``json.dumps``. If most of them are bad, rename the field: ``--rename json=json_raw``.
+    """
+
+    code = "F107"
+    tallies = ("json.bad", "json.deep", "json.not-object")
+    statuses = (BAD, EMPTY)
+    kinds = ("json",)
+    drops_bad = True
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
+        told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
+        return f"{how_many(count, 'json field')} of no use ({', '.join(told)})"
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        """Drop samples if few are at fault; if most are, keep them and rename the field."""
+        bad: Counter[str] = Counter()
+        for item in shard.runs.counted():
+            bad.update({part.suffix.lower(): item.count for part in item.shape if self.fixed_part(part) != part})
+        name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
+        if count * 2 <= shard.samples or not is_option(name):
+            return self.repair(shard.url)
+        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
+
+
+class HugeField(TallyRule):
+    """A field is too large to be checked.
+
+    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here;
+    the verdict assumes that it is valid.
+
+    Why it matters: readers load and decode it as a whole. A tokenizer processes the whole caption to keep 77 tokens,
+    which can block a worker for minutes. It is most likely another file under a wrong name.
+
+    In practice: a log or a whole table saved as .txt, base64 images inside json.
+
+    Fix: look at it: ``tar --extract --to-stdout -f SHARD NAME | head --bytes 1000``, and leave it out when packing.
+    """
+
+    code = "F119"
+    severity = "warning"
+    tallies = ("text.huge", "json.huge", "field.huge")
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'field is', 'fields are')} too large to be checked{first_seen(detail)}: readers load all of it"
+
+
+class GzippedField(TallyRule):
+    """Fields are gzipped one by one.
+
+    What: members such as ``a.txt.gz`` or ``a.json.gz``.
+
+    Why it matters: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP needs
+    ``txt``: its filter finds no caption, and silently drops the sample. gzip makes short texts larger.
+
+    In practice: exports that always compress text; samples with ``.cls.gz``.
+
+    Fix: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    """
+
+    code = "F120"
+    severity = "warning"
+    tallies = ()
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape: the field's name shows it at every level."""
+        tally = Tally()
+        for item in shard.runs.counted():
+            packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
+            if packed:
+                tally.add(item.key, item.offset, packed[0], item.count * len(packed))
+        return tally
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'field is', 'fields are')} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        name = tally.detail.lower()
+        if not is_option(name) or name == "gz":
+            return None
+        return repair([shard.url], "--rename", f"{name}={name.removesuffix('.gz')}", note="unpacks the fields")
+
+
+class BadField(LossRule):
+    """A field other than image and caption does not decode.
+
+    What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls`` that is not an
+    integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
+
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field fails, the sample is
+    dropped, although image and caption are valid, with a warning that names neither key nor field. If all samples have
+    such a field, none is left and training hangs. webdataset 1.x ends with an exception. For timm, ``cls`` is the label:
+    samples whose label is not an integer are dropped.
+
+    In practice: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
+
+    Fix: rename the field to one that readers leave as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``,
+    or leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption. Write the labels for timm again.
+    """
+
+    code = "F121"
+    tallies = ("field.bad",)
+    statuses = (BAD, EMPTY)
+    kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "gz", "opaque")  # the others have rules of their own
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape, which shows gzipped fields too; otherwise by the tally."""
+        tally = Tally()
+        for item in shard.runs.counted():
+            bad = [part.suffix for part in item.shape if part.status == BAD and kind_of(part.suffix) in self.kinds]
+            if bad:
+                tally.add(item.key, item.offset, bad[0], item.count * len(bad))
+        return tally if tally.count else super().seen(shard)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "does" if count == 1 else "do"
+        return f"{how_many(count, 'field')} other than image and caption {verb} not decode{first_seen(detail)}"
+
+    def lossy(
+        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
+    ) -> Finding:
+        found = super().lossy(context, shard, tally, losses, over)
+        name = tally.detail.lower()
+        if any(name in reader.paired_fields() and reader.pairs_with == "label" for reader in context.readers):
+            return replace(found, repair=None)  # the reader needs the field
+        return found
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        name = tally.detail.lower()
+        if not is_option(name):
+            return None
+        if name.endswith(".gz"):  # a repair would unpack it
+            return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
+        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
+
+
+_PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
+
+
+class NeedsLibrary(LossRule):
+    """A field needs a library that is not installed here.
+
+    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a separate package. It is missing in this
+    environment; check the environment in which you train.
+
+    Why it matters: OpenCLIP 3.3 decodes every field. Without the package, each such sample is dropped with a warning
+    that names neither key nor cause. If all samples have the field, none is left and training hangs.
+
+    In practice: shards made with one environment and read with another.
+
+    Fix: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the field out when packing.
+    """
+
+    code = "F122"
+    tallies = ("field.needs-library",)
+    statuses = (BAD,)
+    kinds = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        package = _PACKAGES.get(kind_of(tally.detail))
+        return Repair(install_packages(package), note="where you train, too") if package else None
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{how_many(count, 'field needs', 'fields need')} a library that is not installed here{first_seen(detail)}"
+        )
+
+
+class TypesDiffer(TallyRule):
+    """The values of a column change their type.
+
+    What: json, arrays or msgpack have values of other types than those of the first five samples; or the first samples
+    do not agree, or hold values that Arrow does not accept, such as a list of numbers and strings, or an integer of
+    more than 64 bits.
+
+    Why it matters: Hugging Face datasets take the types of their columns from the first five samples of the first
+    shard. Later values are converted to these types. A string in a column of numbers, a number instead of a list, or a
+    list instead of an object ends the reader with an exception, often after hours. Missing names and null are fine.
+    Without streaming, all values are written to tables first, which are stricter: a value in a column that had only
+    null, an integer of more than 64 bits, or a list of unlike values ends the reader as well.
+
+    In practice: sizes that are null or "unknown" after a failed download, tags that are one string or a list of
+    strings, metadata of several sources in one set.
+
+    Fix: write the values with one type, or keep the field as bytes, which fit any column: ``wdsflow repair URL... -o
+    repaired --rename json=json_raw``
+    """
+
+    code = "F126"
+    severity = "error"
+    tallies = ("column.misfit", "column.unwritable")
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        hurt = tuple(reader.name for reader in context.readers if reader.makes_columns)
+        shards = context.evidence.shards
+        if not hurt or not shards:
+            return
+        columns = shards[0].columns
+        if columns is not None and columns.error:
+            told = (
+                f"the first samples give the column {escape(columns.field, 40)} no type ({escape(columns.error, 120)})"
+            )
+            yield self._finding(context, shards[0], hurt, told, columns.field, Tally())
+        for shard in shards:
+            tally = shard.tally("column.misfit")
+            if tally.count:
+                field, _, error = tally.detail.partition(": ")
+                verb = "does" if tally.count == 1 else "do"
+                told = f"{how_many(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
+                told += f"{escape(error, 120)})"
+                yield self._finding(context, shard, hurt, told, field, tally)
+        writing = tuple(reader.name for reader in context.readers if reader.writes_tables)
+        for shard in shards if writing else ():
+            tally = shard.tally("column.unwritable")
+            if tally.count:
+                field, _, error = tally.detail.partition(": ")
+                told = f"{how_many(tally.count, 'value')} cannot be written to a table (first: {escape(field, 40)}, "
+                yield self._finding(context, shard, writing, f"{told}{escape(error, 120)})", field, tally)
+
+    def _finding(
+        self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...], told: str, field: str, tally: Tally
+    ) -> Finding:
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            message=f"{told}; {context.ending(hurt)}",
+            shard=shard.url,
+            key=tally.key,
+            offset=tally.offset,
+            count=tally.count,
+            readers=hurt,
+            repair=self._as_bytes(context, field),
+        )
+
+    def _as_bytes(self, context: Context, field: str) -> Repair | None:
+        name = field.lower()
+        new = renamed(name)
+        return (
+            repair(context.targets(), "--rename", f"{name}={new}", note="readers leave it as bytes then")
+            if new
+            else None
+        )

@@ -1,0 +1,336 @@
+"""Fields that differ from sample to sample."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.readers.base import Fate
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.evidence import Part, Runs, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, listed
+
+from ..finding import Finding, Repair, Severity
+from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.families import QualityRule
+from .kit.rule_commands import is_option, repair
+from .kit.shape_rule import fields_in, loss, wanted
+
+
+class WrongExtension(QualityRule):
+    """Images have another format than their extension says.
+
+    What: the first bytes are of another format than the extension, such as PNG data in ``a.jpg``.
+
+    Why it matters: Pillow and DALI look at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them.
+    Readers that choose a decoder by name, or decode only JPEG (turbojpeg), fail on them. DALI decodes no GIF (W034).
+
+    In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
+    servers that send WebP under a .jpg url.
+
+    Fix: nothing for OpenCLIP. img2dataset re-encodes by default: leave ``--disable_all_reencoding`` out.
+    """
+
+    code = "F104"
+    severity = "info"
+    tallies = ("image.wrong-extension",)
+    predicate = "are of another format than their extension says"
+    predicate_one = "is of another format than its extension says"
+    consequence = "Pillow and DALI go by the bytes, turbojpeg takes JPEG only"
+
+
+class MixedExtensions(Rule):
+    """Images have several extensions.
+
+    What: some samples have their image as jpg, others as png, jpeg or webp.
+
+    Why it matters: OpenCLIP takes the first of the four that a sample has. Hugging Face datasets take their columns
+    from the first five samples: an image with another extension is left out, and its row has None. DALI and other
+    readers that need one name skip these samples or fail.
+
+    In practice: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
+
+    Fix: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images one name; Pillow
+    goes by the bytes. img2dataset writes one format with ``--encode_format jpg``.
+    """
+
+    code = "F105"
+    severity = "info"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        counts: Counter[str] = Counter()
+        first: dict[str, tuple[str, ShapeCount]] = {}
+        for shard in context.evidence.shards:
+            for item in shard.runs.counted():
+                name = _only_image(item.shape)
+                if name:
+                    counts[name] += item.count
+                    first.setdefault(name, (shard.url, item))
+        if len(counts) < 2:
+            return
+        common = counts.most_common(1)[0][0]
+        rare = [name for name, _ in counts.most_common()[1:]]
+        lost = self._lost(context, common, rare)
+        url, place = first[rare[0]]
+        severity: Severity = "info"
+        if lost:
+            severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
+        told = f": for {context.titles(lost)}, {how_many(max(lost.values()), 'image')} fall out" if lost else ""
+        yield Finding(
+            code=self.code,
+            severity=severity,
+            message=f"images come as {listed(f'{name} ({counts[name]:,})' for name in (common, *rare))}{told}",
+            shard=url,
+            key=place.key,
+            offset=place.offset,
+            count=sum(counts[name] for name in rare),
+            rate=1 - counts[common] / counts.total(),
+            readers=tuple(lost),
+        )
+
+    def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
+        """Return for each reader how many more samples it would use if all images had one name."""
+        lost: dict[str, int] = {}
+        for reader in context.readers:
+            bound = context.bound(reader)
+            if bound is reader:
+                continue
+            for target in (common, *rare):
+                others = {name for name in (common, *rare) if name != target}
+
+                def fixed_part(part: Part, target: str = target, others: set[str] = others) -> Part:
+                    return Part(target, part.status) if part.suffix in others else part
+
+                samples = sum(loss(context, bound, shard, fixed_part).samples for shard in context.evidence.shards)
+                lost[reader.name] = max(lost.get(reader.name, 0), samples)
+        return {name: count for name, count in lost.items() if count}
+
+
+def _only_image(shape: Shape) -> str:
+    names = [part.suffix.lower() for part in shape if part.suffix.lower() in IMAGE_FIELDS]
+    return names[0] if len(names) == 1 else ""
+
+
+class FieldsDiffer(Rule):
+    """Shards have different fields.
+
+    What: a field that most samples of a shard have (at least nine in ten) is missing in other shards, or the other way
+    round. Each shard is compared with the majority of shards.
+
+    Why it matters: readers that take their columns from the first samples (Hugging Face datasets, tables made from
+    shards) give None for the rest or fail: "the key/value pairs do not match". Part of the set may come from another
+    source or an older version than you think.
+
+    In practice: datasets#6900, #7055; a set to which shards were added later; two exports in one folder.
+
+    Fix: write all shards with the same fields: ``wdsflow inspect URL...`` lists them for each shard. If only the name
+    differs: ``wdsflow repair SHARD -o repaired --rename OLD=NEW``.
+    """
+
+    code = "F106"
+    severity = "warning"
+    requires = ("F102", "F103", "F105", "W006", "W010", "W012", "W029", "W030", "W001", "W002")
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        sets = [(shard, _usual_fields(shard)) for shard in context.evidence.shards if shard.samples]
+        if len(sets) < 2:
+            return
+        ((usual, agreeing),) = Counter(fields for _, fields in sets).most_common(1)
+        for shard, fields in sets:
+            if fields != usual:
+                yield Finding(
+                    code=self.code,
+                    severity=self.severity,
+                    message=f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}",
+                    shard=shard.url,
+                    count=shard.samples,
+                    readers=context.names(),
+                )
+
+
+def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
+    return frozenset(
+        name for name, item in shard.fields.items() if item.count >= 0.9 * shard.samples and not name.startswith("*")
+    )
+
+
+def _difference(lacking: frozenset[str], added: frozenset[str]) -> str:
+    told = []
+    if lacking:
+        told.append(f"lacks {escape(', '.join(sorted(lacking)))}")
+    if added:
+        told.append(f"has {escape(', '.join(sorted(added)))}")
+    return " and ".join(told)
+
+
+_LOOKED_AT = 5
+
+
+class UnlikeFields(Rule):
+    """Samples have different fields, but a reader needs the same ones.
+
+    What: the first five samples of the first shard do not have the same fields; or, for Ray Data, an image that the
+    first sample of a shard has is missing in a later one.
+
+    Why it matters: Hugging Face datasets, and the viewer of the Hub, read the first five samples and end at once: "The
+    TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share the same prefix
+    or the same types." Ray Data makes a tensor of each image column and fails on rows without it. OpenCLIP and
+    webdataset accept such samples.
+
+    In practice: the data set page on the Hub shows an error instead of pictures (datasets#6880, #7144).
+
+    Fix: give all samples the same fields; an optional field must be in all of the first five, or in none of them.
+    ``wdsflow inspect SHARD`` shows the fields in the order of the shard.
+    """
+
+    code = "F110"
+    severity = "info"
+    requires = ("F102", "F103", "F105", "W006", "W010", "W012")
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        shards = context.evidence.shards
+        if shards:
+            starts = {reader.name: reader.at_start(shards) for reader in context.readers}
+            yield from self._first_five(context, shards[0], _names(starts))
+        for shard in shards:
+            crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}
+            hurt = _names(crashes)
+            if hurt:
+                field = next(crash.detail for name, crash in crashes.items() if crash and name in hurt)
+                yield Finding(
+                    code=self.code,
+                    severity="error",
+                    message=f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}',
+                    shard=shard.url,
+                    readers=hurt,
+                )
+
+    def _first_five(self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
+        runs = shard.visible_runs or shard.runs
+        if hurt and runs.head is None:
+            yield Finding(
+                code=self.code,
+                severity="error",
+                message=f"the first shard has no sample that shows the fields: {context.ending(hurt)}",
+                shard=shard.url,
+                readers=hurt,
+            )
+        usual = _fields(runs.head.shape) if runs.head else frozenset()
+        for shape, key, offset in _early(runs):
+            if _fields(shape) != usual:
+                first, then = (escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(shape)))
+                yield Finding(
+                    code=self.code,
+                    severity="error" if hurt else self.severity,
+                    message=f"the first samples differ in fields ({first}; then {then}): "
+                    "the viewer of the Hugging Face Hub refuses the set",
+                    shard=shard.url,
+                    key=key,
+                    offset=offset,
+                    readers=hurt,
+                )
+                return
+
+
+def _names(crashes: dict[str, Fate | None]) -> tuple[str, ...]:
+    return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "schema")
+
+
+def _early(runs: Runs) -> Iterator[tuple[Shape, str, int]]:
+    """Yield each new shape among the second to fifth run."""
+    for item in runs.inner:
+        if 1 + sum(item.before) < _LOOKED_AT:
+            yield item.shape, item.key, item.offset
+    if runs.tail is not None and 1 + sum(item.count for item in runs.inner) < _LOOKED_AT:
+        yield runs.tail.shape, runs.tail.key, runs.tail.offset
+
+
+def _fields(shape: Shape) -> frozenset[str]:
+    return frozenset(part.suffix for part in shape)
+
+
+class UnsafeField(TallyRule):
+    """Pickled fields run code when they are read.
+
+    What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes the code that its author put in. wdsflow
+    never opens them.
+
+    Why it matters: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
+    sample, even if it does not need it. Whoever made the shard can run programs on every training machine. Older
+    versions of Ray Data and Hugging Face datasets did the same.
+
+    In practice: embeddings stored by ``torch.save`` next to images; metadata as pickle out of habit.
+
+    Fix: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When packing, store arrays as
+    .npy and metadata as .json. webdataset 1.x refuses pickles with ``WDS_SECURE=1``.
+    """
+
+    code = "F111"
+    severity = "error"
+    tallies = ("field.unsafe",)
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
+        options = [word for name in names or [tally.detail.lower()] for word in ("--drop-field", name)]
+        if not all(is_option(name) for name in options[1::2]):
+            return None
+        return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{how_many(count, 'field is', 'fields are')} pickled{first_seen(detail)}: decoding runs its author's code"
+        )
+
+
+class TwoImages(Rule):
+    """Samples have two fields, and only one is used.
+
+    What: ``a.jpg`` and ``a.png`` in one sample, or two of the caption fields named with ``--text-key``.
+
+    Why it matters: OpenCLIP renames the first of ``jpg;png;jpeg;webp`` that a sample has to ``image``, and silently
+    removes the others. If the png is the picture and the jpg its thumbnail or mask, the model sees the wrong one. Both
+    are read, and OpenCLIP 3.3 decodes both.
+
+    In practice: an image with its mask, depth map or low-resolution copy, each with a usual extension.
+
+    Fix: give the second picture another name: ``wdsflow repair URL... -o repaired --rename png=mask.png``. OpenCLIP 4
+    can choose: ``--image-key png``.
+    """
+
+    code = "F123"
+    severity = "warning"
+    requires = ("W010",)
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        for role in ("image", "caption"):
+            asked: dict[tuple[str, ...], list[str]] = {}
+            for reader in context.readers:
+                names = wanted(context, reader, role)
+                if len(names) > 1:
+                    asked.setdefault(names, []).append(reader.name)
+            for names, hurt in asked.items():
+                yield from self._double(context, names, hurt)
+
+    def _double(self, context: Context, names: tuple[str, ...], hurt: list[str]) -> Iterator[Finding]:
+        for shard in context.evidence.shards:
+            count, place, pair = 0, None, ""
+            for item in shard.runs.counted():
+                fields = fields_in(item.shape)
+                there = [name for name in names if name in fields]
+                if len(there) > 1:
+                    count += item.count
+                    place = place or item
+                    pair = pair or f"{' and '.join(there)}: only {there[0]} is used"
+            if place is not None:
+                of = f"{count:,} of {how_many(shard.samples, 'sample')}"
+                yield Finding(
+                    code=self.code,
+                    severity=self.severity,
+                    message=f"{of} {'has' if count == 1 else 'have'} both {escape(pair)}",
+                    shard=shard.url,
+                    key=place.key,
+                    offset=place.offset,
+                    count=count,
+                    rate=min(count / shard.samples, 1.0) if shard.samples else None,
+                    readers=tuple(hurt),
+                )

@@ -1,1 +1,0 @@
-"""F: rules on the fields of samples."""

@@ -1,0 +1,235 @@
+"""Images that decode, and may not be what a model should see."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
+
+from ..finding import Finding
+from .kit.base import Context, Rule
+from .kit.families import QualityRule
+from .kit.rule_commands import keep
+from .sample_keys import shared_sketches
+
+
+class Tiny(QualityRule):
+    """Images are tiny.
+
+    What: the shorter side has fewer than 32 pixels.
+
+    Why it matters: readers enlarge them to the model's size. The picture is a blur of a few colours, or a tracking
+    pixel, and the caption describes something else.
+
+    In practice: icons, spacers and tracking pixels in crawls (img2dataset#41).
+
+    Fix: leave them out when downloading: ``img2dataset --min_image_size 64 ...``
+    """
+
+    code = "I204"
+    tallies = ("image.tiny",)
+    predicate = "have a side of under 32 pixels"
+    predicate_one = "has a side of under 32 pixels"
+    consequence = "enlarged to the model's size, they show little"
+
+
+class ExtremeAspect(QualityRule):
+    """Images are extremely wide or high.
+
+    What: one side is more than ten times the other.
+
+    Why it matters: a square crop shows a tenth of the picture or less. In evaluation, the shortest side is enlarged to
+    the model's size before the crop: a picture of 1 x 10,000 pixels becomes 224 x 2,240,000, which is 1.5 GB.
+
+    In practice: banners, rulers, separators, sprites, screenshots of whole pages (img2dataset PR#193).
+
+    Fix: leave them out when downloading: ``img2dataset --max_aspect_ratio 3 ...``
+    """
+
+    code = "I205"
+    tallies = ("image.extreme-aspect",)
+    predicate = "are more than ten times as long as wide"
+    predicate_one = "is more than ten times as long as wide"
+    consequence = "a square crop shows a small part"
+
+
+class Cmyk(QualityRule):
+    """Images are in CMYK.
+
+    What: four printing inks instead of red, green and blue.
+
+    Why it matters: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
+    whose values are inverted (as Adobe writes them) may look like negatives elsewhere. DALI and turbojpeg need an
+    option to read them at all.
+
+    In practice: pictures made for print, stock photographs.
+
+    Fix: convert them before packing: ``convert a.jpg -profile sRGB.icc b.jpg``
+    """
+
+    code = "I206"
+    tallies = ("image.cmyk",)
+    predicate = "are in CMYK"
+    predicate_one = "is in CMYK"
+    consequence = "readers convert it without the colour profile"
+
+
+class AnimatedImage(QualityRule):
+    """Images are animated.
+
+    What: a GIF, WebP or PNG with more than one frame.
+
+    Why it matters: readers take the first frame, which is often blank or a title, while the caption describes what
+    happens. The other frames are loaded and discarded.
+
+    In practice: GIFs from message boards, animated WebP from messengers.
+
+    Fix: leave them out, or choose a frame before packing: ``convert 'a.gif[10]' b.png``
+    """
+
+    code = "I207"
+    tallies = ("image.animated",)
+    predicate = "are animated"
+    predicate_one = "is animated"
+    consequence = "only the first frame is used"
+
+
+class Uniform(QualityRule):
+    """Images are of one colour.
+
+    What: all pixels are the same. Found only at ``--level full``.
+
+    Why it matters: the model learns nothing but a wrong caption for white or black. Each such image adds noise to its
+    batches.
+
+    In practice: placeholders, broken renderings, pictures with all their content in the alpha channel.
+
+    Fix: leave them out before packing: ``if len(set(image.resize((8, 8)).getdata())) == 1: continue``
+    """
+
+    code = "I208"
+    tallies = ("image.uniform",)
+    predicate = "are of one colour"
+    predicate_one = "is of one colour"
+    consequence = "they show nothing"
+
+
+_SHARE = 0.001
+_LEAST = 10
+
+
+class Repeated(Rule):
+    """The same image occurs many times.
+
+    What: one image, byte for byte, is in at least ten samples and one in a thousand of all; or two shards share images.
+    Found only at ``--level full``; the counts are lower bounds.
+
+    Why it matters: the same picture with many captions teaches the model to ignore captions. Inside a batch, equal
+    pictures count as mismatches. Shards that share images count them twice, and may be the old and the new export in
+    one folder.
+
+    In practice: "image not available" pictures that servers send for dead links, thousands of times
+    (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
+
+    Fix: ``wdsflow filter SHARD -o filtered --where 'not duplicate'`` keeps the first sample of those with the same
+    image. A placeholder remains once.
+    """
+
+    code = "I209"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        counts: Counter[int] = Counter()
+        for shard in context.evidence.shards:
+            counts.update(shard.frequent_images)
+        images = sum(shard.images.count for shard in context.evidence.shards)
+        often = [(value, count) for value, count in counts.most_common() if count >= max(_LEAST, _SHARE * images)]
+        if often:
+            value, count = often[0]
+            also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
+            first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
+            yield Finding(
+                code=self.code,
+                severity=self.severity,
+                message=f"one image is in at least {count:,} of {how_many(images, 'sample')}{also}: placeholders?",
+                shard=first.url,
+                count=sum(count for _, count in often),
+                rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
+                readers=context.names(),
+                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
+            )
+        for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
+            yield Finding(
+                code=self.code,
+                severity=self.severity,
+                message=f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight",
+                shard=later.url,
+                readers=context.names(),
+                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
+            )
+
+
+class HighDepth(QualityRule):
+    """Images have more than 8 bits per channel.
+
+    What: 16-bit or floating-point pixels.
+
+    Why it matters: readers convert with ``convert("RGB")``, which clips 16-bit grey instead of scaling it: everything
+    above 255 of 65,535 turns white. Floating-point pictures with values up to 1 turn black. The picture is silently
+    lost.
+
+    In practice: depth maps, medical and satellite pictures, scans as 16-bit PNG or TIFF.
+
+    Fix: scale them before packing: ``convert a.png -depth 8 b.png``
+    """
+
+    code = "I213"
+    tallies = ("image.high-depth",)
+    predicate = "have more than 8 bits per channel"
+    predicate_one = "has more than 8 bits per channel"
+    consequence = "convert('RGB') clips to white or black"
+    common = 0.0
+
+
+class Alpha(QualityRule):
+    """Images have transparency.
+
+    What: an alpha channel or a transparent colour.
+
+    Why it matters: readers drop it with ``convert("RGB")``: hidden content becomes visible, often black, or leftover
+    colours under the transparent parts. img2dataset puts pictures on white instead, so two sources differ. Pillow warns
+    for each palette image with transparency, which floods the log.
+
+    In practice: logos, stickers, clip art, cut-out products as PNG or WebP (paimon#10096).
+
+    Fix: put them on white before packing: ``convert a.png -background white -alpha remove b.png``
+    """
+
+    code = "I214"
+    tallies = ("image.alpha",)
+    predicate = "have transparency"
+    predicate_one = "has transparency"
+    consequence = "readers drop it, and hidden colours become visible"
+    common = 0.05
+
+
+class Rotated(QualityRule):
+    """Images are stored rotated.
+
+    What: by their EXIF orientation, they must be turned or mirrored before they are shown.
+
+    Why it matters: OpenCLIP, webdataset and Pillow's ``load`` ignore it: the model sees people lying on their side. A
+    crop of a tall picture that is stored wide shows the wrong part.
+
+    In practice: photographs from telephones (diffusers PR#3465, tfds#3202).
+
+    Fix: turn them before packing, without loss: ``exiftran -ai *.jpg``, or in Python
+    ``ImageOps.exif_transpose(image)``
+    """
+
+    code = "I215"
+    tallies = ("image.rotated",)
+    predicate = "are stored rotated"
+    predicate_one = "is stored rotated"
+    consequence = "readers ignore the EXIF orientation"
+    common = 0.02

@@ -1,1 +1,0 @@
-"""I: rules on images."""

@@ -1,0 +1,217 @@
+"""Keys of a set that do not follow one pattern."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from wdsflow.readers.base import Reader
+from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
+from wdsflow.shards.tar.members import is_junk
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
+
+from ..finding import Finding, Severity
+from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.rule_commands import leave_out
+from .kit.rule_loss import LossRule
+from .kit.shape_rule import RuleLoss, fields_in, folded
+
+
+class Meeting(NamedTuple):
+    """Two shards whose samples can run together, the last of one and the first of the other."""
+
+    partner: ShardEvidence
+    mispaired: bool  # an image gets another sample's caption; otherwise a sample is lost
+
+
+class Mispaired(Rule):
+    """Samples run together across shards.
+
+    What: the last sample of one shard has the same key as the first sample of another shard, and is incomplete or lacks
+    the field with which the other begins.
+
+    Why it matters: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample
+    continues with the members of the next shard. If it is incomplete, the image of one sample is silently trained with
+    the caption of another. Otherwise the other sample loses members and is dropped. Shards are shuffled again in each
+    epoch, so any two can meet. Newer webdataset closes the sample at the end of the shard.
+
+    In practice: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's tails (the FIXME
+    in OpenCLIP's group_by_keys; webdataset#327).
+
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves the incomplete sample out; a fresh copy of the shard is
+    better. Keys that include the number of the shard prevent this.
+    """
+
+    code = "W021"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        shards = context.evidence.shards
+        heads: dict[str, list[int]] = {}
+        for index, shard in enumerate(shards):
+            if shard.runs.head is not None and not is_junk(shard.runs.head.key):
+                heads.setdefault(shard.runs.head.key, []).append(index)
+        rows = []
+        for index, shard in enumerate(shards):
+            tail = shard.runs.last
+            others = [other for other in heads.get(tail.key, ()) if other != index] if tail else []
+            met = {reader.name: _meeting(context, reader, index, others) for reader in context.readers}
+            found = {name: meeting for name, meeting in met.items() if meeting is not None}
+            if tail is not None and found:
+                rows.append((shard, tail, found))
+        many = len(rows) > context.max_loss * context.evidence.samples
+        for shard, tail, found in rows:
+            yield self.finding(context, shard, tail, found, many)
+
+    def finding(
+        self, context: Context, shard: ShardEvidence, tail: Run, found: dict[str, Meeting], many: bool
+    ) -> Finding:
+        """Return the finding for a shard whose last sample can run into another shard's first."""
+        worst = next((meeting for meeting in found.values() if meeting.mispaired), next(iter(found.values())))
+        partner = escape(worst.partner.url.rpartition("/")[2])
+        severity: Severity = "error" if worst.mispaired or many else "warning"
+        if worst.mispaired:
+            fields = ", ".join(escape(part.suffix, 30) for part in tail.shape)
+            what = f"its last sample has only {fields}, and {partner} begins with the same key"
+            hurt = f"{context.titles(found)} can pair an image with the caption of another sample"
+        else:
+            what = f"its last sample and the first of {partner} have the same key"
+            hurt = f"{context.titles(found)} can take members of one for the other, and lose a sample"
+        return Finding(
+            code=self.code,
+            severity=severity,
+            message=f"{what}: {hurt}",
+            shard=shard.url,
+            key=tail.key,
+            offset=tail.offset,
+            readers=tuple(found),
+            repair=leave_out(context.targets()) if worst.mispaired else None,
+        )
+
+
+def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> Meeting | None:
+    """Return the worst that can happen at the end of shard ``index`` with one of the shards that begin with its key."""
+    shards = context.evidence.shards
+    if not others or not reader.joins:
+        return None
+    tail = reader.runs(shards[index]).last
+    lost = None
+    for other in others:
+        head = reader.runs(shards[other]).head
+        if tail is None or head is None or head.key != tail.key:
+            continue
+        apart = context.usable(reader, tail.shape) + context.usable(reader, head.shape)
+        joined = tail.shape + head.shape
+        first = context.fates(reader, joined)[:1]
+        halves = not apart and others == [index + 1]  # one split sample: W009
+        whole = context.usable(reader, tail.shape) > 0
+        if not whole and not halves and first and first[0].kind == "usable":
+            return Meeting(shards[other], mispaired=True)
+        if context.usable(reader, joined) < apart:
+            lost = lost or Meeting(shards[other], mispaired=False)
+    return lost
+
+
+_MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
+
+
+class SplitFolders(TallyRule):
+    """Images and captions are in different folders.
+
+    What: ``images/a.jpg`` and ``captions/a.txt``: the same base name under two folders, with different fields.
+
+    Why it matters: the folder is part of the key: ``images/a`` and ``captions/a`` are two samples, for every reader.
+    OpenCLIP silently drops one for its missing caption and the other for its missing image: no sample is left, and
+    training hangs.
+
+    In practice: data sets with a folder for each kind of file, packed without change.
+
+    Fix: ``wdsflow repair SHARD -o repaired`` joins the folders and regroups the members. When packing, put all files of
+    a sample into one folder.
+    """
+
+    code = "W029"
+    severity = "error"
+    tallies = ()
+    repair_note = "joins the folders"
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
+        tally = Tally()
+        folders: dict[str, list[ShapeCount]] = {}
+        for item in shard.runs.counted():
+            folders.setdefault(item.key.rpartition("/")[2], []).append(item)
+        pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
+        for one, other in pairs:
+            apart = one.key != other.key and one.key.rpartition("/")[2]
+            if apart and not fields_in(one.shape) & fields_in(other.shape):
+                tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
+                return tally
+        return tally
+
+    def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
+        """Return how many runs have the same fields as the rarer of the two."""
+        runs = list(shard.runs.counted())
+        return min(
+            sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
+        )
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{how_many(count, 'sample has', 'samples have')} fields under different folders{first_seen(detail)}: "
+            "the folder is part of the key, so they never pair"
+        )
+
+
+class MixedPrefix(LossRule):
+    """Some names start with ./ and others do not.
+
+    What: ``./a.jpg`` and ``a.txt`` in one shard.
+
+    Why it matters: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any
+    reader. OpenCLIP silently drops both parts.
+
+    In practice: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
+
+    Fix: ``wdsflow repair SHARD -o repaired`` removes the prefix and regroups the members. When packing, name all files
+    the same way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    """
+
+    code = "W030"
+    tallies = ("name.mixed-prefix",)
+    counts_samples = False
+    repair_note = "removes the prefix"
+
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+        lost = sum(
+            item.count
+            for item in folded(context, reader, shard)
+            if not context.usable(reader, item.shape) and not is_junk(item.key)
+        )
+        return RuleLoss(min(lost, count))
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'name differs', 'names differ')} from the others in the prefix ./: a key with it is another key"
+
+
+class LongRun(TallyRule):
+    """More than 1,000 neighbouring members share one key.
+
+    What: one sample has over 1,000 members.
+
+    Why it matters: readers hold a sample in memory as a whole until its key changes. If the members are really many
+    samples whose names merge at the first dot, all but one of them are lost.
+
+    In practice: names that begin with a common part before the first dot (``img.000001.jpg``), frames of a video
+    stored one by one.
+
+    Fix: give each sample a key without dots when packing: ``key = name.replace(".", "_")``
+    """
+
+    code = "W031"
+    severity = "warning"
+    requires = ("W010",)
+    tallies = ("key.long-run",)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'key has', 'keys have')} more than 1,000 members in a row: readers hold them in memory as one sample"

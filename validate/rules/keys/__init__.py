@@ -1,1 +1,0 @@
-"""W: rules on the names of members, and on the keys that samples get from them."""

@@ -1,1 +1,0 @@
-"""L: rules on samples with several images, interleaved documents, video and audio."""

@@ -1,0 +1,325 @@
+"""Fields that a reader needs and samples lack."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+from wdsflow.readers.base import Reader
+from wdsflow.readers.installed_versions import release
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, listed
+
+from ..advice.changes import caption_edits, empty_fields
+from ..finding import Finding, Repair
+from ..verdicts.verdict import Verdict
+from .kit.base import Context, Rule
+from .kit.families import layout_hint
+from .kit.rule_commands import is_option, repair
+from .kit.shape_rule import Lack, Role, Wants, crashes, lacks, wanted, wants
+
+
+class MissingEverywhere(Rule):
+    """No sample has the field that training needs.
+
+    What: a reader needs an image field (jpg, png, jpeg or webp) and a caption field (txt), and no sample has one of the
+    two. The message names the fields that samples have, and the place of the captions if they were found.
+
+    Why it matters: OpenCLIP's filter silently drops a sample that lacks either. webdataset up to 0.2.88, which OpenCLIP
+    pins, then reads its shards again and again: training hangs at "Start epoch 0" with the GPU at 0 % and no message.
+    webdataset 1.x raises an error at the first sample; Hugging Face datasets give None.
+
+    In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
+    ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
+
+    Fix: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW``
+    renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``,
+    ``--image-key NAME``.
+    """
+
+    code = "F101"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        groups: dict[tuple[Role, tuple[str, ...]], list[Wants]] = {}
+        if context.evidence.samples:
+            for want in wants(context):
+                for role in want.absent:
+                    groups.setdefault((role, want.names[role]), []).append(want)
+        layout = layout_hint(context) if groups else ""
+        for (role, names), wanting in groups.items():
+            yield self.finding(context, role, names, [want.reader.name for want in wanting], layout)
+            layout = ""  # once is enough
+
+    def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str], layout: str) -> Finding:
+        """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
+        samples = context.evidence.samples
+        shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
+        head = shards[0].runs.head if shards else None
+        have = _fields(context)
+        hint, fix = _instead(context, role, names, have, hurt)
+        fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            message=f"no sample has {field_phrase(names)}: {_what_happens(context, hurt)} (fields: {fields}{hint}{layout})",
+            shard=shards[0].url if shards else None,
+            key=head.key if head else None,
+            offset=head.offset if head else None,
+            count=samples,
+            rate=1.0,
+            readers=tuple(hurt),
+            repair=fix,
+        )
+
+
+def field_phrase(names: tuple[str, ...]) -> str:
+    """Return field names as a phrase: "a txt field", "a jpg, png, jpeg or webp field"."""
+    words = [escape(name, 40) for name in names]
+    return f"a {listed(words).replace(' and ', ' or ')} field"
+
+
+def _what_happens(context: Context, hurt: list[str]) -> str:
+    verdicts = {verdict.reader: verdict for verdict in context.verdicts}
+    groups: dict[str, list[str]] = {}
+    for name in hurt:
+        groups.setdefault(_outcome(verdicts.get(name)), []).append(name)
+    samples = context.evidence.samples
+    all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
+    told = []
+    for outcome, names in groups.items():
+        if outcome == "crashes":
+            told.append(context.ending(names))
+        else:
+            hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
+            told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
+    return "; ".join(told)
+
+
+def _outcome(verdict: Verdict | None) -> str:
+    return verdict.outcome if verdict else ""
+
+
+def _fields(context: Context) -> list[str]:
+    """Return all field names, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for shard in context.evidence.shards:
+        counts.update({name: item.count for name, item in shard.fields.items()})
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _instead(
+    context: Context, role: Role, names: tuple[str, ...], have: list[str], hurt: list[str]
+) -> tuple[str, Repair | None]:
+    """Return a replacement for the missing field, as a remark and as a command."""
+    if alias := _alias(context, names, have, hurt):
+        return alias
+    if role == "caption" and "txt" not in names and _reader(context, hurt).pairs_with == "label":
+        json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
+        return json, None
+    usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
+    if there := [name for name in have if name in usual and name not in names]:  # only the command is odd
+        return _rename(context, role, there[0], names, hurt)
+    if role == "caption" and {"json", "jsn"} & set(have):
+        found = _json_caption(context, names, hurt)
+        if found is not None:
+            return found
+        if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
+            return "; --level headers finds the json field that holds captions", None
+    known = CAPTIONS if role == "caption" else IMAGES
+    hollow = empty_fields(context.evidence.shards)
+    for candidate in known:
+        for name in have:
+            if (
+                not name.startswith("*.")
+                and name not in hollow
+                and name.removesuffix(".gz").rpartition(".")[2] == candidate
+                and candidate not in ("json", "jsn")
+                and is_option(name)
+            ):
+                return _rename(context, role, name, names, hurt)
+    return "", None
+
+
+def _reader(context: Context, hurt: list[str]) -> Reader:
+    return next(reader for reader in context.readers if reader.name == hurt[0])
+
+
+def _alias(context: Context, names: tuple[str, ...], have: list[str], hurt: list[str]) -> tuple[str, Repair] | None:
+    """Return a field that the reader would take under one of the wanted ``names``; None if there is none."""
+    aliases = _reader(context, hurt).aliases
+    name = next((name for name in have if aliases.get(name) in names), None)
+    if name is None:
+        return None
+    new = aliases[name]
+    return f"; {name} may hold what it wants in {new}", repair(context.targets(), "--rename", f"{name}={new}")
+
+
+def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> tuple[str, Repair | None] | None:
+    best = caption_name(context.evidence.shards)
+    if best is None:
+        return None
+    name, entry = best
+    edits = caption_edits(context.evidence.shards)
+    samples = context.evidence.samples
+    note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
+    return (
+        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
+        repair(context.targets(), *edits.options(), note=note) if edits is not None and "txt" in names else None,
+    )
+
+
+def _rename(
+    context: Context, role: Role, name: str, names: tuple[str, ...], hurt: list[str]
+) -> tuple[str, Repair | None]:
+    """Return how to give the field ``name`` one of the wanted ``names``, or how to correct the command."""
+    shown, usual = escape(name, 40), ("txt",) if role == "caption" else ("jpg", "png", "jpeg", "webp")
+    new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
+    key = f"--{'text' if role == 'caption' else 'image'}-key"
+    if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
+        return f"; {shown} may hold a class label, not a caption", None
+    if name.endswith(".gz"):
+        unpacked = repair(context.targets(), "--rename", f"{name}={new}", note="unpacks the fields") if new else None
+        return f"; {shown} is compressed: readers keep .gz in the field name", unpacked
+    hint = f"; {shown} may hold the {role}"
+    if name in usual and name not in names:
+        return hint, Repair("", note=f"{shown} may hold the {role}", flags=(key, name))
+    note = _open_clip_4(context, hurt, f"{key} {shown}")
+    if name == new:  # upper case: every repair writes lower case
+        return hint, repair(context.targets(), note=note)
+    return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
+
+
+def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
+    """Return the flag as advice if OpenCLIP 4 is one of the readers."""
+    at_hand = "open-clip-4" in hurt or release(context.environment.get("open_clip_torch", "")) >= (4,)
+    return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""
+
+
+class MissingInPart(Rule):
+    """Some samples lack the image or the caption.
+
+    What: some samples lack a field that a reader needs and that other samples have, and no other field of theirs can
+    serve instead.
+
+    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer samples than
+    ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at the first of them. Hugging Face
+    datasets and Ray Data give None.
+
+    In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
+    and other files that become separate samples (open_clip PR#179; Mobile-O#8).
+
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, with all samples whose image, caption or json
+    cannot be used; counts are then correct. ``--caption json:FIELD`` keeps captions that are in json. ``wdsflow inspect
+    SHARD`` lists the fields of samples.
+    """
+
+    code = "F102"
+    severity = "warning"
+    drops_bad = True
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        yield from partial_losses(context, self.code, instead=False, fix=self.fix)
+
+    def fix(self, context: Context, lack: Lack) -> Repair | None:
+        """Return the fix for samples that lack something."""
+        return self.repair(lack.shard.url)
+
+
+Fix = Callable[[Context, Lack], Repair | None]
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
+
+
+def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> Iterator[Finding]:
+    """Yield findings for samples that lack a field, with or without a field that could serve instead."""
+    rows: dict[tuple[object, ...], list[tuple[Wants, Lack]]] = defaultdict(list)
+    totals: dict[str, int] = defaultdict(int)
+    for want in wants(context):
+        for lack in lacks(context, want):
+            if bool(lack.instead) == instead:
+                labels = want.reader.pairs_with == "label"
+                rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append((want, lack))
+                halved = any(lack.shard.tally(name).count for name in _HALVING)
+                totals[want.reader.name] += 0 if halved else lack.count
+    limit = context.max_loss * context.evidence.samples
+    order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+    for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
+        want, lack = together[0]
+        names = [item.reader.name for item, _ in together]
+        ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
+        worst = bool(ending) or any(totals[name] > limit for name in names)
+        yield Finding(
+            code=code,
+            severity="error" if worst else "warning",
+            message=_message(want, lack) + _consequence(context, names, ending, lack.count),
+            shard=lack.shard.url,
+            key=lack.key,
+            offset=lack.offset,
+            count=lack.count,
+            rate=min(lack.count / lack.shard.samples, 1.0) if lack.shard.samples else None,
+            readers=tuple(names),
+            repair=fix(context, lack),
+        )
+
+
+def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
+    """Return whether a reader ends with an exception at such samples, or because the first samples differ in fields."""
+    first = lack.shard is context.evidence.shards[0]
+    return crashes(context, reader, lack.shape) or (first and reader.name in context.ended_by_fields())
+
+
+def _message(want: Wants, lack: Lack) -> str:
+    phrases = [field_phrase(want.names[role]) for role in lack.roles]
+    missing = f"neither {' nor '.join(phrases)}" if len(phrases) > 1 else f"no {phrases[0].removeprefix('a ')}"
+    verb = "has" if lack.count == 1 else "have"
+    them = "it has" if lack.count == 1 else "they have"
+    rest = f'; {them} "{escape(lack.instead, 40)}"' if lack.instead else f" ({them} {escape(lack.fields, 80)})"
+    return f"{lack.count:,} of {how_many(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
+
+
+def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
+    them = "it" if count == 1 else "them"
+    told = context.losing([name for name in names if name not in ending], them, them)
+    if ending:
+        told.append(context.ending(ending))
+    return "; " + ", ".join(told)
+
+
+class OtherName(Rule):
+    """In some samples the image or the caption has another name.
+
+    What: some samples lack a field that a reader needs, and have one that may hold the same: ``caption`` or ``json``
+    for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right field.
+
+    Why it matters: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``.
+    OpenCLIP drops these samples silently; webdataset 1.x ends at the first of them. Training continues with the part of
+    the set that has the expected names, which may be one source of several.
+
+    In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
+    extension, captions first in txt and later in json.
+
+    Fix: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
+    members from json.
+    """
+
+    code = "F103"
+    severity = "warning"
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        yield from partial_losses(context, self.code, instead=True, fix=self.fix)
+
+    def fix(self, context: Context, lack: Lack) -> Repair | None:
+        """Return the command that gives the field its usual name; None if none can or the reader wants another one."""
+        url = lack.shard.url
+        new = lack.reader.aliases.get(lack.instead, "txt" if lack.roles[0] == "caption" else "jpg")
+        if new not in wanted(context, lack.reader, lack.roles[0]):
+            return None
+        if lack.instead in ("json", "jsn") and new == "txt":
+            edits = caption_edits([lack.shard])
+            return repair([url], *edits.options()) if edits is not None else None
+        if not is_option(lack.instead) or lack.instead in lack.reader.undecoded:
+            return None
+        note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
+        return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -1,0 +1,288 @@
+"""Members of one sample that readers do not group, and those of several that they do."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+
+from wdsflow.readers.base import Reader
+from wdsflow.readers.energon import share_keys
+from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
+from wdsflow.scan.runs import merged
+from wdsflow.shards.tar.members import is_junk
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
+
+from ..finding import Finding, Repair, Severity
+from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.rule_commands import repair
+from .kit.rule_loss import LossRule
+from .kit.shape_rule import RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
+
+
+class Interleaved(TallyRule):
+    """The members of a sample are not next to each other.
+
+    What: a key occurs again after other keys in the same shard, as in ``0.jpg 1.jpg 0.txt 1.txt``.
+
+    Why it matters: readers walk a shard once and close a sample as soon as the key changes. Each part becomes a
+    separate sample: an image without a caption, a caption without an image. OpenCLIP's filter silently drops both; if
+    the whole set is like that, no sample is left and training hangs at epoch 0. webdataset and Ray Data yield the
+    parts.
+
+    In practice: tars made by ``tar cf shard.tar folder`` in the order of the directory, by ``find | tar -T -``, or
+    by adding all images first and all captions after them (webdataset#407, #140, #11; ray#44068).
+
+    Fix: ``wdsflow repair SHARD -o repaired`` regroups the members. To pack again: ``tar --sort=name --format=ustar -cf
+    SHARD -C FOLDER .``
+    """
+
+    code = "W006"
+    severity = "error"
+    requires = ("W012",)  # macOS twins between the members split them too
+    tallies = ("key.again",)
+    repair_note = "regroups the members of each sample"
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'key comes', 'keys come')} back after other keys{first_seen(detail)}: readers split the samples"
+
+
+class DuplicateMember(LossRule):
+    """A sample has two members with the same field name.
+
+    What: ``a.jpg a.txt a.jpg``, or ``a.JPG`` and ``a.jpg``: field names are compared in lower case.
+
+    Why it matters: webdataset raises "duplicate file name in tar file"; without a handler the run ends, with one the
+    second member is dropped. OpenCLIP begins a new sample at the second member. This sample lacks the other field, and
+    is silently dropped with all members that follow it.
+
+    In practice: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
+    that was restarted (webdataset#157, #205, #286).
+
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second members are other
+    samples, give them unique keys when packing.
+    """
+
+    code = "W007"
+    requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
+    tallies = ("key.duplicate-field",)
+
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+        samples, crash = 0, False
+        reader = context.bound(reader)
+        for item in folded(context, reader, shard):
+            single = _single(item.shape)
+            if single != item.shape:
+                dropped = sum(fate.kind == "dropped" for fate in context.fates(reader, item.shape))
+                before = sum(fate.kind == "dropped" for fate in context.fates(reader, single))
+                samples += max(dropped - before, 0) * item.count
+                crash = crash or (crashes(context, reader, item.shape) and not crashes(context, reader, single))
+        return RuleLoss(samples, crash)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'sample has', 'samples have')} a field name twice{_twice(shard)}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, safe=False, note="keeps the first member of each name")
+
+
+def _single(shape: Shape) -> Shape:
+    first = {part.suffix.lower(): part for part in reversed(shape)}
+    return tuple(part for part in shape if first[part.suffix.lower()] is part)
+
+
+def _twice(shard: ShardEvidence) -> str:
+    for item in shard.runs.counted():
+        names = Counter(part.suffix.lower() for part in item.shape)
+        double = [name for name, count in names.items() if count > 1]
+        if double:
+            return f" ({double[0]})"
+    return ""
+
+
+_ENOUGH = 8  # of 64: one in eight keys is shared
+
+
+class SharedKeys(Rule):
+    """Several shards use the same keys.
+
+    What: keys are unique inside a shard but occur again in others, for example if numbering starts at 0 in every shard.
+    The scan keeps the 64 smallest key hashes of each shard, and reports shards that share 8 of them, or all; the number
+    in the message is a lower bound.
+
+    Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
+    continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
+    (W021). Tools that look samples up by key (embeddings, filter lists) confuse them. Energon takes no key twice: neither
+    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and
+    new shards are in one folder.
+
+    In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
+    webdataset#327.
+
+    Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
+    shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon,
+    ``energon prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml FOLDER`` puts the name of
+    its shard before each key, in the shards themselves, and ``wdsflow index URL... --energon`` adds what else is needed.
+    """
+
+    code = "W008"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        pairs = list(shared_sketches(context, "key_sketch"))
+        if not pairs:
+            return
+        first, second = pairs[0]
+        cut = all(_cut_short(one) and _cut_short(other) for one, other in pairs)
+        also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
+        hurt = tuple(
+            reader.name
+            for reader in context.readers
+            if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
+        )
+        if cut and not hurt:
+            return  # W010 reports it
+        yield Finding(
+            code=self.code,
+            severity="error" if hurt else self.severity,
+            message=f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
+            f"do not have keys of their own{f'; without an index, {context.ending(hurt)}' if hurt else ''}",
+            shard=second.url,
+            count=len(pairs),
+            readers=hurt or context.names(),
+        )
+
+
+def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
+    """Yield shards whose sketch overlaps with that of an earlier shard, each once, as (earlier, later)."""
+    owner: dict[int, ShardEvidence] = {}
+    for shard in context.evidence.shards:
+        values: tuple[int, ...] = getattr(shard, sketch)
+        owners = Counter(id(owner[value]) for value in values if value in owner)
+        if owners:
+            _, shared = owners.most_common(1)[0]
+            earlier = next(owner[value] for value in values if value in owner and owners[id(owner[value])] == shared)
+            fewest = min(len(values), len(getattr(earlier, sketch)))
+            # A single equal hash of many may be chance: there are only 2^32.
+            if shared >= max(2, fewest * _ENOUGH // 64) or shared == fewest == 1:
+                yield earlier, shard
+        for value in values:
+            owner.setdefault(value, shard)
+
+
+def _cut_short(shard: ShardEvidence) -> bool:
+    """Return whether dots have cut most keys of a shard: they would be other keys without."""
+    runs = list(shard.runs.counted())
+    wild = sum(item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape))
+    return wild * 2 > sum(item.count for item in runs)
+
+
+def _name(url: str) -> str:
+    return escape(url.rpartition("/")[2])
+
+
+class SplitSample(Rule):
+    """A sample continues in the next shard.
+
+    What: the last key of one shard is the first key of the next one, with different fields: one sample was split when
+    the tars were written.
+
+    Why it matters: readers shuffle shards and give them to different workers, so the two parts hardly ever meet.
+    webdataset 1.x marks the end of each shard and makes two incomplete samples even in order. OpenCLIP silently drops
+    each part for its missing field: one sample is lost between each two shards.
+
+    In practice: tars split by size (``split``, ``tar --multi-volume``), writers that start a new shard after any
+    member instead of after a sample.
+
+    Fix: ``wdsflow repair URL... -o repaired`` over all shards at once joins the two parts. Or pack with webdataset's
+    ShardWriter, which never splits a sample.
+    """
+
+    code = "W009"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        found = []
+        for shard, following in pairwise(context.evidence.shards):
+            tail, head = shard.runs.last, following.runs.head
+            if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
+                continue
+            if not fields_in(tail.shape) & fields_in(head.shape) and _continues(shard, tail, following, head):
+                found.append((shard, following, tail))
+        severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
+        for shard, following, tail in found:
+            yield Finding(
+                code=self.code,
+                severity=severity,
+                message=f"its last sample continues in {escape(following.url.rpartition('/')[2])}: "
+                "readers shuffle shards, so the two parts do not meet",
+                shard=shard.url,
+                key=tail.key,
+                offset=tail.offset,
+                readers=context.names(),
+                repair=repair(context.targets(), note="over all shards at once, to join the two parts"),
+            )
+
+
+def _continues(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
+    """Return whether the two parts are of one sample, and not of several whose keys a dot cuts to the same (W010)."""
+    before, after = _names(shard, tail), _names(following, head)
+    return not before or not after or not before.isdisjoint(after)
+
+
+def _names(shard: ShardEvidence, run: Run) -> set[str]:
+    """Return what dots have cut off the keys of a run's samples; empty if it has a field that is no rest of a name."""
+    suffixes = [part.suffix for part in run.shape]
+    wild = all(is_wild(shard, suffix) for suffix in suffixes)
+    return {suffix.rpartition(".")[0] for suffix in suffixes} if wild else set()
+
+
+class DottedKey(LossRule):
+    """Dots inside base names cut keys short.
+
+    What: the key ends at the first dot of the last path component, and the field is the rest. ``photo 2.0 (x).jpg`` is
+    key ``photo 2`` with the field ``0 (x).jpg``, which no reader needs.
+
+    Why it matters: OpenCLIP needs a field that is exactly ``jpg``, and silently drops the sample. Names that share the
+    part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields. If all names
+    have such dots, no sample is left and training hangs.
+
+    In practice: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
+    file names with versions, dates, host names or "e.g." in them (datasets#6880, #7144).
+
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys with underscores. When packing: ``key =
+    name.replace(".", "_")``
+    """
+
+    code = "W010"
+    requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
+    tallies = ("name.dotted",)
+    repair_note = "replaces dots inside keys with underscores"
+
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+        """Count each run, and the samples that are merged into it."""
+        lost = 0
+        for item in reader.runs(shard).counted():
+            shape = fold(shard, item.shape)
+            fixed = tuple(undotted(shard, part) for part in shape)
+            if context.usable(reader, sound(fixed)) > context.usable(reader, sound(shape)):
+                lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
+        if not lost:
+            # Image and caption of one sample may be in two runs; together they would be one sample.
+            lost = self._parted(context, reader, shard)
+        return RuleLoss(lost)
+
+    def _parted(self, context: Context, reader: Reader, shard: ShardEvidence) -> int:
+        runs = [
+            item
+            for item in folded(context, reader, shard)
+            if any(undotted(shard, part) is not part for part in item.shape)
+        ]
+        parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
+        if context.usable(reader, sound(parts)) and not any(context.usable(reader, item.shape) for item in runs):
+            return sum(item.count for item in runs)
+        return 0
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        example = f', such as "{detail}"' if detail else ""
+        return f"{how_many(count, 'member has', 'members have')} a dot inside the base name and therefore an odd field name{example}"

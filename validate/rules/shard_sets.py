@@ -1,0 +1,279 @@
+"""Sets of shards that are not whole, and machines that do not hold them."""
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+
+from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.indexing.written_files import IndexLine
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.startup import Folder
+from wdsflow.readers.sidecar_facts import SidecarFact
+from wdsflow.records.line import is_as_written
+from wdsflow.records.unfinished import Unfinished
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import command, quote_path
+from wdsflow.text.words import how_many, size
+
+from ..finding import Finding, Repair, Severity
+from ..forecast.forecast import Forecast
+from .kit.base import Context, Rule
+from .kit.families import TrainingRule, flag
+
+
+class WrongSidecar(Rule):
+    """A file next to the shards, with their number of samples or an index, is wrong.
+
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of wids, timm (``_info.json``), Energon (``.nv-meta``,
+    ``.tar.idx``), DALI (``.idx``) or webshart (``NAME.json``) does not parse, does not list all shards, lists shards that
+    are not there, or has other counts, sizes or places than the shards. Or a file of a single shard is there without the
+    shard.
+
+    Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
+    schedule, from sizes.json or ``__len__`` next to the *first* shard. If a shard is not listed, OpenCLIP ends with a
+    KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. wids
+    refuses to read a shard whose count is wrong. With an index whose places are wrong, DALI and Energon read bytes from the
+    middle of other members. A reader that takes the list of shards from its index fails at a shard that is not there;
+    img2dataset takes a shard with stats for done, and does not download it again.
+
+    In practice: shards filtered or copied without their sizes.json; a damaged shard deleted by hand; ``--train-num-samples`` pasted from another set
+    (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
+    twice.
+
+    Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again: ``wdsflow index URL... --sizes
+    --len --force``, with an option for each kind of file. Or delete them and give ``--train-num-samples``.
+    """
+
+    code = "P305"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if context.sidecars is None:
+            return
+        ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
+        fixes = _fixes(context.sidecars.facts)
+        for fact in context.sidecars.facts:
+            yield Finding(
+                self.code,
+                self.severity_of(fact, ended),
+                f"{fact.path} {_WORDS[fact.problem]}{fact.detail}",
+                count=fact.shards,
+                readers=tuple(name for name in context.names() if name.startswith("open-clip")),
+                repair=fixes.get(fact),
+            )
+
+    def severity_of(self, fact: SidecarFact, ended: bool) -> Severity:
+        """Return "error" if OpenCLIP ends because of this file."""
+        read = fact.path.endswith(("sizes.json", "__len__"))
+        return "error" if ended and read and fact.problem in ("missing", "malformed") else self.severity
+
+
+_WORDS = {
+    "missing": "",
+    "malformed": "cannot be read: ",
+    "stale": "does not agree with the shards: ",
+    "gone": "lists ",
+    "orphaned": "has files of shards that are not there: ",
+}
+_REMOVED = 20  # files that a command removes by name
+
+
+def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
+    """Return the commands that write files again, for all kinds of a folder at once, or remove those without a shard."""
+    groups: dict[tuple[str, str], list[SidecarFact]] = {}
+    for fact in facts:
+        if fact.kinds:
+            # If we wrote them, the command also removes those that have no shard.
+            ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
+            how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"
+            groups.setdefault((fact.folder, how), []).append(fact)
+    return {fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group}
+
+
+def _fix(folder: str, how: str, facts: Sequence[SidecarFact]) -> Repair:
+    if how == "remove":
+        files = facts[0].files
+        note = f"the first {_REMOVED} of {len(files):,}" if len(files) > _REMOVED else ""
+        return Repair(
+            " ".join(["rm", *(quote_path(os.path.join(folder, name)) for name in files[:_REMOVED])]), note=note
+        )
+    kinds = [kind for kind in KINDS if any(kind in fact.kinds for fact in facts)]
+    words = ["wdsflow index", quote_path(folder), *(f"--{kind}" for kind in kinds), *([how] if how else [])]
+    is_edited = bool(how) and "energon" in kinds
+    return Repair(" ".join(words), not is_edited, "also writes dataset.yaml and split.yaml again" if is_edited else "")
+
+
+class Gaps(Rule):
+    """Numbers are missing in the series of shards.
+
+    What: shards are numbered, and some numbers in the middle have no file; or a brace range such as ``{000000..000324}``
+    names files that do not exist.
+
+    Why it matters: OpenCLIP logs a warning for each missing shard on every visit and continues. An off-by-one in the
+    range, or an unfinished download, shows only in fewer samples. A worker that gets only missing shards never fills a
+    batch, and training hangs. webdataset without a handler ends with FileNotFoundError.
+
+    In practice: ranges that are one too long (open_clip#480); img2dataset#174 (failed shards leave gaps, which end
+    training); PixelRAG#47.
+
+    Fix: copy or download the missing shards, or name those that exist: a glob in quotes for wdsflow; for OpenCLIP
+    several ranges, ``{000..041}.tar::{043..107}.tar``.
+    """
+
+    code = "P306"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        for gap in context.evidence.gaps:
+            some = ", ".join(escape(name, 60) for name in gap.missing[:3])
+            more = f" and {gap.count - 3:,} more" if gap.count > 3 else ""
+            yield Finding(
+                self.code,
+                self.severity,
+                f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {some}{more}",
+                count=gap.count,
+                readers=context.names(),
+            )
+
+
+class HalfDownload(Rule):
+    """The download or the command that writes these shards did not finish.
+
+    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, but these
+    have none. Or ``wdsflow filter``, ``cut``, ``repair``, ``reshard`` or ``graft`` wrote the folder, and ended before all
+    shards were written: the disk was full, or the command was interrupted or killed.
+
+    Why it matters: a shard without a stats file is short, or cut in the middle of a sample, which readers often do not
+    notice (W001). On the next run, img2dataset takes a shard for done if its stats file exists, and writes the others
+    again. Each shard that wdsflow has written is whole, but others are missing. Training on them would train on a part of
+    the data, for epochs that are too short.
+
+    In practice: img2dataset#452, #358; training sets with a few shards of 1 KB; a full disk in the last hour of a job.
+
+    Fix: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out. The same wdsflow command
+    resumes its run; shards that are finished are kept.
+    """
+
+    code = "P307"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if context.sidecars is None:
+            return
+        for name, folder in context.sidecars.folders.items():
+            if folder.unfinished is not None:
+                yield self._unfinished(context, name, folder.unfinished)
+            if folder.without_stats:
+                yield self._without_stats(context, name, folder)
+
+    def _without_stats(self, context: Context, name: str, folder: Folder) -> Finding:
+        absent = folder.without_stats
+        some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
+        return Finding(
+            self.code,
+            self.severity,
+            f"{escape(name or '.')}: {how_many(len(absent), 'shard')} without _stats.json ({some}), "
+            f"next to {len(folder.stats):,} with one: their download was not finished",
+            count=len(absent),
+            readers=context.names(),
+        )
+
+    def _unfinished(self, context: Context, name: str, run: Unfinished) -> Finding:
+        what = "a wdsflow command" if run.run not in _RUNS else f"wdsflow {run.run}"
+        most = f" (at most {run.shards:,})" if run.shards else ""
+        words = resuming(run)
+        return Finding(
+            self.code,
+            "error",
+            f"{escape(name or '.')}: {what} did not finish, or still runs: not all of its shards{most} are written; the same"
+            " command resumes it",
+            readers=context.names(),
+            repair=Repair(words) if words else None,
+        )
+
+
+_RUNS = ("filter", "cut", "repair", "reshard", "graft")
+
+
+def resuming(run: Unfinished) -> str:
+    """Return the command that resumes a run, from this folder; "" if it is not known.
+
+    It comes from a file next to the shards, which may be anyone's: each word is quoted, and nothing that runs other
+    programs is printed.
+    """
+    try:
+        words = shlex.split(run.command)
+    except ValueError:
+        return ""
+    odd = "$'" in run.command or "--allow-pipe" in words or not run.command.isprintable()
+    if words[:1] != ["wdsflow"] or words[1:2] != [run.run] or run.run not in _RUNS or odd:
+        return ""
+    here = os.path.realpath(run.place) == os.path.realpath(".")
+    if not here and not (run.place.isprintable() and os.path.isdir(run.place)):
+        return ""
+    return command(words) if here else f"cd {quote_path(run.place)} && {command(words)}"
+
+
+class ShuffleMemory(TrainingRule):
+    """The shuffle buffers need more memory than is free.
+
+    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes per sample x workers
+    x processes per machine. wdsflow compares that with the free memory of this machine (or container).
+
+    Why it matters: the buffers fill within minutes; then the kernel kills a worker, and torch reports "DataLoader
+    worker (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB per worker, those of 2 MB need 10 GB.
+
+    In practice: webdataset#256, #357, #325, #17; open_clip#845.
+
+    Fix: fewer workers; smaller images (at 224 x 224 most of their pixels are discarded); with OpenCLIP 4 a smaller
+    buffer by the environment variable OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE.
+    """
+
+    code = "P310"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        needs = forecast.resources
+        if needs is None or needs.shuffle_bytes is None or needs.available_bytes is None:
+            return
+        if needs.shuffle_bytes <= needs.available_bytes:
+            return
+        fit = arguments.workers * needs.available_bytes // needs.shuffle_bytes
+        yield self.finding(
+            f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
+            f"{size(needs.available_bytes)} are free here",
+            fix=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
+        )
+
+
+class SharedMemory(TrainingRule):
+    """Batches need more shared memory than /dev/shm has.
+
+    What: workers pass batches through /dev/shm, and torch keeps two of each worker ready: 2 x workers x batch x (3 x
+    height x width x 4 bytes for images, 8 bytes for each token), times the processes per machine. wdsflow compares that
+    with the size of /dev/shm here.
+
+    Why it matters: "RuntimeError: DataLoader worker (pid ...) is killed by signal: Bus error. It is possible that
+    dataloader's workers are out of shared memory." Docker gives a container 64 MB by default; a batch of 256 images of
+    224 x 224 is 154 MB.
+
+    In practice: pytorch#5040; streaming#493; Protenix#2.
+
+    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium: Memory`` at
+    /dev/shm; or fewer workers.
+    """
+
+    code = "P316"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        needs = forecast.resources
+        if needs is None or needs.shm_total is None or needs.shm_bytes <= needs.shm_total:
+            return
+        fit = arguments.workers * needs.shm_total // needs.shm_bytes
+        height, width = needs.image_size
+        yield self.finding(
+            f"{arguments.workers * arguments.local_world_size} workers of a machine keep {size(needs.shm_bytes)} of batches "
+            f"({height} x {width} pixels) in /dev/shm, which has {size(needs.shm_total)} here",
+            fix=flag("--workers", str(fit), note=", or give the container more") if fit else None,
+        )

@@ -1,0 +1,308 @@
+"""Runs that get too few samples."""
+
+from collections.abc import Iterator
+
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.text.words import how_many, size
+
+from ..finding import Finding
+from ..forecast.forecast import Forecast
+from ..verdicts.verdict import PIPELINE
+from .kit.base import Context, Rule
+from .kit.families import TrainingRule, flag, sharing
+
+
+class NothingPasses(Rule):
+    """No sample reaches a batch.
+
+    What: no sample passes the steps of the reader before a batch. The message has the first reason; the other findings
+    say where and why.
+
+    Why it matters: OpenCLIP makes a worker repeat its shards until it has given as many batches as the epoch needs
+    (``with_epoch`` on webdataset <= 0.2.86). If nothing passes, it hangs: "Start epoch 0", the GPU at 0 %, no error,
+    and no line in the log, because its filter drops samples silently. With ``--dataset-resampled`` every version does
+    this. Other readers end with an empty epoch or an exception.
+
+    In practice: open_clip#1016, #569, #480, #61; webdataset#68, #188. The usual advice is to print ``has_caption`` and
+    ``has_image`` from inside the filter.
+
+    Fix: the advice in the report lists the changes that would bring samples back, and how many.
+    """
+
+    code = "P301"
+    severity = "error"
+    requires = ("F101",)  # reports the same, and names the missing field
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if not context.evidence.samples:
+            return  # nothing could be read: other rules report why
+        for verdict in context.verdicts:
+            if verdict.usable or verdict.outcome == "crashes":
+                continue
+            why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
+            end = "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
+            title = verdict.title.split(" (")[0]
+            yield Finding(
+                self.code,
+                self.severity,
+                f"no sample reaches a batch in {title}, {end}{why}",
+                count=verdict.samples,
+                rate=1.0,
+                readers=(verdict.reader,),
+            )
+
+
+class StarvedWorker(TrainingRule):
+    """A loader worker never fills a batch.
+
+    What: OpenCLIP shuffles the list of shards by seed and epoch, and distributes it to ranks, then to the workers of
+    each rank. wdsflow computed this split: the shards of some worker hold fewer usable samples than one batch.
+
+    Why it matters: training drops the unfinished batch at the end of each pass, so this worker starts over again and
+    again. torch takes batches from the workers in turn: a worker that gives none stops its rank. The other ranks wait
+    for it in the next all-reduce, until NCCL's timeout ends the run with a message that does not mention data. This may
+    happen only in a later epoch, when the shards are distributed again.
+
+    In practice: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout); webdataset#188, #225, #65.
+
+    Fix: fewer workers or a smaller batch, as the message says; shards of equal size; or ``--dataset-resampled``, with
+    which every worker draws from all shards.
+    """
+
+    code = "P302"
+    severity = "error"
+    requires = ("P303",)
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if not forecast.stalled or not forecast.usable:
+            return
+        more = len(forecast.stalled) - 1
+        others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
+        yield self.finding(
+            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=sharing(context, arguments, forecast)
+        )
+
+
+class TooFewShards(TrainingRule):
+    """The set has fewer shards than loader workers.
+
+    What: without ``--dataset-resampled`` each shard goes to one worker of one rank. The set therefore needs at least
+    ``--workers`` times ranks shards, and more if the workers should get about the same amount.
+
+    Why it matters: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0``
+    it does not check and starts, and a rank without a shard hangs. webdataset 1.x raises "No samples found in dataset;
+    perhaps you have fewer shards than workers".
+
+    In practice: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
+    ``num_workers``).
+
+    Fix: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker draw from all shards.
+    """
+
+    code = "P303"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if arguments.dataset_resampled or not forecast.shards:
+            return
+        total = arguments.world_size * max(1, arguments.workers)
+        if forecast.shards >= total:
+            return
+        if not any(reader.empty_stalls for reader in context.readers if reader.name == forecast.reader):
+            ends = "each worker needs one"
+        else:
+            ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
+        have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
+        split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
+        yield self.finding(f"{have} ({split}): {ends}", fix=sharing(context, arguments, forecast))
+
+
+_RATIO = 1.5  # the largest share of a worker over the smallest
+
+
+class Imbalance(TrainingRule):
+    """Some workers have far more to read than others.
+
+    What: every worker gives the same number of batches per epoch, whatever its shards hold. The forecast distributed
+    the shards as OpenCLIP does, and counted the usable samples.
+
+    Why it matters: a worker with few samples repeats them within the epoch; a worker with many leaves out the rest.
+    Samples in large shares are seen less often than those in small ones. One shard more or less makes no difference for
+    a worker with hundreds of shards, and a factor of two for one with one or two.
+
+    In practice: 43 shards on 8 GPUs with 4 workers each (open_clip#1093); RobustVLM#29; webdataset#71, #62.
+
+    Fix: a number of shards that is a multiple of ranks times workers, or many times larger; shards of equal size; or
+    ``--dataset-resampled``.
+    """
+
+    code = "P304"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        low, high = forecast.poorest, forecast.richest
+        if forecast.stalled or low is None or high is None or not low.usable or high.usable < _RATIO * low.usable:
+            return
+        workers = arguments.world_size * max(1, arguments.workers)
+        rest = forecast.shards % workers
+        dealt = f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers" if rest else ""
+        yield self.finding(
+            f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
+            f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
+            fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
+        )
+
+
+class ResampledLoss(TrainingRule):
+    """Shards without usable samples are drawn again and again.
+
+    What: with ``--dataset-resampled`` each worker draws shards with replacement, endlessly, and logs errors without
+    stopping. Some of the shards that it can draw have no usable sample.
+
+    Why it matters: the worker reads such a shard, silently drops everything, and draws again: each visit wastes time
+    and bandwidth. If all shards are like this, no worker ever gives a batch, and no version of webdataset ends the
+    loop, because the list of shards has no end.
+
+    In practice: open_clip#480, PR#259, PR#328 (image types that the filter of that version did not know).
+
+    Fix: leave these shards out of ``--train-data``, or repair them as the findings on the shards explain.
+    """
+
+    code = "P308"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        drawn = forecast.resampled
+        if drawn is None or not drawn.dead_shards:
+            return
+        if forecast.stalled:
+            if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
+                return  # P301 reports it
+            yield self.finding(
+                "none of the shards has a usable sample: training hangs",
+                severity="error",
+                count=drawn.dead_shards,
+            )
+            return
+        share = drawn.dead_shards / forecast.shards
+        yield self.finding(
+            f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample: "
+            f"about {share:.0%} of all draws are wasted",
+            count=drawn.dead_shards,
+        )
+
+
+_SHARE = 0.1
+
+
+class NeverDrawn(TrainingRule):
+    """Resampling leaves many of the shards out of an epoch.
+
+    What: with ``--dataset-resampled`` shards are drawn with replacement, each with the same probability, whatever its
+    size. With n shards and d draws, the share (1 - 1/n)^d is not drawn on average: 37 % if d = n.
+
+    Why it matters: an "epoch" is not a pass over the data. Over many epochs it evens out; over one or two, a third of
+    the data is never seen while another part is seen several times. Samples of small shards are seen more often than
+    those of large ones.
+
+    In practice: webdataset#453, #310, #158.
+
+    Fix: none is needed for many epochs. For one or two, train without ``--dataset-resampled`` (it needs shards >=
+    workers x ranks).
+    """
+
+    code = "P324"
+    severity = "info"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        drawn = forecast.resampled
+        if drawn is None or not drawn.draws or drawn.never_seen < _SHARE:
+            return
+        whole = drawn.never_seen**arguments.epochs
+        all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
+        yield self.finding(
+            f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
+            f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch)"
+        )
+
+
+_SLOW = 300.0  # seconds, at the slow end of the range
+
+
+class SlowStart(TrainingRule):
+    """The first batch takes minutes, at every epoch.
+
+    What: each worker fills its shuffle buffer with 1,000 raw samples (or all it has) before it gives the first one, and
+    decodes a whole batch before it delivers it. The buffer is discarded at the end of every epoch.
+
+    Why it matters: with samples of megabytes and many workers, gigabytes are read before the GPU has work, and again at
+    each epoch. It looks like a stall but is not.
+
+    In practice: open_clip#703 (pauses between epochs); webdataset#333, #267 (large images), #357.
+
+    Fix: smaller images; longer and fewer epochs (``--train-num-samples`` may be several passes); fewer workers on slow
+    storage; with OpenCLIP 4 a smaller OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL.
+    """
+
+    code = "P325"
+    severity = "info"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        needs = forecast.resources
+        if needs is None or needs.first_batch is None or needs.first_batch[1] < _SLOW or forecast.stalled:
+            return
+        fast, slow = needs.first_batch
+        members = sum(shard.member_bytes for shard in context.evidence.shards)
+        mean = members / max(1, context.evidence.samples)
+        yield self.finding(
+            f"the first batch of each epoch comes after {fast:,.0f} to {slow:,.0f} s: each of {arguments.workers} workers "
+            f"reads {needs.raw_before_first:,} samples of {size(mean)} first"
+        )
+
+
+_ENDS = {
+    "crashes": "ends with an exception",
+    "stalls": "hangs",
+    "loses": "loses too many samples",
+    "not known": "may not train",
+}
+
+
+class OwnPipeline(Rule):
+    """The pipeline of --pipeline loses samples, hangs, ends with an exception, or may do so.
+
+    What: the code named by ``--pipeline`` was run over some real samples of each kind, and over the shards in order.
+    The message has the stage at which samples are lost, the exception, and the line of the code. If the outcome is not
+    known, it says which samples were not read, and what they may do.
+
+    Why it matters: a stage with ``handler=wds.ignore_and_continue`` drops samples silently. A stage without a handler
+    ends the run at the first sample that it cannot take, perhaps after hours.
+
+    In practice: ``to_tuple("jpg", "json")`` where some samples have ``png``; ``sample["json"]["caption"]`` where some
+    objects have no caption; ``select`` that never lets a sample through.
+
+    Fix: change the stage that the message names, repair the shards, or accept the loss with ``--max-loss``. If
+    the outcome is not known, read all samples with ``--level full``, or let the stage drop what it cannot take.
+    """
+
+    code = "P326"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        for verdict in context.verdicts:
+            if verdict.reader != PIPELINE or verdict.outcome == "trains":
+                continue
+            if not verdict.usable and verdict.outcome != "crashes":
+                continue  # P301 reports it
+            first = verdict.reasons[0] if verdict.reasons else None
+            why = f": {first.message}" if first else ""
+            yield Finding(
+                self.code,
+                self.severity,
+                f"{verdict.title} {_ENDS[verdict.outcome]}{why}",
+                shard=first.shard if first else None,
+                key=first.key if first else None,
+                offset=first.offset if first else None,
+                count=max(1, verdict.samples - (verdict.usable if verdict.least is None else verdict.least)),
+                readers=(PIPELINE,),
+            )

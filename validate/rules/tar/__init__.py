@@ -1,1 +1,0 @@
-"""W: rules on tars as archives."""

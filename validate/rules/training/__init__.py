@@ -1,1 +1,0 @@
-"""P: rules on what ranks, workers and memory get of the shards."""

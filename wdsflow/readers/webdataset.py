@@ -1,0 +1,68 @@
+"""webdataset 0.2, up to the release that OpenCLIP pins, and 1.x."""
+
+from typing import ClassVar
+
+from wdsflow.scan.evidence import Shape
+from wdsflow.shards.output_names import IMAGE_FIELDS
+
+from .base import USABLE, Fate, Reader
+from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
+
+_TEXT_KEY = "txt"
+
+
+class WebDataset1(Reader):
+    """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
+
+    With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that
+    does not decode, a sample without image or caption, and shards that hold no sample at all. A mark at the end of
+    each shard keeps samples of different shards apart.
+
+    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers.
+
+    Source: webdataset 1.0.2, compat.py, tariterators.py, autodecode.py, filters.py.
+    """
+
+    name = "webdataset-1"
+    title = "webdataset 1.x (default handlers)"
+    empty_raises = True
+    decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
+    path_field: ClassVar[str] = "__local_path__"  # set with the first member of a sample from a local file
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run."""
+        repeat = first_repeat(shape, (KEY, URL), lower=True)
+        repeat = repeat or next((part for part in shape[1:] if part.suffix.lower() == self.path_field), None)
+        if repeat is not None:
+            return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
+        sample: Sample = {part.suffix.lower(): part._replace(suffix=part.suffix.lower()) for part in shape}
+        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+
+    def _fate(self, sample: Sample) -> Fate:
+        image = first_of(IMAGE_FIELDS, sample)
+        for part in sample.values():
+            if not part.suffix.startswith("__") and refused(part, self.decoded):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        return incomplete(image is not None, _TEXT_KEY in sample, "crash") or USABLE
+
+
+class WebDataset02(WebDataset1):
+    """webdataset 0.2.86 or older: ``WebDataset(urls).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
+
+    With the default handlers every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample
+    continues in the next shard if that begins with the same key, so that shards of one sample each, or with keys that
+    begin at 0 again, raise for a field that occurs twice. Shards without a sample end silently.
+
+    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers, which
+    ``--pipeline`` judges.
+
+    Source: webdataset 0.2.86, compat.py, tariterators.py, autodecode.py, filters.py.
+    """
+
+    name = "webdataset-0.2"
+    title = "webdataset 0.2 (<= 0.2.86, default handlers)"
+    empty_raises = False
+    decoded = WebDataset1.decoded - {"pkl"}
+    joins = True  # up to 0.2.88
+    path_field = URL  # no other field is set

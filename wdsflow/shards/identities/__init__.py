@@ -1,1 +1,0 @@
-"""Which bytes the shards of a set have, as a file: a certificate, or a manifest."""

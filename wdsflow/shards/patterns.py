@@ -1,0 +1,159 @@
+"""Names of many shards: braces, natural order, and the few patterns that stand for them."""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+SHOWN = 20  # missing names that are spelled out
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+class Missing(NamedTuple):
+    """Names of a series that no file has."""
+
+    names: list[str]  # the first few
+    total: int
+
+
+def natural(name: str) -> tuple[list[str | int], str]:
+    """Return a sort key by which numbers count as numbers.
+
+    >>> sorted(["10.tar", "9.tar", "b.tar", "009.tar"], key=natural)
+    ['009.tar', '9.tar', '10.tar', 'b.tar']
+    """
+    parts: list[str | int] = list(_DIGITS.split(name))
+    parts[1::2] = [int(digits) if len(digits) < 1000 else 0 for digits in _DIGITS.findall(name)]
+    return parts, name
+
+
+def missing_numbers(names: Sequence[str]) -> list[Missing]:
+    """Find numbers that are missing in the middle of each series of names.
+
+    A series is recognized by one number that changes while all else stays the same. Where more than half as many numbers
+    are missing as are there, they are no series but identifiers.
+
+    >>> missing_numbers(["s-000.tar", "s-001.tar", "s-003.tar", "t-7.tar"])
+    [Missing(names=['s-002.tar'], total=1)]
+    """
+    series: defaultdict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    for name in names:
+        folder, base = os.path.split(name)
+        parts = _DIGITS.split(base)
+        parts[0] = os.path.join(folder, parts[0])
+        series[tuple(parts[::2])].append(parts)
+    return [found for parts in series.values() if (found := _missing(parts)) is not None]
+
+
+def _missing(names: list[list[str]]) -> Missing | None:
+    changing = [at for at in range(1, len(names[0]), 2) if len({parts[at] for parts in names}) > 1]
+    if len(changing) != 1:
+        return None
+    at = changing[0]
+    digits = [parts[at] for parts in names]
+    if max(map(len, digits)) > 18:
+        return None
+    present = sorted({int(number) for number in digits})
+    count = present[-1] - present[0] + 1 - len(present)
+    if not 0 < 2 * count <= len(present):
+        return None
+    width = len(digits[0]) if len(set(map(len, digits))) == 1 else 0
+    first = islice(_holes(present), SHOWN)
+    before, after = "".join(names[0][:at]), "".join(names[0][at + 1 :])
+    return Missing([f"{before}{number:0{width}d}{after}" for number in first], count)
+
+
+def _holes(present: list[int]) -> Iterator[int]:
+    for one, other in pairwise(present):
+        yield from range(one + 1, other)
+
+
+LIMIT = 10_000_000  # names
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.-?(\d+))?")
+
+
+class BadPattern(ValueError):
+    """A brace pattern that cannot be expanded."""
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Expand as bash and webdataset do. Raises ``BadPattern``.
+
+    >>> expand_braces("{08..10}.tar")
+    ['08.tar', '09.tar', '10.tar']
+    >>> expand_braces("{1..10000000000000000}.tar")
+    Traceback (most recent call last):
+    wdsflow.shards.patterns.BadPattern: it names 10,000,000,000,000,000 files; 10,000,000 are the most
+    """
+    if "{" not in pattern and "}" not in pattern:
+        return [pattern]
+    import braceexpand
+
+    try:
+        count = count_names(pattern)
+        if count > LIMIT:
+            raise BadPattern(f"it names {count:,} files; {LIMIT:,} are the most")
+        return list(braceexpand.braceexpand(pattern))
+    except BadPattern:
+        raise
+    except (RecursionError, ValueError) as error:  # unbalanced braces are a ValueError
+        raise BadPattern(str(error)) from None
+
+
+def count_names(pattern: str) -> int:
+    """Count what a pattern expands to, without expanding it; braces that do not match count for one name."""
+    total = 1
+    for inner in _groups(pattern):
+        total *= _count_inside(inner)
+        if total > LIMIT**4:  # far beyond; keeps the numbers small
+            break
+    return total
+
+
+def _count_inside(inner: str) -> int:
+    if match := _RANGE.fullmatch(inner):
+        start, end, step = int(match[1]), int(match[2]), int(match[3] or 1) or 1
+        return abs(end - start) // step + 1
+    if match := _LETTERS.fullmatch(inner):
+        return 52
+    alternatives = _alternatives(inner)
+    return sum(map(count_names, alternatives)) if len(alternatives) > 1 else count_names(inner)
+
+
+def _groups(pattern: str) -> Iterator[str]:
+    """Yield what stands between braces that match, outermost only."""
+    depth = start = 0
+    for at, char in _unescaped(pattern):
+        if char == "{":
+            if not depth:
+                start = at + 1
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if not depth:
+                yield pattern[start:at]
+
+
+def _alternatives(inner: str) -> list[str]:
+    """Split at commas outside of further braces."""
+    depth, cuts = 0, [-1]
+    for at, char in _unescaped(inner):
+        if char == "," and not depth:
+            cuts.append(at)
+        depth += {"{": 1, "}": -1}.get(char, 0)
+    return [inner[one + 1 : other] for one, other in zip(cuts, [*cuts[1:], len(inner)], strict=True)]
+
+
+def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
+    at = 0
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            at += 2
+            continue
+        yield at, pattern[at]
+        at += 1
