@@ -33,7 +33,7 @@ MODULES = [
     *(
         "wdsflow.images.jpeg",
         "wdsflow.stages.scores.pixels",
-        "wdsflow.stages.scores.dataset.comparing.count_same",
+        "wdsflow.stages.scores.equal_records",
     ),
 ]
 

@@ -1,6 +1,6 @@
 """What a training command will do with the shards: its epochs, its workers, and whether it hangs.
 
-The arithmetic is OpenCLIP's own (startup.py, workload.py); the forecast names what cannot be known in advance.
+The arithmetic is OpenCLIP's own (startup.py, assignment.py); the forecast names what cannot be known in advance.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. The readers of one library are in one file; the catalog has their names."""
 
 import difflib
 from collections.abc import Mapping

@@ -207,8 +207,8 @@ class ShardEvidence:
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     fields: dict[str, FieldCount] = field(default_factory=dict)
     columns: "Columns | None" = None  # what its first samples give, in the first shard where a reader makes columns
-    tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
-    varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/varieties.py
+    tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
+    varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/text_content.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see content/interleaved.py
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.
