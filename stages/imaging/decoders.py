@@ -1,4 +1,7 @@
-"""Decoding by libjpeg-turbo, straight into an array, and by Pillow, which reads every format. Imports numpy: import this module where it is needed."""
+"""Decoding by libjpeg-turbo, straight into an array, and by Pillow, which reads every format.
+
+Imports numpy: import this module where it is needed.
+"""
 
 from contextlib import contextmanager
 from functools import cache
@@ -14,8 +17,13 @@ from .peak import Mode, Target, scale_of
 from .resample import Box
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import numpy as np
     from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    Gate = Callable[[Image], Target]
 
 
 # (transpose, flip left and right, flip top and bottom), in this order. EXIF 2.32, tag 274.
@@ -72,13 +80,6 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[NDArray[
         return None
     return pixels, (0, 0, header.width / scale, header.height / scale)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from PIL.Image import Image
-
-    Gate = Callable[[Image], Target]
 
 # Opened by running a program (Ghostscript), or by opening what they contain.
 _NEVER_OPENED = frozenset(("EPS", "IPTC"))

@@ -1,4 +1,7 @@
-"""Bicubic resizing with antialiasing, in torchvision's geometry. Imports numpy: import this module where it is needed."""
+"""Bicubic resizing with antialiasing, in torchvision's geometry.
+
+Imports numpy: import this module where it is needed.
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal

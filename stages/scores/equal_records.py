@@ -1,4 +1,7 @@
-"""Which records are equal or nearly so, among more than fit into memory. Imports numpy: import this module where it is needed."""
+"""Which records are equal or nearly so, among more than fit into memory.
+
+Imports numpy: import this module where it is needed.
+"""
 
 from array import array
 from collections.abc import Iterable, Iterator

@@ -8,6 +8,12 @@ from .sample_fields import FieldReader
 from .score_errors import ScoreError
 from .videos import VideoFacts, facts_of, opened, video_stream
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Frame = NDArray[np.uint8]  # height, width, 3
+
 How = Literal["uniform", "key"]
 
 
@@ -38,12 +44,6 @@ class MadeFrames(NamedTuple):
     sampling: Sampling
     prepare: Prepares
 
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Frame = NDArray[np.uint8]  # height, width, 3
 
 _MOST_DECODED = 20_000  # frames from a key frame on; a video with fewer key frames is hostile, or no video to sample
 _DECODER = 12  # bytes a pixel: a decoder's reference frames, its output, the frame in RGB

@@ -53,9 +53,7 @@ class ProbedShape:
 
     group: ShapeGroup
     fates: dict[SamplePlace, ProbedFate]  # of samples that were drawn
-    rare: dict[SamplePlace, ProbedFate] = field(
-        default_factory=dict
-    )  # of those that were picked since they are unusual
+    rare: dict[SamplePlace, ProbedFate] = field(default_factory=dict)  # of unusual samples, which were picked
 
     @property
     def usable(self) -> int:

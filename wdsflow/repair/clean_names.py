@@ -11,11 +11,8 @@ from wdsflow.media.media_format import media_kind
 from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
-# Distinguishes the dots of a base name: those inside a key from those inside a field.
-#
-# Readers end the key at the first dot. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in ``000.jpg``,
+# Readers end the key at the first dot of a base name. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in ``000.jpg``,
 # ``000.txt`` and ``000.seg.png`` to the field. Only the names of neighbours show which it is.
-
 
 IMAGES = frozenset(IMAGE_FIELDS)
 _COMPRESSED = frozenset({"gz", "bz2", "xz", "zst"})
@@ -114,10 +111,10 @@ def _differ(shape: frozenset[tuple[str, str]]) -> bool:
     return len({extension for _, extension in shape}) == len(shape)
 
 
-Path = tuple[str, str]  # folder, base name
+NamePath = tuple[str, str]  # folder, base name
 
 
-def join_folders(paths: Sequence[Path]) -> list[Path]:
+def join_folders(paths: Sequence[NamePath]) -> list[NamePath]:
     """Return the paths without the folder level that only separates fields.
 
     Sibling folders are joined if no two of them have a field in common and each shares at least half of its keys with
@@ -129,7 +126,7 @@ def join_folders(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _moves(paths: list[Path], level: int) -> dict[str, str]:
+def _moves(paths: list[NamePath], level: int) -> dict[str, str]:
     """Which folder becomes which if one level is taken out."""
     folders = {folder for folder, _ in paths}
     if len(folders) < 2:

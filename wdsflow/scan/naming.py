@@ -7,11 +7,8 @@ from wdsflow.shards.tar.members import is_meta
 
 from .evidence import Tally
 
-# The names under which one pass counts what it sees, each with what it means.
-#
-# A rule looks at ``shard.tally(name)``. The scan refuses a name that is not listed here.
-
-
+# The names under which a pass counts what it sees, each with its meaning. A rule looks at ``shard.tally(name)``. The
+# scan refuses a name that is not listed here.
 TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",

@@ -1,4 +1,7 @@
-"""Which bytes a set of shards has, and what they were judged, as a file: ``docs/certificate.md`` has the format."""
+"""A certificate: which bytes a set of shards has, and what they were judged. A manifest is one without verdicts.
+
+``docs/certificate.md`` describes the format. ``validate --certify`` writes a certificate, ``index --checksums`` a manifest.
+"""
 
 import json
 import os
@@ -110,11 +113,6 @@ def listed(folder: str, names: Collection[str]) -> list[str] | None:
             tars = (name for name in os.listdir(path) if name.lower().endswith(SUFFIXES) and name[0] != ".")
             found += [f"{inside}/{name}" if inside else name for name in tars]
     return found
-
-
-# Which bytes a set of shards has, and what they were judged, as a file: ``docs/certificate.md`` describes the format for other programs.
-#
-# ``validate --certify`` and ``index --checksums`` write it; the latter, a manifest, has no verdicts.
 
 
 VERSION = 2  # of the format; rises only if programs for the old one would break

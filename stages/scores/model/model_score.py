@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..sample_view import View
 
 
-# Scores that models compute: what a decoder prepares for a model, and the use of the model's outputs.
-#
 # A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
 # calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
 # computes its value from the outputs. Scores with equal models share one, and items of one sample with equal keys run

@@ -20,7 +20,6 @@ from .base import Context
 # There may be as many of them as samples. Rules therefore look at shapes in which these names are replaced by their
 # number within the sample: the work grows with the number of kinds of samples.
 
-
 _MARK = "\0"  # in no name of a tar
 
 

@@ -48,7 +48,7 @@ def without_addresses(text: str) -> str:
     return _ADDRESS.sub("", text)[:_KEPT_IN_DETAIL]
 
 
-# Distinguishes a broken score from bad samples: it fails for each of the first hundred samples.
+# A broken score, unlike bad samples, fails for each of the first hundred samples.
 #
 # A missing library or file of weights, or a bug in a custom score, would otherwise quarantine millions of samples one by
 # one. Counted are exceptions, and models without memory for an item. A score that reports why it has no value for a

@@ -1,4 +1,10 @@
-"""The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide."""
+"""The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide.
+
+Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
+otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+fixed before the run, and ``settle`` names the term at which this plan would have stopped, however many values are
+known.
+"""
 
 import json
 from collections import Counter
@@ -11,13 +17,6 @@ from wdsflow.filtering.where.language.values import PENDING, Call, Many, Unknown
 
 from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
-
-# The order of terms: cheap scores first, and none that cannot change the outcome.
-#
-# Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-# otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
-# fixed before the run, and `settle` names the term at which this plan would have stopped, however many values are known.
-
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}

@@ -1,4 +1,4 @@
-"""The training command: what follows ``--`` on the command line."""
+"""The training command: the arguments after ``--`` on the command line, as open_clip_train would understand them."""
 
 import argparse
 import contextlib
@@ -106,11 +106,8 @@ def _data_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# The training command: what follows ``--`` on the command line, as open_clip_train would understand it.
-#
-# Read by open_clip_train's own parser where that is installed and fits the version asked for, else by a small
-# one that knows the flags which decide about data.
-
+# The arguments are read by open_clip_train's own parser if that is installed and fits the requested version, otherwise
+# by a small one that knows the flags which decide about data.
 
 _LOCAL_MOST = 8  # accelerators a machine has, where the user does not say
 

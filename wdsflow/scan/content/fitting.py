@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 from .field_kinds import kind_of
 from .packed import has_library
 
-# What Hugging Face datasets make of fields that hold values: the first samples give each column its type, by Arrow.
+# The type of each column, which Arrow takes from the first samples.
 #
 # Source: datasets 5.2, packaged_modules/webdataset/webdataset.py.
-
 
 MOST_VALUE = 16 << 20  # bytes of a field whose value is looked at
 _MOST_NODES = 5_000  # types in one column: every scan keeps them

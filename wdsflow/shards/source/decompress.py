@@ -62,9 +62,7 @@ def _kind(start: bytes, least: int) -> str | None:
     return None
 
 
-# Decompression in small, bounded steps, ending where Python's tarfile would end.
-#
-# tarfile reads 512 and then 10,240 compressed bytes at a time. If one such buffer is damaged, all that it would have
+# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. If one such buffer is damaged, all that it would have
 # given is lost to its readers; so it is here, or we would count members that nobody gets.
 #
 # Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. What was unpacked

@@ -1,4 +1,4 @@
-"""Where captions are: members of text, names in members of json, in the order in which they are tried, and the tokenizer that takes them."""
+"""Where captions are: members of text and names in json, in the order in which they are tried; and their tokens."""
 
 import threading
 from argparse import Namespace

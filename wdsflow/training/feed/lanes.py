@@ -1,4 +1,4 @@
-"""A lane: the samples of one stream, pass after pass, in a seeded order that can be taken up again, through a shuffle buffer."""
+"""A lane: the samples of one stream, pass after pass, in a seeded order that can be resumed, through a shuffle buffer."""
 
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator

@@ -1,4 +1,8 @@
-"""Who reads what, in which order: lanes of shards, batch sizes, the length of an epoch."""
+"""Who reads what, in which order: lanes of shards, batch sizes, the length of an epoch.
+
+A lane is what OpenCLIP calls a DataLoader's worker: a stream of shards that fills batches of its own. Batches come
+from the lanes in turn.
+"""
 
 import math
 import random
@@ -17,11 +21,6 @@ from wdsflow.readers.open_clip.assignment import (
 )
 from wdsflow.text.words import how_many
 from wdsflow.training.rank_place import RankPlace
-
-# Who reads what, in which order: lanes of shards, batch sizes, the length of an epoch.
-#
-# A lane is what OpenCLIP calls a DataLoader's worker: a stream of shards that fills batches of its own. Batches come
-# from the lanes in turn.
 
 
 class ShardPiece(NamedTuple):

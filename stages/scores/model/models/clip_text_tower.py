@@ -1,4 +1,7 @@
-"""A text tower that computes no padding, and batches of token sequences. Imports torch: import this module where it is needed."""
+"""A text tower that computes no padding, and batches of token sequences.
+
+Imports torch: import this module where it is needed.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-# Captions to the tokens of OpenAI's CLIP, without PyTorch: decoders need not load it. Held against OpenCLIP by tests.
+# Tokens of OpenAI's CLIP. Tests compare them with OpenCLIP's.
 #
 # Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al. 2019 and 2021.
-
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
 _MERGES = 49152 - 256 - 2  # so many of the file's lines after the first count
@@ -106,10 +104,9 @@ def _letters() -> dict[int, str]:
     return {byte: chr(byte) for byte in own} | {byte: chr(256 + number) for number, byte in enumerate(others)}
 
 
-# Captions to tokens by transformers' CLIPTokenizer, with the vocabulary that OpenCLIP brings: nothing is downloaded.
+# Tokens by transformers' CLIPTokenizer, with the vocabulary that OpenCLIP brings: nothing is downloaded.
 #
-# It is the tokenizer of transformers' CLIP processors, and so of Data-Juicer: other than OpenCLIP's it does not repair text.
-
+# It is the tokenizer of transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
 
 _lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
 

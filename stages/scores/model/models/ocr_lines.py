@@ -1,4 +1,7 @@
-"""Lines of text, cut out of pictures with EasyOCR's own functions. Imports numpy: import this module where it is needed."""
+"""Lines of text, cut out of pictures with EasyOCR's own functions.
+
+Imports numpy: import this module where it is needed.
+"""
 
 from collections.abc import Iterator
 from typing import Any
