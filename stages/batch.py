@@ -126,7 +126,7 @@ class Batch(Stage):
             if self.max_pixels is not None:
                 load.height, load.width = _height_width(sample[self.image])
             if self.max_tokens is not None:
-                load.tokens = _length(sample[self.text])
+                load.tokens = _token_count(sample[self.text])
         except KeyError as error:
             raise StageError("not-measured", f"it has no field {error}; its fields: {listed(sample)}") from None
         except TypeError as error:
@@ -170,7 +170,7 @@ def _height_width(value: Any) -> tuple[int, int]:
     raise TypeError(f"{type(value).__name__} has no height and width; put Decode before")
 
 
-def _length(value: Any) -> int:
+def _token_count(value: Any) -> int:
     """Return the number of tokens of a text: the length of a list, or of a tensor's last dimension.
 
     Raises TypeError for text that is no tokens yet.
@@ -202,7 +202,7 @@ class Unbatch(Stage):
         """Yield the samples of each batch."""
         counts = self.counts
         for batch in samples:
-            lengths = {name: _length_unbatch(value) for name, value in batch.items()}
+            lengths = {name: _entries(value) for name, value in batch.items()}
             count = lengths.get("__key__") or max([length or 0 for length in lengths.values()], default=0)
             counts.seen += count
             odd = {name: length for name, length in lengths.items() if length != count}
@@ -221,7 +221,7 @@ class Unbatch(Stage):
                 yield {name: value[index] for name, value in batch.items()}
 
 
-def _length_unbatch(value: Any) -> int | None:
+def _entries(value: Any) -> int | None:
     if isinstance(value, (str, bytes, bytearray, dict, set)):
         return None
     try:

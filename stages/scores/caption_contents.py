@@ -13,7 +13,7 @@ from wdsflow.text.install import install_extras
 from .base import Kind, TextScore, versions_of
 from .caption_words import CountedScore, juicer_words, words
 
-_LARGEST = 64 << 20  # bytes of a file
+_LARGEST_LIST = 64 << 20  # bytes of a file of words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,8 @@ def _plain(word: str) -> str:
 def _lines(path: str) -> Iterable[str]:
     file = Path(path).expanduser()
     size = file.stat().st_size
-    if size > _LARGEST:
-        raise ValueError(f"flagged_words: {path!r} has {size:,} bytes, at most {_LARGEST:,} are read")
+    if size > _LARGEST_LIST:
+        raise ValueError(f"flagged_words: {path!r} has {size:,} bytes, at most {_LARGEST_LIST:,} are read")
     for line in file.read_text(encoding="utf-8-sig").splitlines():
         word = line.partition("#")[0].strip()
         if word:
@@ -160,7 +160,7 @@ class HasUrl(TextScore):
         return ("." in text or "://" in text) and _URL.search(text) is not None
 
 
-_LONGEST = 255  # characters of a file's name
+_LONGEST_NAME = 255  # characters of a file's name
 _EXTENSIONS = "jpe?g|jfif|png|gif|webp|avif|heic|bmp|tiff?|svg|psd|raw|cr2|nef|arw|dng|mp4|mov|avi|webm|mkv|pdf"
 _FILE = re.compile(rf"[^\n]*\.(?:{_EXTENSIONS})(?:[?#]\S*)?", re.IGNORECASE)
 _CAMERA = re.compile(
@@ -187,7 +187,7 @@ class IsFilenameLike(TextScore):
     def of(self, text: str) -> bool:
         """Return whether it is one."""
         text = text.strip()
-        if not text or len(text) > _LONGEST:
+        if not text or len(text) > _LONGEST_NAME:
             return False
         if _FILE.fullmatch(text) or _CAMERA.fullmatch(text):
             return True

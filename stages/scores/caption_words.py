@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from .sample_view import View
 
 
-_LONGEST = 50
+_LONGEST_NGRAM = 50  # characters or words
 _LONGEST_WORD, _LONGEST_TEXT = 500, 20_000  # characters; the time of merging grows with the square of a word's length
 _MOST_CACHED = 1 << 17  # words
 
 
 def checked(name: str, n: int) -> None:
     """Raise ValueError if ``n`` is no length of an n-gram."""
-    if not 1 <= n <= _LONGEST:
-        raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST}")
+    if not 1 <= n <= _LONGEST_NGRAM:
+        raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST_NGRAM}")
 
 
 def tokenizable(text: str) -> str:

@@ -271,8 +271,8 @@ def _channels(image: "Image") -> list[list[int]]:
     return [counts[start : start + 256] for start in (0, 256, 512)]
 
 
-_SIDE, _LOW = 32, 8
-_ONE = 1 << 20
+_HASHED_SIDE, _LOWEST = 32, 8
+_FIXED_POINT = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +299,7 @@ def phash(picture: Picture) -> bytes:
     import numpy as np
     from PIL import Image
 
-    small = np.asarray(picture.luma.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS), np.int64)
+    small = np.asarray(picture.luma.resize((_HASHED_SIDE, _HASHED_SIDE), Image.Resampling.LANCZOS), np.int64)
     waves = _waves()
     # Whole numbers: in floating point the bits of a flat image would be rounding noise, other on each machine.
     frequencies = (waves @ small @ waves.T).ravel()
@@ -312,5 +312,5 @@ def _waves() -> Any:
     """Return the 8 lowest cosines at 32 places, times 2**20."""
     import numpy as np
 
-    steps = np.outer(np.arange(_LOW), 2 * np.arange(_SIDE) + 1)
-    return np.rint(np.cos(np.pi * steps / (2 * _SIDE)) * _ONE).astype(np.int64)
+    steps = np.outer(np.arange(_LOWEST), 2 * np.arange(_HASHED_SIDE) + 1)
+    return np.rint(np.cos(np.pi * steps / (2 * _HASHED_SIDE)) * _FIXED_POINT).astype(np.int64)

@@ -145,7 +145,7 @@ class SecondArchive(TallyRule):
         return f"a second archive follows the end mark: {behind(shard) or 'readers never reach it'}"
 
 
-_NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
+_COMPRESSIONS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
 _BY_TARFILE = ("gz", "bz2", "xz")
 
 
@@ -183,7 +183,7 @@ class Compressed(TallyRule):
         return _refusing(context, shard) or context.names()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        name = _NAMES.get(detail, detail)
+        name = _COMPRESSIONS.get(detail, detail)
         if detail in _BY_TARFILE:
             return f"compressed with {name}: one core unpacks every byte for each pass, and images hardly shrink"
         return f"compressed with {name}, which tarfile reads from Python 3.14 on only: readers skip the shard or fail"
@@ -323,7 +323,7 @@ class TrailingBytes(TallyRule):
         return f"bytes that are not a tar follow the end mark{what}: readers ignore them"
 
 
-_WORDS = {
+_READ_ERRORS = {
     "missing": "no such shard",
     "denied": "no permission to read the shard",
     "io": "the shard cannot be read",
@@ -360,7 +360,7 @@ class Unreadable(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "needs-library":
             return detail
-        text = _WORDS.get(shard.error or "", "the shard cannot be read")
+        text = _READ_ERRORS.get(shard.error or "", "the shard cannot be read")
         return f"{text} ({detail})" if detail else text
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:

@@ -247,8 +247,8 @@ class LongCaption(QualityRule):
     common = 0.05
 
 
-_SHARE = 0.05
-_LEAST = 20
+_FREQUENT_SHARE = 0.05
+_FREQUENT_LEAST = 20
 _NONE = ("", "nan", "none", "null")  # F112 and F115 report these
 
 
@@ -278,7 +278,7 @@ class FrequentCaption(Rule):
             )
         captions = sum(shard.captions.count for shard in context.evidence.shards)
         for text, count in counts.most_common(3):
-            if count < max(_LEAST, _SHARE * captions):
+            if count < max(_FREQUENT_LEAST, _FREQUENT_SHARE * captions):
                 return
             shard = next(shard for shard in context.evidence.shards if text in shard.captions.frequent)
             yield Finding(

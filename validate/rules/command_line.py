@@ -77,12 +77,12 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            trouble = _trouble(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
+            trouble = _how_failures_hide(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
             if trouble:
                 yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", readers=context.names())
 
 
-def _trouble(command: str) -> str:
+def _how_failures_hide(command: str) -> str:
     if _SWALLOWED.search(command):
         return "a failure is turned into success, and the output until then is taken for the shard"
     if _CURL.search(command) and not _CURL_FAILS.search(command):
@@ -148,7 +148,7 @@ class LongWarmup(TrainingRule):
         )
 
 
-_MOST = 1.2
+_LONG_EPOCH = 1.2  # times the intended length
 
 
 class LongEpoch(TrainingRule):
@@ -171,7 +171,7 @@ class LongEpoch(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         length = forecast.length
-        if length is None or length.inflation < _MOST:
+        if length is None or length.inflation < _LONG_EPOCH:
             return
         whole = arguments.batch_size * arguments.world_size
         fix = None
@@ -256,13 +256,13 @@ class UnreadableUrls(Rule):
         both = (("--train-data", context.arguments.train_data), ("--val-data", context.arguments.val_data))
         for option, text in both:
             for pattern in (text or "").split("::"):
-                trouble = _trouble_train_data(pattern)
+                trouble = _why_not_expanded(pattern)
                 if trouble:
                     message = f"{option} {escape(pattern)}: {trouble}"
                     yield Finding(self.code, self.severity, message, readers=clips(context))
 
 
-def _trouble_train_data(pattern: str) -> str:
+def _why_not_expanded(pattern: str) -> str:
     if not pattern or pattern.startswith("pipe:") or os.path.isfile(pattern):
         return ""
     if _RANGES.search(pattern):
@@ -304,7 +304,7 @@ class Upsampling(TrainingRule):
             yield self.finding(forecast.crash, fix=fix)
 
 
-_OFF = 0.1
+_TOLERANCE = 0.1  # share of the samples
 
 
 class WrongNumSamples(TrainingRule):
@@ -328,7 +328,7 @@ class WrongNumSamples(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         length = forecast.length
-        if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _OFF * forecast.usable:
+        if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _TOLERANCE * forecast.usable:
             return
         ratio = length.asked / forecast.usable
         yield self.finding(

@@ -114,8 +114,8 @@ class Uniform(QualityRule):
     consequence = "they show nothing"
 
 
-_SHARE = 0.001
-_LEAST = 10
+_REPEATED_SHARE = 0.001
+_REPEATED_LEAST = 10
 
 
 class Repeated(Rule):
@@ -143,7 +143,11 @@ class Repeated(Rule):
         for shard in context.evidence.shards:
             counts.update(shard.frequent_images)
         images = sum(shard.images.count for shard in context.evidence.shards)
-        often = [(value, count) for value, count in counts.most_common() if count >= max(_LEAST, _SHARE * images)]
+        often = [
+            (value, count)
+            for value, count in counts.most_common()
+            if count >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)
+        ]
         if often:
             value, count = often[0]
             also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""

@@ -112,7 +112,7 @@ def _meeting(context: Context, reader: Reader, index: int, others: list[int]) ->
     return lost
 
 
-_MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
+_MOST_SHAPES = 50  # shapes that share a base name; with more, the cause is something other than folders
 
 
 class SplitFolders(TallyRule):
@@ -141,7 +141,7 @@ class SplitFolders(TallyRule):
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
-        pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
+        pairs = (pair for items in folders.values() if len(items) < _MOST_SHAPES for pair in combinations(items, 2))
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
             if apart and not fields_in(one.shape) & fields_in(other.shape):

@@ -56,7 +56,7 @@ class WrongSidecar(Rule):
             yield Finding(
                 self.code,
                 self.severity_of(fact, ended),
-                f"{fact.path} {_WORDS[fact.problem]}{fact.detail}",
+                f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}",
                 count=fact.shards,
                 readers=tuple(name for name in context.names() if name.startswith("open-clip")),
                 repair=fixes.get(fact),
@@ -68,7 +68,7 @@ class WrongSidecar(Rule):
         return "error" if ended and read and fact.problem in ("missing", "malformed") else self.severity
 
 
-_WORDS = {
+_SIDECAR_PROBLEMS = {
     "missing": "",
     "malformed": "cannot be read: ",
     "stale": "does not agree with the shards: ",

@@ -192,7 +192,7 @@ class ResampledLoss(TrainingRule):
         )
 
 
-_SHARE = 0.1
+_UNSEEN_SHARE = 0.1  # of the shards
 
 
 class NeverDrawn(TrainingRule):
@@ -216,7 +216,7 @@ class NeverDrawn(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         drawn = forecast.resampled
-        if drawn is None or not drawn.draws or drawn.never_seen < _SHARE:
+        if drawn is None or not drawn.draws or drawn.never_seen < _UNSEEN_SHARE:
             return
         whole = drawn.never_seen**arguments.epochs
         all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""

@@ -25,8 +25,8 @@ from wdsflow.text.words import how_many
 from .kinds import kind_of
 from .where import Call
 
-_NOT_THERE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
-_DEEPEST, _MOST = 4, 1_000  # levels of nested objects, and names, that are looked at
+_NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
+_DEEPEST, _MOST_NAMES = 4, 1_000  # levels of nested objects, and names, that are looked at
 _LISTED = 8  # names that a message lists
 _OF_KIND: dict[type, type[InJson]] = {int: JsonNumber, float: JsonNumber, str: JsonTextFact}
 _UNREAD: dict[type, str] = {bool: "true or false", list: "a list", dict: "an object", type(None): "null"}
@@ -85,7 +85,7 @@ def has_value(view: View, score: InJson) -> bool:
     try:
         score.score(view)
     except ScoreError as error:
-        return error.slug not in _NOT_THERE
+        return error.slug not in _NO_VALUE
     except OSError:  # a stream that cannot go back to it
         return True
     return True
@@ -107,7 +107,7 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
                 kind = _OF_KIND.get(type(value))
                 if kind is None and path == score.path:
                     unread[_UNREAD[type(value)]] += 1
-                if kind is not None and (len(counts) < _MOST or (kind.name, path) in counts):
+                if kind is not None and (len(counts) < _MOST_NAMES or (kind.name, path) in counts):
                     counts[kind.name, path] += 1
     by_kind: dict[str, list[str]] = {}
     for name, path in counts:
@@ -139,10 +139,10 @@ def _values(tree: Any, above: str = "", level: int = 1) -> Iterator[tuple[str, A
 AUTO = "auto"
 # Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
 # command that may take long.
-_MOST_CAPTION_PLACE, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
+_MOST_LOCAL, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _CHECKED = 20_000  # samples of all these shards together: a rare name is not searched for in a whole set
 _SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that are searched for captions
-_NOT_THERE_CAPTION_PLACE = frozenset({"no-caption", "not-text"})
+_NO_CAPTION = frozenset({"no-caption", "not-text"})
 _JSON = ("json", "jsn")
 _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
 _SIGNS = frozenset("|:;*")  # characters with a meaning in a place
@@ -291,7 +291,7 @@ def _has(view: ShardView, place: str | InJson) -> bool:
     try:
         view.captions(place)
     except ScoreError as error:
-        return error.slug not in _NOT_THERE_CAPTION_PLACE
+        return error.slug not in _NO_CAPTION
     except OSError:  # a stream that cannot go back to it: unknown
         return True
     return True
@@ -322,7 +322,7 @@ def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView
 def _spread(urls: Sequence[str]) -> list[str]:
     """Return shards to check: first, last, middle, then the others in order."""
     first = urls[0]
-    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST_CAPTION_PLACE
+    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST_LOCAL
     some = urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
     order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
     return [some[number] for number in order]

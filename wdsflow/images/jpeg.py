@@ -9,8 +9,8 @@ from .header import ImageHeader, exif_orientation, more_bytes, xmp_orientation
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
 
-_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))
-_PROGRESSIVE = frozenset((0xC2, 0xCA))
+_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))  # those that libjpeg decodes
+_PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _SCAN = 0xDA
 _MOST_SEGMENTS = 10_000
 _BLOCK = 128  # bytes: 64 coefficients of 2
@@ -65,13 +65,12 @@ def first_scan(data: bytes) -> int | None:
 
 _new: Any = tuple.__new__  # half the time of ImageHeader(...), which adds up over millions of images
 
-_FRAMES_JPEG_HEADER = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-_PROGRESSIVE_JPEG_HEADER = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+_ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
-# Markers before the frame that carry a length. What is outside of these and of _FRAMES has none, or ends it.
+# Markers before the frame that carry a length. What is outside of these and of _ALL_FRAMES has none, or ends it.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
-_APP1, _APP2, _SCAN_JPEG_HEADER = 0xE1, 0xE2, 0xDA
+_APP1, _APP2 = 0xE1, 0xE2
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)  # past fill bytes, escaped FFs and bytes that are no marker
 _SHORTEST_REST = 20  # bytes of the smallest frame and scan
 _REFUSED = ImageHeader("jpeg", 0, 0, "")
@@ -96,13 +95,13 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 position = match.start()
             elif marker in _PLAIN:
                 position += 2 + length if length > 2 else 4
-            elif marker in _FRAMES_JPEG_HEADER:
+            elif marker in _ALL_FRAMES:
                 bits, height, width, components = _frame(data, position + 4)
                 mode = _MODES.get(components, "") if bits == 8 and width and height else ""
                 if orientation is None:
                     orientation = xmp_orientation(packet) if packet else 1
                 orientation = 1 if orientation is None else orientation
-                progressive = marker in _PROGRESSIVE_JPEG_HEADER
+                progressive = marker in _PROGRESSIVE
                 facts = ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0)
                 header: ImageHeader = _new(ImageHeader, facts)
                 return header
@@ -118,7 +117,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
             elif marker == _APP2:
                 icc = icc or data.startswith(_ICC, position + 4)
                 position += 2 + max(length, 2)
-            elif marker == _SCAN_JPEG_HEADER or marker < 0xC0:
+            elif marker == _SCAN or marker < 0xC0:
                 return _REFUSED
             else:
                 position += 2  # no length: restart, start and end of image, extensions

@@ -11,7 +11,7 @@ _screen = Struct("<HHBBB").unpack_from
 _frame = Struct("<HHHHB").unpack_from
 
 _GREYS = bytes(value for level in range(256) for value in (level, level, level))
-_EXTENSION, _IMAGE, _END = 0x21, 0x2C, 0x3B
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 _CONTROL, _APPLICATION = 0xF9, 0xFF
 _MOST_BLOCKS = 100_000
 _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
@@ -61,7 +61,7 @@ def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
         kind = data[position]
         if kind == _IMAGE:
             return position, alpha, loops
-        if kind == _END:
+        if kind == _TRAILER:
             return -1, alpha, loops
         if kind == _EXTENSION:
             label = data[position + 1]
@@ -92,10 +92,10 @@ def _has_second_frame(data: bytes, position: int) -> bool:
 _chunk = Struct(">I4s").unpack_from
 _start = Struct(">I4sIIBBBBBI").unpack_from
 _count = Struct(">I").unpack_from
-_new: Any = tuple.__new__
+_new: Any = tuple.__new__  # half the time of ImageHeader(...), which adds up over millions of images
 
 # Bits a channel and colour type -> Pillow's mode; others are refused.
-_MODES = {
+_PNG_MODES = {
     0x0100: "1",
     0x0200: "L",
     0x0400: "L",
@@ -113,11 +113,11 @@ _MODES = {
     0x1006: "RGBA",
 }
 _WITH_ALPHA = (4, 6)
-_HEADER, _DATA, _END_PNG_HEADER, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
+_HEADER, _DATA, _END_CHUNK, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
 _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT = b"tRNS", b"iCCP", b"eXIf", b"acTL", b"iTXt"
-_OF_INTEREST = frozenset((_DATA, _END_PNG_HEADER, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT))
+_OF_INTEREST = frozenset((_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT))
 _XMP = b"XML:com.adobe.xmp\0"
-_MOST_CHUNKS = 1000
+_MOST_PNG_CHUNKS = 1000
 
 
 def read_png(data: bytes) -> ImageHeader:
@@ -135,7 +135,7 @@ def read_png(data: bytes) -> ImageHeader:
     except error:
         needs = more_bytes(len(data)) if position > 8 else 33
         return ImageHeader("png", 0, 0, "", needs=needs, length=len(data) + 1)
-    mode = _MODES.get(bits << 8 | colour, "")
+    mode = _PNG_MODES.get(bits << 8 | colour, "")
     if length != 13 or kind or not width or not height or crc32(data[position + 4 : position + 21]) != crc:
         mode = ""
     position += 12 + length
@@ -157,7 +157,7 @@ def read_png(data: bytes) -> ImageHeader:
 def _find_header(data: bytes) -> int:
     """Return where the header chunk starts in a file that has other chunks before it."""
     position = 8
-    for _ in range(_MOST_CHUNKS):
+    for _ in range(_MOST_PNG_CHUNKS):
         length, name = _chunk(data, position)
         if name == _HEADER:
             break
@@ -170,7 +170,7 @@ def _walk(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
     alpha = animated = icc = False
     orientation, packet = None, b""
     try:
-        for _ in range(_MOST_CHUNKS):
+        for _ in range(_MOST_PNG_CHUNKS):
             length, name = _chunk(data, position)
             if name in _OF_INTEREST:
                 place = position + 8
@@ -199,8 +199,8 @@ _riff = Struct("<4xI4x4s").unpack_from
 _lossy = Struct("<3sHH").unpack_from
 _lossless = Struct("<BI").unpack_from
 _extended = Struct("<B3xHBHB").unpack_from
-_ICC, _ALPHA, _EXIF_WEBP_HEADER, _XMP_WEBP_HEADER, _ANIMATION_WEBP_HEADER = 0x20, 0x10, 0x08, 0x04, 0x02
-_MOST_CHUNKS_WEBP_HEADER = 10_000  # an animation has one a frame
+_ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
+_MOST_WEBP_CHUNKS = 10_000  # an animation has one a frame
 _START_CODE = b"\x9d\x01\x2a"
 
 
@@ -219,7 +219,7 @@ def read_webp(data: bytes) -> ImageHeader:
         if chunk == b"VP8X":
             flags, wide, wider, high, higher = _extended(data, 20)
             width, height = (wide | wider << 16) + 1, (high | higher << 16) + 1
-            alpha, animated, icc = bool(flags & _ALPHA), bool(flags & _ANIMATION_WEBP_HEADER), bool(flags & _ICC)
+            alpha, animated, icc = bool(flags & _ALPHA_FLAG), bool(flags & _ANIMATION_FLAG), bool(flags & _ICC_FLAG)
         elif chunk == b"VP8L":
             signature, fields = _lossless(data, 20)
             width, height = (fields & 0x3FFF) + 1, (fields >> 14 & 0x3FFF) + 1
@@ -245,10 +245,10 @@ def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tupl
     ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing but the heads is read.
     """
     start = read(12, 9)
-    if start[:4] != b"VP8X" or len(start) < 9 or not start[8] & (_EXIF_WEBP_HEADER | _XMP_WEBP_HEADER):
+    if start[:4] != b"VP8X" or len(start) < 9 or not start[8] & (_EXIF_FLAG | _XMP_FLAG):
         return
     at = 12
-    for _ in range(_MOST_CHUNKS_WEBP_HEADER):
+    for _ in range(_MOST_WEBP_CHUNKS):
         if at + 8 > size:
             return
         head = read(at, 8)

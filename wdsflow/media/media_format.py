@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-_MOST = 64  # boxes: a file in fragments has many
+_MOST_BOXES = 64  # boxes: a file in fragments has many
 
 Read = Callable[[int, int], bytes]  # offset within the file, number of bytes
 
@@ -13,7 +13,7 @@ def is_cut(size: int, read: Read) -> bool:
     Reads 16 bytes of each box, and never goes back. False where that does not tell.
     """
     at, index = 0, False
-    for _ in range(_MOST):
+    for _ in range(_MOST_BOXES):
         if at >= size:
             return not index
         head = read(at, 16)

@@ -11,7 +11,7 @@ from ..sample_view import View
 from .model_score import Model, Output, Precision, Request
 from .models.clip import ClipImage, ClipLabels, ClipText, clip_geometry, named
 from .models.clip_tokens import By, clip_item
-from .models.clip_weights import local_path, source_of
+from .models.clip_weights import LOCAL, local_path, source_of
 from .models.embedded import Embedded
 from .models.pairs import finite, names_of, pairs, reduced
 from .picture_score import PictureScore
@@ -37,11 +37,11 @@ class ClipScore(PictureScore):
     def __post_init__(self) -> None:
         super().__post_init__()
         local_path(self.pretrained)
-        if not self.pretrained and not self.model.startswith(("local-dir:", "hf-hub:")):
+        if not self.pretrained and not self.model.startswith((LOCAL, "hf-hub:")):
             raise ValueError(f"{self.name}: {self.model!r} without pretrained=... would have random weights")
         if self.pretrained and self.model.startswith("hf-hub:"):
             raise ValueError(f"{self.name}: {self.model!r} brings its own weights; give pretrained=''")
-        if self.model.startswith("local-dir:") and self.pretrained and local_path(self.pretrained) is None:
+        if self.model.startswith(LOCAL) and self.pretrained and local_path(self.pretrained) is None:
             raise ValueError(
                 f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
             )
@@ -222,7 +222,7 @@ class ClipSimilarity(ClipTextScore):
 
 
 _SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
-_MOST = 100  # labels: their embeddings travel with each batch
+_MOST_LABELS = 100  # labels: their embeddings travel with each batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +249,8 @@ class ZeroShot(ClipTextScore):
     def __post_init__(self) -> None:
         super().__post_init__()
         texts = self._texts()
-        if not 2 <= len(texts) <= _MOST or len(set(texts)) < len(texts):
-            raise ValueError(f"zero_shot needs 2 to {_MOST} different labels: labels='a photo;a drawing'")
+        if not 2 <= len(texts) <= _MOST_LABELS or len(set(texts)) < len(texts):
+            raise ValueError(f"zero_shot needs 2 to {_MOST_LABELS} different labels: labels='a photo;a drawing'")
 
     def _texts(self) -> tuple[str, ...]:
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))

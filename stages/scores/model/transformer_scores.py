@@ -206,7 +206,7 @@ class TextClassify(ModelScore):
         return {**super().settings(), "model": source_of(self.model)}
 
 
-_MOST = 700  # nats; the exponential of more is not a float
+_MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +264,7 @@ class CaptionPerplexity(ModelScore):
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the perplexity of each caption."""
-        return bare([float(f"{math.exp(min(finite(output), _MOST)):.6g}") for output in outputs])
+        return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])
 
     def settings(self) -> dict[str, Any]:
         """Return the settings; a folder by its contents."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ABSENT = -1  # in place of a row
 _WINDOW = 4 << 20  # bytes of rows that are decoded at once
-_AT_ONCE = 4096  # rows, at most
+_ROWS_AT_ONCE = 4096  # rows, at most
 _CODED = b"~"
 
 
@@ -43,7 +43,7 @@ def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[lis
     at = 0
     while at < len(rows):
         start, size, texts = at, 0, list[bytes]()
-        while at < len(rows) and at - start < _AT_ONCE and size < _WINDOW:
+        while at < len(rows) and at - start < _ROWS_AT_ONCE and size < _WINDOW:
             if rows[at] >= 0:
                 texts.append(next(lines, b""))
                 size += len(texts[-1])

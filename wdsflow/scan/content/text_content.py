@@ -9,9 +9,9 @@ from wdsflow.images.image_header import ImageHeader
 from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, Tally
 from wdsflow.shards.caption_field import caption_in
 
-_MOST = 1024  # kinds that are told apart in one shard
-_NAMES = 64  # of one object that are looked at
-_NESTED = 2  # objects and lists within one another
+_MOST_KINDS = 1024  # kinds that are told apart in one shard
+_MOST_NAMES = 64  # of one object that are looked at
+_KIND_DEPTH = 2  # objects and lists within one another
 
 
 class Varieties:
@@ -37,13 +37,13 @@ class Varieties:
 
     def json(self, key: str, offset: int, value: Any) -> None:
         """Note each value in a json, and which names it has."""
-        for kind in _kinds(value, "json", _NESTED):
+        for kind in _kinds(value, "json", _KIND_DEPTH):
             self._note(kind, key, offset)
 
     def _note(self, kind: str, key: str, offset: int) -> None:
         tally = self.found.get(kind)
         if tally is None:
-            if len(self.found) >= _MOST:
+            if len(self.found) >= _MOST_KINDS:
                 return
             tally = self.found[kind] = Tally()
         tally.add(key, offset)
@@ -52,7 +52,7 @@ class Varieties:
 def _kinds(value: Any, path: str, depth: int) -> Iterator[str]:
     yield f"{path}: {_kind(value)}"
     if isinstance(value, dict) and depth:
-        names = sorted(value)[:_NAMES]
+        names = sorted(value)[:_MOST_NAMES]
         yield f"{path} has {' '.join(names)}"[:500]
         for name in names:
             yield from _kinds(value[name], f"{path}.{name}"[:200], depth - 1)
@@ -93,7 +93,7 @@ except ImportError:
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
-_NESTED_JSON_FIELDS = 3  # objects within objects that are searched for captions
+_CAPTION_DEPTH = 3  # objects within objects that are searched for captions
 
 
 def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, Any] | None]:
@@ -122,7 +122,7 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
     return OK, (), value
 
 
-def texts_in(value: dict[str, Any], path: str = "", depth: int = _NESTED_JSON_FIELDS) -> list[tuple[str, str, bool]]:
+def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH) -> list[tuple[str, str, bool]]:
     """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
 
     Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from wdsflow.shards.source.base import local_path, open_file
 from wdsflow.shards.source.pipe import end_commands
 
-_OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
+_MOST_OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
 
 
 class _File:
@@ -26,7 +26,7 @@ class Files:
     def __init__(self) -> None:
         self._files: OrderedDict[str, _File] = OrderedDict()
         self._lock = threading.Lock()
-        self._most = _OPEN
+        self._most = _MOST_OPEN
 
     @contextmanager
     def use(self, url: str) -> Iterator[int]:
@@ -70,7 +70,7 @@ def read_fully(fd: int, size: int, offset: int) -> bytes:
 T = TypeVar("T")
 
 _PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
-_MOST = 4096  # items that wait
+_MOST_WAITING = 4096  # items that wait
 _POLL = 0.2
 
 
@@ -97,7 +97,7 @@ class ReadAhead(Generic[T]):
         self, items: Generator[T, None, None], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
     ) -> None:
         self._items, self._weigh, self._most, self._idle = items, weigh, most_bytes, idle
-        self._ready: queue.Queue[T | _End] = queue.Queue(_MOST)
+        self._ready: queue.Queue[T | _End] = queue.Queue(_MOST_WAITING)
         self._held = 0
         self._changed = threading.Condition()
         self._stop = threading.Event()

@@ -23,9 +23,9 @@ from .field_fixes import argument, caption_fixes, command, image_fixes
 from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
-_SECONDS = 1.5
-_JSONS = 100
-_LARGEST = 1 << 20  # bytes of one json
+_PEEK_SECONDS = 1.5
+_PEEK_JSONS = 100
+_LARGEST_JSON = 1 << 20  # bytes of one json
 
 
 def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
@@ -37,23 +37,23 @@ def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | 
     # Storage that hangs may be why somebody looks: the thread is left alone with it then.
     thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
     thread.start()
-    thread.join(_SECONDS + 0.5)
+    thread.join(_PEEK_SECONDS + 0.5)
     return found if found.json_keys and not thread.is_alive() else None
 
 
 def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
-    until = time.monotonic() + _SECONDS
+    until = time.monotonic() + _PEEK_SECONDS
     with suppress(SourceError, OSError), open_source(found.url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
         for _, _, field, row in grouped(walk):
-            if time.monotonic() > until or found.samples >= _JSONS:
+            if time.monotonic() > until or found.samples >= _PEEK_JSONS:
                 return
-            if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST:
+            if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST_JSON:
                 found.samples += 1
                 note_names(found, look_at_json(walk.read(row), ())[2])
 
 
-_MOST = 4  # reasons, sets of fields and damaged shards that are shown
+_MOST_SHOWN = 4  # reasons, sets of fields and damaged shards that are shown
 _MUCH = 0.05  # the share of samples from which on a loss needs a fix
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
@@ -154,28 +154,28 @@ def _where(tally: LossTally) -> Iterator[str]:
         yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, none was lost."
     else:
         yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, {tally.lost:,} were lost:"
-    for reason in reasons[:_MOST]:
+    for reason in reasons[:_MOST_SHOWN]:
         loss = reason.first
         detail = f": {escape(loss.detail, 80)}" if loss.detail else ""
         example = f"{escape(loss.key, 60)} in {escape(loss.shard, 100)}{detail}"
         yield f"  {loss.stage}: {loss.reason} {reason.count:,} (first: {example})"
-    if len(reasons) > _MOST:
-        yield f"  and {how_many(len(reasons) - _MOST, 'more reason')}: {sum(reason.count for reason in reasons[_MOST:]):,}"
+    if len(reasons) > _MOST_SHOWN:
+        yield f"  and {how_many(len(reasons) - _MOST_SHOWN, 'more reason')}: {sum(reason.count for reason in reasons[_MOST_SHOWN:]):,}"
     if tally.fields:
         found = [
             f"{', '.join(escape(name, 40) for name in names) or 'none'} ({count:,})"
-            for names, count in tally.fields.most_common(_MOST)
+            for names, count in tally.fields.most_common(_MOST_SHOWN)
         ]
         yield f"Fields of samples that lack something: {'; '.join(found)}"
     damage = list(tally.damage.values())
-    for item in damage[: _MOST - 1]:
+    for item in damage[: _MOST_SHOWN - 1]:
         kind = {MISSING: "Missing", UNREADABLE: "Cannot be read", NO_TAR: "Damaged"}.get(item.what)
         what = (
             f"Damaged: {escape(item.shard, 100)}: {item.what}" if kind is None else f"{kind}: {escape(item.shard, 100)}"
         )
         yield f"{what}, {escape(item.detail, 80)}"
-    if len(damage) >= _MOST:
-        yield f"and {how_many(len(damage) - _MOST + 1, 'more shard')}"
+    if len(damage) >= _MOST_SHOWN:
+        yield f"and {how_many(len(damage) - _MOST_SHOWN + 1, 'more shard')}"
 
 
 def _fixes(

@@ -183,7 +183,6 @@ def _quiet() -> Iterator[None]:
 
 
 _AT_ONCE = 64  # labels
-_FOLDER = "local-dir:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,6 +332,6 @@ class ClipLabels(ClipModel):
 
 def named(model: str, pretrained: str) -> str:
     """Return a model's name, a folder by its contents; its weights count where there are no others."""
-    if not model.startswith(_FOLDER):
+    if not model.startswith(LOCAL):
         return model
-    return _FOLDER + source_of(model.removeprefix(_FOLDER), weights=not pretrained)
+    return LOCAL + source_of(model.removeprefix(LOCAL), weights=not pretrained)
