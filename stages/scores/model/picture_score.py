@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from ..sample_view import View
 
 
-class VideoPicture(NamedTuple):
-    """One that a model is to look at. ``key``: its field and how it is decoded, or which frame it is of a video."""
+class ModelPicture(NamedTuple):
+    """A picture that a model looks at. ``key``: its field and how it is decoded, or which frame it is of a video."""
 
     key: tuple[Hashable, ...]
     make: Callable[[], Any]
 
 
-class PreparedVideo(Prepares, Protocol):
-    """What makes what a model takes: of an encoded image, or of a frame."""
+class PreparesPicture(Prepares, Protocol):
+    """Prepares pictures for a model: encoded images, and frames."""
 
     def __call__(self, data: bytes, budget: int) -> Any:
         """Return an array for an image."""
@@ -84,15 +84,15 @@ class PictureScore(ModelScore):
         """Return the fields that are looked at: images, else videos. Raises ScoreError."""
         return self.image_fields(view) or view.video_names(self.video)
 
-    def pictures(self, view: "View", names: Sequence[str], prepare: PreparedVideo) -> list[VideoPicture]:
+    def pictures(self, view: "View", names: Sequence[str], prepare: PreparesPicture) -> list[ModelPicture]:
         """Return the pictures of some fields, prepared for a model: of a video a frame at a time, and only that is kept."""
         if self.image_fields(view):
-            return [VideoPicture((name, self.scale), partial(view.prepared, name, prepare)) for name in names]
+            return [ModelPicture((name, self.scale), partial(view.prepared, name, prepare)) for name in names]
         found = []
         for name in names:
             frames = view.frames(name, self.sampled, prepare)
             makes = (partial(frames.__getitem__, number) for number in range(len(frames)))
-            found += [VideoPicture((name, *self.sampled, number), make) for number, make in enumerate(makes)]
+            found += [ModelPicture((name, *self.sampled, number), make) for number, make in enumerate(makes)]
         return found
 
     def grouped(self, view: "View", outputs: Sequence[Output], names: Sequence[str] | None = None) -> list[list[Any]]:

@@ -13,7 +13,7 @@ from .models.clip_weights import source_of
 from .models.labels import label_index
 from .models.pairs import finite, names_of, pairs, reduced
 from .models.transformer import MOST_TOKENS, ImageClassifier, ImageTextMatcher, LanguageModel, TextClassifier
-from .picture_score import PictureScore, VideoPicture
+from .picture_score import ModelPicture, PictureScore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class ImageTextMatch(PictureScore):
 
         (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
         found = pairs(view, self, self.caption)
-        pictures: dict[Any, list[VideoPicture]] = {}
+        pictures: dict[Any, list[ModelPicture]] = {}
         for picture in self.pictures(view, names_of(found), prepare):
             pictures.setdefault(picture.key[0], []).append(picture)
         return [
@@ -78,7 +78,7 @@ class ImageTextMatch(PictureScore):
         """Return the settings; a folder by its contents."""
         return {**super().settings(), "model": source_of(self.model)}
 
-    def _pair(self, picture: VideoPicture, text: str) -> Item:
+    def _pair(self, picture: ModelPicture, text: str) -> Item:
         import numpy as np
 
         from .models.transformer import longest, token_ids
