@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import tarfile
 from functools import partial
@@ -173,3 +174,17 @@ def test_diff_reads_large_members_of_compressed_shards(pack, tmp_path: Path):
         found = diff_shards(*(str(tmp_path / side) for side in sides))
         assert (found.same, found.changed, found.only) == (2, 0, [0, 0])
         assert not found.sides[0].trouble + found.sides[1].trouble
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+@pytest.mark.parametrize("start", ["bär", "d" * 100 + "/"])
+def test_the_name_in_a_header_after_an_extended_one_proves_nothing(form: int, start: str):
+    names = [f"{start}{number:04}.{field}" for number in range(6) for field in ("jpg", "txt", "json")]
+    data = bytearray(tar_bytes([(name, b"abc") for name in names], form))
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        lost = tar.getmember(f"{start}0002.json").offset_data - 512
+    data[lost + 257] ^= 1  # in the magic number
+    samples = Samples(MemorySource(bytes(data)), contents=False)
+    whole = {sample.key: tuple(sample.fields) for sample in samples if not sample.trouble}
+    assert set(whole.values()) == {("jpg", "txt", "json")}
+    assert f"{start}0002" not in whole

@@ -118,7 +118,8 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
         member = _lost_member(block)
         if member is None:
             return HeaderGap(tuple(lost), size=size)
-        lost.append(member)
+        # After an extended header the name of the block may be a stand-in for the true one.
+        lost.append(member._replace(named=False) if lost and lost[-1].extended else member)
         if member.size < 0:
             return HeaderGap(tuple(lost), size=size)
         at += BLOCK + padded(member.size)
