@@ -124,7 +124,7 @@ MADE: dict[str, Make] = {
 
 
 def told(found: Trace) -> Iterator[str]:
-    verdict = re.sub(r"; stage \d+ [^;]* takes \d+% of the time", "", found.verdict)
+    verdict = re.sub(r"; stage \d+ .*? takes \d+% of the time", "", found.verdict)
     yield f"  {verdict} | {found.ending} {found.ok} {found.samples} {found.delivered} {found.notes}"
     for stage in found.stages:
         values = {each.name: getattr(stage, each.name) for each in fields(stage)}
