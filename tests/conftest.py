@@ -1,7 +1,6 @@
 """What holds for all tests."""
 
 import contextlib
-import gc
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ from support.stacks import print_stacks
 from tests import processes
 from tests.depth import refuse_both
 from tests.forked import Program
-from tests.processes import MARK, left_behind
+from tests.processes import MARK, close_what_is_left_open, left_behind
 from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `scripts/test deep` draws new ones, and more.
@@ -75,8 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Close what a reader leaves open to the collector, where the test allows that, and not in a later test."""
     if any("ResourceWarning" in str(mark.args) for mark in item.iter_markers("filterwarnings")):
-        gc.collect()
-        gc.collect()  # what ended generators have left
+        close_what_is_left_open()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,9 @@
 """What runs next to a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
 
 import contextlib
+import gc
 import os
+import subprocess
 import time
 from collections.abc import Iterable
 
@@ -28,6 +30,22 @@ def await_end(*processes: psutil.Process | int) -> None:
             process = psutil.Process(each) if isinstance(each, int) else each
             while not _ended(process):
                 time.sleep(0.02)
+
+
+def close_what_is_left_open() -> None:
+    """Close files and pipes that a reader has left to the garbage collector, so that no later test is warned of them.
+
+    webdataset reads URLs through a process of `curl`. If that is dropped before it has ended, it waits in a list of
+    ``subprocess``, and the next process that is started, in whatever test, releases its pipe with a warning.
+    """
+    gc.collect()
+    gc.collect()  # what ended generators have left
+    unfinished = getattr(subprocess, "_active", None) or []
+    for each in list(unfinished):
+        each.kill()
+        each.wait()
+    subprocess._cleanup()  # type: ignore[attr-defined]  # there is no public way
+    gc.collect()
 
 
 def left_behind() -> list[psutil.Process]:

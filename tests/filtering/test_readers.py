@@ -1,8 +1,6 @@
 """Filtered shards in the hands of OpenCLIP's own loader, and before our own judge."""
 
-import gc
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,12 +22,6 @@ TRAINABLE = Recipe(
     stages=(JsonText("caption"), CleanText()),
     numbering="dense",
 )
-
-
-@pytest.fixture(autouse=True)
-def _collect_open_files() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Repaired shards in the hands of real readers: GNU tar, webdataset of either generation, OpenCLIP's own loader."""
 
-import gc
 import io
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,12 +14,6 @@ from wdsflow.repair.run_repair import repair_shards
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(autouse=True)
-def _collect_open_files() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def picture() -> bytes:

@@ -1,9 +1,7 @@
 """Resharded sets in the hands of real readers."""
 
-import gc
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +12,6 @@ from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(autouse=True)
-def _collect_open_files() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 @pytest.mark.parametrize("order", [{}, {"shuffle": 1}, {"by_key": True}])

@@ -1,6 +1,5 @@
 """Unmodified readers over HTTP get from a view, of which nothing was written, what they get from the files of a cut."""
 
-import gc
 import json
 import os
 import subprocess
@@ -17,12 +16,6 @@ from tests.serving.served import WHERE, Running, served_set, serving, write_set
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(autouse=True)
-def _collect_open_files() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")

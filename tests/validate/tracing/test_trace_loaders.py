@@ -1,11 +1,9 @@
 """The trace of real pipelines: webdataset of either generation, torch's loader, and OpenCLIP's own."""
 
-import gc
 import io
 import json
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +18,6 @@ torch = pytest.importorskip("torch")
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(autouse=True)
-def _collect_open_files() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def write_shards(folder: Path, fields: tuple[str, ...], count: int = 30) -> str:
