@@ -188,3 +188,41 @@ def test_the_name_in_a_header_after_an_extended_one_proves_nothing(form: int, st
     whole = {sample.key: tuple(sample.fields) for sample in samples if not sample.trouble}
     assert set(whole.values()) == {("jpg", "txt", "json")}
     assert f"{start}0002" not in whole
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_a_damaged_extended_header_costs_the_member_whose_name_it_holds(form: int):
+    names = [
+        f"{'d' * 110 + '/' if number % 2 else ''}{number:04}.{field}" for number in range(6) for field in ("jpg", "txt")
+    ]
+    data = tar_bytes([(name, b"abc" * 300) for name in names], form)
+    headers = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
+    extended = [at for at in headers if data[at + 156 : at + 157] in b"xL"]
+    assert len(extended) == 6
+    for at in extended:
+        loser = f"{'d' * 110}/{extended.index(at) // 2 * 2 + 1:04}"
+        for place in (3, 50, 130, 150, 156, 200, 260):
+            hurt = bytearray(data)
+            hurt[at + place] ^= 1
+            samples = Samples(MemorySource(bytes(hurt)), contents=False)
+            whole = {sample.key: tuple(sample.fields) for sample in samples if not sample.trouble}
+            assert set(whole.values()) == {("jpg", "txt")}
+            assert len(whole) == 5, place
+            assert loser not in whole
+
+
+def test_a_damaged_extended_header_between_samples_that_holds_only_a_time_costs_nothing():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for number, field in [(number, field) for number in range(4) for field in ("jpg", "txt")]:
+            member = tarfile.TarInfo(f"{number:04}.{field}")
+            member.size, member.mtime = 900, 1_700_000_000.5  # webdataset's own writer stores such times
+            tar.addfile(member, io.BytesIO(b"x" * 900))
+    data = stream.getvalue()
+    headers = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
+    for at in headers[4::4]:  # before each picture: within a sample nothing proves that both parts are of one
+        hurt = bytearray(data)
+        hurt[at + 3] ^= 1
+        samples = Samples(MemorySource(bytes(hurt)), contents=False)
+        assert [(tuple(sample.fields), sample.trouble) for sample in samples] == [(("jpg", "txt"), "")] * 4
+        assert samples.damage

@@ -328,6 +328,6 @@ def test_an_extended_header_that_is_too_long_to_hold_is_refused_with_its_place_a
     comment = b"%d comment=" % size
     data = before + header(kind, size) + comment.ljust(size - 1, b"x") + b"\n" + tar([700], name="{:03d}.txt")
     walk, members, beyond = walked(data)
-    assert (names(members), names(beyond)) == (["0000.jpg"], ["000.txt"])
+    assert (names(members), names(beyond)) == (["0000.jpg"], [])  # its name may be in that header
     assert walk.stop == ("error", len(before), "an extended header has 5,242,880 bytes; the limit is 4,194,304")
     assert counts(walk) == {"tar.bad-header": 1}

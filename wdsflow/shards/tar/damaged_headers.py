@@ -4,6 +4,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from .members import key_of, split_name
+from .pax_records import LONGEST, WANTED, RefusedRecord, read_records
 from .tar_header import BLOCK, ZEROS, BadHeader, Read, is_header, number, padded, text
 
 _STEP = 1 << 20
@@ -49,6 +50,7 @@ def _first_header(window: bytes, old: bool) -> int | None:
 _ITS_OWN = 2
 _MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
 _EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that tell about the member after them
+_SAME = ""  # such a header tells neither name nor size
 
 
 class LostMember(NamedTuple):
@@ -59,6 +61,9 @@ class LostMember(NamedTuple):
     missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
     extended: bool  # no member, but a header that tells about the next one
     named: bool = False  # its name is right: the only wrong byte is elsewhere
+    next_name: str | None = (
+        None  # which an extended header tells; "" if it tells neither name nor size, None if unknown
+    )
 
     def is_of(self, key: str, fields: Container[str], *, exactly: bool) -> bool:
         """Return whether it belongs to the sample of a key that has ``fields``; unless ``exactly``, with one byte put right."""
@@ -83,6 +88,11 @@ class HeaderGap(NamedTuple):
     closed: bool = False  # these members fill it: nothing else was lost
     size: int = 0  # bytes; 0 at the end of the archive
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether the member after it has lost its name."""
+        return bool(self.lost) and self.lost[-1].extended and self.lost[-1].next_name != _SAME
+
     def hurts(self, before: Neighbour | None, after: Neighbour | None) -> tuple[bool | None, bool | None]:
         """Return whether the samples before and after it have lost a member; None where that is not known."""
         if before is not None and after is not None and before.key == after.key:
@@ -94,11 +104,12 @@ class HeaderGap(NamedTuple):
 
 def _owner(member: LostMember, before: Neighbour | None, after: Neighbour | None) -> int | None:
     """Return 0 if a member belongs to the sample before it, 1 to the one after it, 2 to none of them; None if that is unknown."""
-    if member.extended:
-        return 1 if after is not None else None
-    if member.named and key_of(member.name) is not None:
+    if member.extended and not member.next_name:
+        return None if member.next_name is None else _ITS_OWN
+    name = member.next_name if member.extended else member.name if member.named else None
+    if name is not None and key_of(name) is not None:
         keys = [None if sample is None else sample.key for sample in (before, after)]
-        key = split_name(member.name)[0]
+        key = split_name(name)[0]
         return keys.index(key) if key in keys else _ITS_OWN
     for exactly in (True, False):
         for number_, sample in enumerate((before, after)):
@@ -118,8 +129,12 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
         member = _lost_member(block)
         if member is None:
             return HeaderGap(tuple(lost), size=size)
-        # After an extended header the name of the block may be a stand-in for the true one.
-        lost.append(member._replace(named=False) if lost and lost[-1].extended else member)
+        if member.extended and 0 <= member.size <= LONGEST:
+            member = member._replace(next_name=_next_name(block[156:157], read(at + BLOCK, member.size)))
+        if lost and lost[-1].extended and lost[-1].next_name != _SAME:  # its own name may be a stand-in
+            told = lost[-1].next_name
+            member = member._replace(name=member.name if told is None else told, named=told is not None)
+        lost.append(member)
         if member.size < 0:
             return HeaderGap(tuple(lost), size=size)
         at += BLOCK + padded(member.size)
@@ -143,6 +158,17 @@ def _lost_member(block: bytes) -> LostMember | None:
         size = -1
     whole = f"{prefix}/{name}" if prefix else name
     return LostMember(whole, size, missing, kind in _EXTENDED, _is_elsewhere(block, missing))
+
+
+def _next_name(kind: bytes, body: bytes) -> str | None:
+    """Read what an extended header tells of the next member's name: "" if it tells neither that nor its size, None if unknown."""
+    if kind in (b"L", b"K"):
+        return text(body) if kind == b"L" else _SAME
+    try:
+        told = read_records(body)
+    except (BadHeader, RefusedRecord):
+        return None
+    return told.get("path", _SAME if WANTED.isdisjoint(told) else None)
 
 
 def _is_elsewhere(block: bytes, missing: int) -> bool:

@@ -14,7 +14,7 @@ from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
 from .tar_entry import Ending, Entry, read_entry
-from .tar_header import BLOCK, is_header, looks_like
+from .tar_header import BLOCK, is_header, looks_like, number, padded
 from .windows import Windows
 
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
@@ -229,6 +229,10 @@ class Walk:
         view = self._windows.view
         found = search(view, start, old=not self._magic, until=until)
         more = lost_between(view, self._hole, found.header) if self._source.random else HeaderGap()
+        if found.header is not None and more.unnamed:  # its name was in a header before it
+            after = found.header + BLOCK + padded(max(0, number(view(found.header, BLOCK)[124:136])))
+            found = search(view, after, old=not self._magic, until=until)
+            more = lost_between(view, self._hole, found.header)
         # If no member was found since the damage before, it is one with this.
         self.gap = HeaderGap(self.gap.lost + more.lost, size=self.gap.size + more.size) if self._behind else more
         ended = self._end_mark
