@@ -110,3 +110,15 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
         list(kept_pieces(source, str(shard), STAGED.stages, rows, []))
     with open_source(str(shard)) as source:
         assert list(kept_pieces(source, str(shard), STAGED.stages, rows[:-1], []))
+
+
+def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(shard: Path, tmp_path: Path):
+    url, here = f"pipe:cat {shard}", RunOptions(workers=0, allow_pipe=True)
+    score_shards(url, tmp_path / "scores", Recipe(scores=("bytes",)), here)
+    assert cut_shards(url, tmp_path / "same", tmp_path / "scores", ALL, here).total("kept") == 12
+    write_tar(shard, read_tar(shard)[:-2])
+    # The lost sample is none that the predicate keeps.
+    report = cut_shards(url, tmp_path / "cut", tmp_path / "scores", Recipe(where="bytes > 0 and key < '11'"), here)
+    (failure,) = report.failures
+    assert (failure.url, failure.kind) == (url, "ledger")
+    assert "or the shard has changed since: score again" in failure.reason
