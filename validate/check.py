@@ -26,7 +26,6 @@ from .advice.promises import Trial
 from .advice.tried_settings import try_settings
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
-from .pipeline.probe_pipeline import probe_pipeline
 from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
@@ -178,6 +177,8 @@ def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions,
     """Add the verdict on the user's own pipeline."""
     if pipeline is None or no_verdict_text(context.evidence.shards):
         return context
+    from .pipeline.probe_pipeline import probe_pipeline  # what few runs need
+
     probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from wdsflow.engines import child_process
+from wdsflow.scan import scan_pool
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.scan import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 
@@ -38,6 +40,35 @@ def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path)
     for one, other in zip(alone, together, strict=True):
         one.seconds = other.seconds = 0
         assert one == other
+
+
+def quick(url: str, _: ScanOptions) -> ShardEvidence:
+    """Tell who scans."""
+    return ShardEvidence(url, bytes_read=os.getpid())
+
+
+def slow(url: str, options: ScanOptions) -> ShardEvidence:
+    until = time.process_time() + 0.4
+    while time.process_time() < until:
+        pass
+    return quick(url, options)
+
+
+@pytest.mark.parametrize(
+    ("how", "level", "jobs", "here"),
+    [(quick, "headers", None, 4), (slow, "headers", None, 1), (quick, "full", None, 0), (quick, "headers", 2, 0)],
+)
+def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
+    how, level, jobs, here, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(scan_pool, "usable_cores", lambda: 2)
+    urls = [str(tmp_path / f"{number}.tar") for number in range(4)]
+    for url in urls:
+        Path(url).touch()
+        os.truncate(url, 10 << 20)  # together more than what is always scanned here
+    shards = scan_shards(urls, ScanOptions(level=level), jobs, how=[how] * 4)
+    assert [shard.url for shard in shards] == urls
+    assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (4 - here)
 
 
 def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-import yaml
-
 from wdsflow.readers.energon import captioning
 from wdsflow.readers.open_clip.versions import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
@@ -192,6 +190,8 @@ def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
     shards = context.evidence.shards
     named = caption_name(shards)
     if verdict.reader == "energon" and named is not None and _is_plain(named[1]) and not set(named[0]) & set("[],"):
+        import yaml  # 10 ms, for few sets
+
         captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{named[0]}]"]
         settings = captioning([name for name in IMAGE_FIELDS if _has(shards, name)], captions)
         does = "or let Energon take captions from json, with this as .nv-meta/dataset.yaml"

@@ -3,11 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def run_on_shards(
             step(job)
 
     first, rest = work[:jobs], work[jobs:]
-    sizes = [_size(job.url) for job in work] if jobs > 1 and len(rest) > 1 else [0]
+    sizes = [file_size(job.url) for job in work] if jobs > 1 and len(rest) > 1 else [0]
     used = time.process_time()
     run_in_threads(first, do, noted, jobs)
     used = time.process_time() - used
@@ -96,12 +95,3 @@ def _run_in_processes(
             if isinstance(answer, Trouble):
                 raise OSError(f"{task.job.url}: {answer.text}") if not answer.where else RuntimeError(answer.where)
             note(task.job, answer)
-
-
-def _size(url: str) -> int:
-    """Return the bytes of a file of this machine; 0 for anything else: what waits for a storage is done in threads."""
-    path = local_file(url)
-    try:
-        return 0 if path is None else Path(path).stat().st_size
-    except OSError:
-        return 0

@@ -1,15 +1,14 @@
 """Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of who scans."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
-from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.site import Mark, Site, first_local, usable_cores
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import file_size, local_file
 
 from .evidence import ShardEvidence
 from .scan import ScanOptions, scan_shard
@@ -17,6 +16,8 @@ from .scan import ScanOptions, scan_shard
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]
 _SMALL = 32 << 20  # bytes in all; below it a second process costs more than it brings
+_LONG = 0.5  # seconds of a core; two processes start in 0.3
+_MANY = 1000  # shards; of more, the sizes are not asked for
 
 
 class ScanTask(NamedTuple):
@@ -47,7 +48,8 @@ def scan_shards(
     Args:
         urls: shards.
         options: level and what readers ask of contents.
-        jobs: processes; None takes one for each core this process may use, 1 scans in this process.
+        jobs: processes; None takes one for each core this process may use, or none where they would not pay; 1 scans in
+            this process.
         progress: called in this process after each shard.
         how: what scans each shard, in another way than ``scan_shard``; other processes must be able to import it.
         engine: who scans; see ``check``.
@@ -59,17 +61,48 @@ def scan_shards(
     ways = how or [scan_shard] * len(urls)
     tasks = [ScanTask(number, url, options, way) for number, (url, way) in enumerate(zip(urls, ways, strict=True))]
     results: dict[int, ShardEvidence] = {}
+
+    def note(task: ScanTask, shard: ShardEvidence) -> None:
+        results[task.number] = shard
+        if progress is not None:
+            progress(shard)
+
     with ExitStack() as stack:
         if engine == "ray":
             workers = _on_ray(urls, jobs, address, stack)
         else:
-            jobs = min(len(urls), jobs or _jobs(urls))
+            if jobs is None:
+                _scan_here(tasks, note)
+            rest = tasks[len(results) :]
+            jobs = min(len(rest), jobs or usable_cores())
             if jobs <= 1:
-                return [_tell(task.how(task.url, options), progress) for task in tasks]
-            workers = LocalEngine(scan_task, jobs)
+                for task in rest:
+                    note(task, task.how(task.url, options))
+                return [results[number] for number in range(len(urls))]
+            tasks, workers = rest, _processes(jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            results[task.number] = _tell(_dead(task.url, answer) if isinstance(answer, Trouble) else answer, progress)
+            note(task, _dead(task.url, answer) if isinstance(answer, Trouble) else answer)
     return [results[number] for number in range(len(urls))]
+
+
+def _scan_here(tasks: Sequence[ScanTask], note: Callable[[ScanTask, ShardEvidence], None]) -> None:
+    """Scan shards in this process while the first ones show that the rest takes less time than processes would.
+
+    Remote shards are read side by side, whatever their size, and a process of its own survives what a damaged image
+    does to a decoder: of both, none is scanned here.
+    """
+    if len(tasks) > _MANY or any(local_file(task.url) is None for task in tasks):
+        return
+    sizes = [file_size(task.url) for task in tasks]
+    total = sum(sizes)
+    if total > _SMALL and tasks[0].options.level == "full":
+        return
+    start, done = time.process_time(), 0
+    for task, size in zip(tasks, sizes, strict=True):
+        if total > _SMALL and done and (time.process_time() - start) * (total - done) / done > _LONG:
+            return
+        note(task, task.how(task.url, task.options))
+        done += size
 
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
@@ -86,22 +119,10 @@ def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: E
     return start(partial(RayTasks, function=scan_task, site=site, workers=jobs))
 
 
-def _jobs(urls: Sequence[str]) -> int:
-    total = 0
-    for url in urls[:1000]:
-        try:
-            total += Path(url).stat().st_size
-        except OSError:
-            total += _SMALL if "://" in url else 0  # remote shards are read side by side, whatever their size
-        if total > _SMALL:
-            return usable_cores()
-    return 1
+def _processes(jobs: int) -> "Engine[ScanTask]":
+    from wdsflow.engines.local import LocalEngine  # most scans need no further process
 
-
-def _tell(shard: ShardEvidence, progress: Progress | None) -> ShardEvidence:
-    if progress is not None:
-        progress(shard)
-    return shard
+    return LocalEngine(scan_task, jobs)
 
 
 def _dead(url: str, trouble: Trouble) -> ShardEvidence:

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +53,7 @@ def create(path: Path) -> tuple[Path, int]:
 
     Raises OSError, which names ``path``.
     """
-    name = path.with_name(f"{path.name[:200]}.{secrets.token_hex(4)}.wdsflow.tmp")
+    name = path.with_name(f"{path.name[:200]}.{os.urandom(4).hex()}.wdsflow.tmp")
     with naming(path):
         file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     _lock(file)

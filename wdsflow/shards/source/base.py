@@ -194,6 +194,15 @@ def local_file(url: str) -> str | None:
     return None if url.startswith("pipe:") else local_path(url)
 
 
+def file_size(url: str) -> int:
+    """Return the bytes of a shard on this machine; 0 for any other and for one that cannot be asked."""
+    path = local_file(url)
+    try:
+        return 0 if path is None else os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def place_of(url: str) -> str:
     """Return what is the same for all names of a shard: a local one's absolute path with links resolved, otherwise the url."""
     path = local_file(url)
