@@ -55,7 +55,7 @@ class Comparison:
         others = (self.changed, self.missing, self.added, self.unknown, self.unreadable)
         return self.same == len(self.certificate.shards) and not any(others)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain values for JSON."""
         kinds = ("changed", "missing", "added", "unknown", "unreadable")
         return {

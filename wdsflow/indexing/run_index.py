@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
-from typing import Any
 from urllib.parse import urlsplit
 
 from wdsflow.records.output_record import OutputRecord
@@ -46,7 +45,7 @@ class _Job:
     name: str  # of the shard, without folder
     url: str
     number: int
-    identity: dict[str, Any]  # before the pass
+    identity: dict[str, object]  # before the pass
     kinds: tuple[str, ...]
     hashed: bool
 
@@ -173,7 +172,7 @@ class _FolderIndex:
         self._record = record
         self._files = WrittenFiles(folder, record, force=force)
         self._facts: dict[str, ShardFacts] = {}
-        self._of: dict[str, dict[str, Any]] = {}  # identities of the shards that are indexed
+        self._of: dict[str, dict[str, object]] = {}  # identities of the shards that are indexed
         self._numbers = {name: number for number, name in enumerate(shards)}
         self._lacking: set[tuple[str, str]] = set()  # kind and shard
         self._database: EnergonDatabase | None = None
@@ -266,7 +265,7 @@ class _FolderIndex:
         self._lacking.add((kind, shard))
         self._report.lacking.append((path, str(why)))
 
-    def _put(self, name: str, data: bytes, of: Mapping[str, Any]) -> None:
+    def _put(self, name: str, data: bytes, of: Mapping[str, object]) -> None:
         outcome, path = self._files.put(name, data, of), str(self._folder / name)
         if outcome == "written":
             self._report.written.append(path)
@@ -312,13 +311,13 @@ class _FolderIndex:
         path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
         return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
 
-    def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
+    def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
         path = self._folder / MANIFEST
         self._put(MANIFEST, dump(manifest_of(list(shards.values()), path)), of)
         if str(path) not in self._report.kept:
             self._report.manifests.append(str(path))
 
-    def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
+    def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
         if any(kind == "energon" and name in self._facts for kind, name in self._lacking):
             return  # its folder names all shards, or none
         if self._database is not None:
@@ -356,11 +355,11 @@ def _passed(job: _Job, stop: Event) -> _Passed:
     return passed
 
 
-def _made_from(job: _Job) -> dict[str, Any]:
+def _made_from(job: _Job) -> dict[str, object]:
     return {"code": _CODE, "shard": job.identity}
 
 
-def _identity(url: str) -> dict[str, Any]:
+def _identity(url: str) -> dict[str, object]:
     try:
         return input_identity(url)
     except SourceError:
@@ -372,11 +371,11 @@ def _line_of(name: str) -> str:
     return f"{INSIDE}/index/{name}"
 
 
-def _digest(of: Mapping[str, Any]) -> str:
+def _digest(of: Mapping[str, object]) -> str:
     return sha256(repr(sorted(of.items())).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _uuid(of: Mapping[str, Any]) -> bytes:
+def _uuid(of: Mapping[str, object]) -> bytes:
     """Return an identifier that changes with the shards."""
     import uuid
 

@@ -58,7 +58,7 @@ def render_settings(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
 
 def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
     """Return which shards the files about all shards list now, by base name; files that cannot be read are left out."""
-    readers: dict[str, tuple[str, Callable[[Path], Iterable[Any]]]] = {
+    readers: dict[str, tuple[str, Callable[[Path], Iterable[object]]]] = {
         "wids": (WIDS, lambda path: [row["url"] for row in _parsed(path)["shardlist"]]),
         "timm": (TIMM, lambda path: [name for each in _parsed(path)["splits"].values() for name in each["filenames"]]),
         "energon": (NV_INFO, lambda path: _parsed(path)["shard_counts"]),
@@ -93,7 +93,7 @@ def _parsed(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _wids(shards: Shards, folder: Path) -> dict[str, Any]:
+def _wids(shards: Shards, folder: Path) -> dict[str, object]:
     """Return the index of wids, which looks for a shard without folder next to the index, and opens others where they are."""
     rows = [
         {
@@ -116,7 +116,7 @@ def _absolute(url: str) -> str:
     return f"file://{plain_url(url)}" if local_path(url) is not None else plain_url(url)
 
 
-def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, Any]:
+def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]:
     lengths = [shards[name].samples for name in names]
     about = {"name": split, "num_samples": sum(lengths), "filenames": names, "shard_lengths": lengths}
     return {**about, "alt_label": ""}
@@ -138,9 +138,9 @@ def _splits(shards: Shards) -> dict[str, list[str]]:
     return splits
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
-def _yaml(value: Any) -> bytes:
+def _yaml(value: object) -> bytes:
     return yaml.safe_dump(value, sort_keys=False).encode()

@@ -60,7 +60,7 @@ class ShardFacts:
     obstacle: str = ""  # why its places cannot be named
     identity: Identity | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as JSON holds it."""
         identity = self.identity and [self.identity.size, self.identity.sha256.hex(), self.identity.mark]
         return {**vars(self), "identity": identity}

@@ -4,7 +4,6 @@ import json
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 from .shard_pass import IndexedSample, ShardContents, ShardFacts
 
@@ -54,11 +53,11 @@ def _dali(contents: ShardContents) -> Iterator[str]:
 
 def _webshart(name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
     """Return the index of hfutils and webshart, which takes "size" for its own "length" but refuses both together."""
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, object]] = {}
     for sample in contents.samples:
         paired = _json_of(sample)
         for member in sample.members:
-            about: dict[str, Any] = {"offset": member.data, "size": member.size}
+            about: dict[str, object] = {"offset": member.data, "size": member.size}
             if paired and member.field.lower() != "json":
                 about |= paired
             files[member.name] = about
@@ -67,7 +66,7 @@ def _webshart(name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
     return f'{head[:-1]}, "files": {{\n{rows}\n}}}}\n'.encode()
 
 
-def _json_of(sample: IndexedSample) -> dict[str, Any]:
+def _json_of(sample: IndexedSample) -> dict[str, object]:
     found = next((member for member in sample.members if member.field.lower() == "json"), None)
     return {} if found is None else {"json_path": found.name, "json_offset": found.data, "json_length": found.size}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from wdsflow.records.line import OneFile
 from wdsflow.records.output_record import OutputRecord
@@ -19,7 +19,7 @@ Outcome = Literal["written", "same", "kept"]
 class IndexLine(OneFile):
     """A file that was written, or what is known of a shard (``facts``): ``made_from`` is the identity of the shards."""
 
-    facts: dict[str, Any] | None = None
+    facts: dict[str, object] | None = None
 
 
 class WrittenFiles:
@@ -34,7 +34,7 @@ class WrittenFiles:
     def __init__(self, folder: Path, record: OutputRecord[IndexLine], *, force: bool) -> None:
         self._folder, self._record, self.force = folder, record, force
 
-    def is_current(self, name: str, of: Mapping[str, Any]) -> bool:
+    def is_current(self, name: str, of: Mapping[str, object]) -> bool:
         """Return whether a file is there as it was written, from the same input."""
         found = self._ours(name)
         return found is not None and found.made_from == json.loads(json.dumps(of))
@@ -43,7 +43,7 @@ class WrittenFiles:
         """Return whether a file may be written: there is none, it was written here, or ``force`` was given."""
         return self.force or not (self._folder / name).exists() or self._ours(name) is not None
 
-    def put(self, name: str, data: bytes, of: Mapping[str, Any]) -> Outcome:
+    def put(self, name: str, data: bytes, of: Mapping[str, object]) -> Outcome:
         """Write a file; "kept": there is one with other contents that something else wrote. Raises OSError."""
         path = self._folder / name
         with suppress(OSError):
@@ -58,7 +58,7 @@ class WrittenFiles:
         self.note(name, of)
         return "written"
 
-    def note(self, name: str, of: Mapping[str, Any]) -> None:
+    def note(self, name: str, of: Mapping[str, object]) -> None:
         """Remember that a file was written. Raises OSError."""
         self._record.add(IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self._folder / name))))
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 L = TypeVar("L", bound="Line")
-Identity = dict[str, Any] | None
-THERE: dict[str, Any] = {}  # the identity of a file that only has to exist
+Identity = dict[str, object] | None
+THERE: dict[str, object] = {}  # the identity of a file that only has to exist
 
 
 class Line:
@@ -31,12 +31,12 @@ class Line:
         passing: fields that are not recorded.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
     passing: ClassVar[frozenset[str]] = frozenset()
     name: str
 
     @property
-    def origin(self) -> dict[str, Any]:
+    def origin(self) -> dict[str, object]:
         """What decides the output: it is written again if one of these values is another now."""
         raise NotImplementedError
 
@@ -49,7 +49,7 @@ class Line:
         for counts in self.sums():
             counts.check(str(self))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         names = (each.name for each in fields(self))  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name not in self.passing}
@@ -82,12 +82,12 @@ class OneFile(Line):
     passing: ClassVar[frozenset[str]] = frozenset({"output"})
 
     name: str = ""
-    made_from: dict[str, Any] = field(default_factory=dict)
-    identity: dict[str, Any] | None = None
+    made_from: dict[str, object] = field(default_factory=dict)
+    identity: dict[str, object] | None = None
     output: str | None = None
 
     @property
-    def origin(self) -> dict[str, Any]:
+    def origin(self) -> dict[str, object]:
         """What decides its bytes."""
         return self.made_from
 
@@ -101,13 +101,13 @@ class OneFile(Line):
         """Whether the next run need not try again; otherwise it is not recorded."""
         return True
 
-    def seal(self, path: Path, made_from: dict[str, Any]) -> None:
+    def seal(self, path: Path, made_from: dict[str, object]) -> None:
         """Add what is known when the file at ``path`` is whole. Raises OSError."""
         self.name, self.made_from = path.name, made_from
         self.identity = None if self.output is None else fingerprint(str(path))
 
 
-def _made_reader(kind: type[Line]) -> Any:
+def _made_reader(kind: type[Line]) -> object:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

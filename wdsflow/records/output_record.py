@@ -64,7 +64,7 @@ class OutputRecord(Generic[L]):
         self._is_begun = self._is_marked = False
         self.locks: list[Lock] = []
         self.stale = 0  # temporary files of killed runs that were removed
-        self.options: dict[str, Any] | None = None  # of the outputs that are there
+        self.options: dict[str, object] | None = None  # of the outputs that are there
         self.outputs: frozenset[str] = frozenset()  # all that were ever begun: what has such a name is ours
         self.lines: dict[str, L] = {}  # of finished outputs, by name
 
@@ -108,16 +108,16 @@ class OutputRecord(Generic[L]):
         """Return whether a line is one of this run, not of an earlier one of other results."""
         return True
 
-    def keeps(self, options: Mapping[str, Any]) -> bool:
+    def keeps(self, options: Mapping[str, object]) -> bool:
         """Return whether the outputs that are there were written with the same options."""
         return self.options == options
 
-    def refuse_other(self, options: Mapping[str, Any]) -> None:
+    def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise OtherOptions if the outputs that are there were written with other options."""
         if self.options is not None and self.options != options and not self.is_idle:
             raise OtherOptions(self.folder, self._did, self.options, options)
 
-    def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if an output exists that no run of this command wrote."""
         for name in names:
             if name not in self.outputs and os.path.lexists(self.folder / name):
@@ -136,7 +136,7 @@ class OutputRecord(Generic[L]):
     def await_others(self) -> None:
         """Wait until no worker of an earlier run is left. Raises Busy."""
 
-    def asked_to_dict(self) -> dict[str, Any]:
+    def asked_to_dict(self) -> dict[str, object]:
         """Return what is stored of options and outputs."""
         return {"options": self.options, "outputs": sorted(self.outputs)}
 
@@ -168,7 +168,7 @@ class OutputRecord(Generic[L]):
 
     def begin(
         self,
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         names: Iterable[str],
         *,
         inputs: Iterable[str] = (),
@@ -230,7 +230,7 @@ class OutputRecord(Generic[L]):
                     " choose another folder"
                 )
 
-    def known(self, name: str, origin: Callable[[], Mapping[str, Any]]) -> tuple[L | None, str]:
+    def known(self, name: str, origin: Callable[[], Mapping[str, object]]) -> tuple[L | None, str]:
         """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
         line = self.lines.get(name)
         if line is None:
@@ -361,7 +361,7 @@ class OutputRecord(Generic[L]):
     def _has_files(self) -> bool:
         return any(path.exists() for path in self.all_paths())
 
-    def _read_asked(self) -> tuple[dict[str, Any] | None, frozenset[str]]:
+    def _read_asked(self) -> tuple[dict[str, object] | None, frozenset[str]]:
         try:
             options, outputs = self.asked_from_dict(json.loads(self._asked.read_bytes()))
         except FileNotFoundError:
@@ -376,7 +376,7 @@ class OutputRecord(Generic[L]):
     def _read_lines(self) -> dict[str, L]:
         return read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
 
-    def _changed(self, line: L, origin: Callable[[], Mapping[str, Any]]) -> str:
+    def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
         try:
             before, now = line.origin, json.loads(json.dumps(origin()))
             for name in now:
@@ -386,6 +386,6 @@ class OutputRecord(Generic[L]):
         except SourceError as error:
             return f"it cannot be read now: {error}"
 
-    def why(self, name: str, before: Any, now: Any) -> str:
+    def why(self, name: str, before: object, now: object) -> str:
         """Return why an output is written again: a value of its origin is another now."""
         return self._reasons[name].format(before)

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
@@ -79,7 +78,7 @@ class Lock:
 class OtherOptions(ValueError):
     """A folder holds shards that were written with other options; ``differences`` names them."""
 
-    def __init__(self, folder: Path, did: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, did: str, before: Mapping[str, object], now: Mapping[str, object]) -> None:
         self.differences = list(_differences(before, now))
         super().__init__(f"{folder} holds shards {did} with other options: {'; '.join(self.differences)}")
 
@@ -106,14 +105,14 @@ def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
 
 
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
     for flag in dict.fromkeys((*old, *new)):
         before, now = _spelled(old.get(flag)), _spelled(new.get(flag))
         if before != now:
             yield f"{flag} was {before}, now it is {now}"
 
 
-def _spelled(value: Any) -> str:
+def _spelled(value: object) -> str:
     if isinstance(value, list):
         value = ",".join(map(str, value))
     return "given" if value is True else str(value) if value else "not given"

@@ -30,7 +30,7 @@ Runner = Callable[..., None]  # run_in_threads or run_on_shards
 def run_outputs(
     work: Sequence[tuple[OutputRecord[F], Job]],
     write: Callable[[Job, Event], F],
-    made_from: Callable[[Job, F | None], dict[str, Any]],
+    made_from: Callable[[Job, F | None], dict[str, object]],
     report: Report[Any],
     *,
     jobs: int = 1,

@@ -71,7 +71,7 @@ def run_on_shards(
         run_in_threads(rest, do, noted, jobs)
 
 
-def work_in_process(task: _Task, _: "Mark") -> Any:
+def work_in_process(task: _Task, _: "Mark") -> object:
     """Do it in a process that does nothing else; an error of the system is an answer."""
     try:
         return task.do(task.job, Event())

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.records.line import OneFile
@@ -31,7 +31,7 @@ class ShardRepair(OneFile):
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
     lost: list[str] = field(default_factory=list)  # what could not be read
     bytes: int = 0  # of the output
-    inputs: list[dict[str, Any]] = field(default_factory=list)  # identity of what was read
+    inputs: list[dict[str, object]] = field(default_factory=list)  # identity of what was read
 
     @property
     def counted(self) -> int:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from wdsflow.pieces import new_members
 from wdsflow.pieces.pieces import END, length
@@ -74,7 +73,7 @@ def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
     return report
 
 
-def inputs_of(job: Job) -> list[dict[str, Any]]:
+def inputs_of(job: Job) -> list[dict[str, object]]:
     """Return what returns whether the shard, and the next one if members come from it, are what they were.
 
     Raises SourceError.

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
@@ -99,7 +98,7 @@ def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> lis
     return [done[job.target] for job in work]
 
 
-def _made_from(job: Job, done: ShardRepair | None) -> dict[str, Any]:
+def _made_from(job: Job, done: ShardRepair | None) -> dict[str, object]:
     """Return what decides the output of a shard: its inputs as they were when it was written, otherwise as they are."""
     inputs = inputs_of(job) if done is None else done.inputs
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
@@ -115,7 +114,7 @@ def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[st
     )
 
 
-def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
+def _as_flags(caption: str | None, edits: Edits) -> dict[str, object]:
     """Return what decides the outcome, as the command line spells it."""
     renamed = [f"{old}={new}" for old, new in edits.rename]
     dropped = sorted(edits.drop_fields)

@@ -1,7 +1,6 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from wdsflow.images.image_header import ImageHeader, read_header
 from wdsflow.media.media_format import media_kind
@@ -225,7 +224,7 @@ class Looker:
                         entry.note(text)
         return status
 
-    def _interleaved(self, key: str, offset: int, value: dict[str, Any]) -> None:
+    def _interleaved(self, key: str, offset: int, value: dict[str, object]) -> None:
         if found := interleaved(value):
             self.interleaved = self.interleaved or InterleavedCount()
             self.interleaved.see(key, offset, found)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from wdsflow.scan.content.text_content import texts_in
 
@@ -20,7 +19,7 @@ _MOST_NAMES = 200  # of one shard
 _TELLING = 4  # strings that are all the same are no captions; fewer may be chance
 
 
-def note_names(shard: ShardEvidence, tree: Any) -> None:
+def note_names(shard: ShardEvidence, tree: object) -> None:
     """Add the names in the json of a sample to ``shard.json_keys``; of one that is no object there are none."""
     for name, text, _ in texts_in(tree) if isinstance(tree, dict) else ():
         if name not in shard.json_keys and len(shard.json_keys) >= _MOST_NAMES:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class _ServedTar(LookJob):
         with tar:
             yield tar.source, ""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what stands for its bytes. Raises SourceError."""
         assert self.tars is not None
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.shards.source.base import Source
@@ -65,7 +65,7 @@ class Tars(Protocol):
         """Return what becomes of its samples."""
 
 
-def etag_of(*facts: Any) -> str:
+def etag_of(*facts: object) -> str:
     """Return what stands for the bytes of a tar; those of ``facts`` that are bytes are taken as they are."""
     from xxhash import xxh3_128
 

@@ -105,7 +105,7 @@ class ShardServer:
                 counts[number] = self._failed(number, error)
         return counts
 
-    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def _in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def _failed(self, number: int, error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from wdsflow.filtering.folder.outcome_counts import uncounted
 from wdsflow.filtering.folder.shard_record import ShardRecord
@@ -14,7 +13,7 @@ from wdsflow.text.shell import quote_path
 
 from .served_tar import OpenTar, etag_of
 
-_Mark = tuple[Any, ...]
+_Mark = tuple[object, ...]
 
 
 class ShardTars:

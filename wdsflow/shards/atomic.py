@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 try:
     import fcntl
@@ -73,7 +72,7 @@ def write_file(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
-def write_json_lines(path: Path, items: Iterable[Any]) -> None:
+def write_json_lines(path: Path, items: Iterable[object]) -> None:
     """Write a file with a line of JSON for each item, in one step. Raises OSError, which names ``path``."""
     write_file(path, b"".join(json.dumps(item).encode() + b"\n" for item in items))
 

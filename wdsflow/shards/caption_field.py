@@ -1,7 +1,7 @@
 """Take a caption out of a json member."""
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 LARGEST = 16 << 20  # bytes of json that are read
 
@@ -45,7 +45,7 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def caption_in(value: Any) -> str | None:
+def caption_in(value: object) -> str | None:
     """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
     for item in value if isinstance(value, list) else (value,):
         if isinstance(item, str):
@@ -55,7 +55,7 @@ def caption_in(value: Any) -> str | None:
     return None
 
 
-def parse_json(data: bytes | bytearray | memoryview | str) -> Any:
+def parse_json(data: bytes | bytearray | memoryview | str) -> object:
     """Parse json as Python's json does, NaN and UTF-16 included. Raises ValueError, also if it is too deep."""
     import orjson
 
@@ -71,7 +71,7 @@ def parse_json(data: bytes | bytearray | memoryview | str) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
-def look_up(tree: Any, name: str) -> Any:
+def look_up(tree: object, name: str) -> object:
     """Return what lies under a name, or under a path with dots where no such name is there; None if nothing does.
 
     >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"b": 2, "c": 3}}, "a.c")

@@ -159,7 +159,7 @@ class Certificate:
     @property
     def verdicts(self) -> Sequence[Mapping[str, Any]]:
         """Return the verdict for each reader."""
-        found: Sequence[Mapping[str, Any]] = self.facts.get("verdicts", ())
+        found: Sequence[Mapping[str, object]] = self.facts.get("verdicts", ())
         return found
 
     @property
@@ -281,7 +281,7 @@ def _shard_lines(shards: Mapping[str, Identity], contents: Mapping[str, ShardFie
     yield "},"
 
 
-def _row(rest: str, shard: Identity, contents: Iterable[Any]) -> str:
+def _row(rest: str, shard: Identity, contents: Iterable[object]) -> str:
     row = [rest, shard.size, b64encode(shard.sha256).decode(), shard.mark, *contents]
     return json.dumps(row, separators=(",", ":"))
 

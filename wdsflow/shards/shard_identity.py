@@ -4,7 +4,7 @@ import os
 import stat
 from base64 import b64encode
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.shards.source.base import SourceError, local_path, open_file, why_unreadable
 
@@ -61,7 +61,7 @@ def _short(name: str, value: str) -> str:
     return b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
-def fingerprint(path: str) -> dict[str, Any]:
+def fingerprint(path: str) -> dict[str, object]:
     """Return size and a hash of 16 pieces of 4 KiB spread over a file: a change of some length does not escape it.
 
     Raises SourceError, OSError.
@@ -78,7 +78,7 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}
 
 
-def input_identity(url: str) -> dict[str, Any]:
+def input_identity(url: str) -> dict[str, object]:
     """Return what tells whether a shard is the one it was, as far as that can be had without reading it all.
 
     For a local file size, time of change and pieces; for a remote one what its server tells. Raises SourceError.
@@ -94,7 +94,7 @@ def input_identity(url: str) -> dict[str, Any]:
     return found
 
 
-def _remote_identity(url: str) -> dict[str, Any]:
+def _remote_identity(url: str) -> dict[str, object]:
     from wdsflow.shards.source.remote import about
 
     found = about(url)

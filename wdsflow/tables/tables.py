@@ -43,7 +43,7 @@ class Tables:
         import duckdb
 
         self._folder = folder
-        settings: dict[str, Any] = {
+        settings: dict[str, object] = {
             "memory_limit": f"{max(memory, _LEAST) >> 10}KiB",
             "threads": max(1, min(threads, os.cpu_count() or 1, memory // _PER_THREAD)),
             "temp_directory": str(folder / "tables"),
@@ -55,7 +55,7 @@ class Tables:
         self._connection = duckdb.connect(":memory:", config=settings)
         self._connection.execute("SET enable_progress_bar = false")  # in notebooks and `python -c` it is on
 
-    def run(self, statement: str, *values: Any) -> None:
+    def run(self, statement: str, *values: object) -> None:
         """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
         self._do(self._connection, self._connection.execute, statement, values)
 
@@ -84,7 +84,7 @@ class Tables:
         cursor = self._connection.cursor()
         try:
             self._do(cursor, cursor.execute, query, values)
-            found: dict[str, Any] = self._do(cursor, cursor.fetchnumpy)
+            found: dict[str, object] = self._do(cursor, cursor.fetchnumpy)
         finally:
             cursor.close()
         return found
@@ -149,7 +149,7 @@ def _need_addresses(size: int, folder: Path) -> None:
         raise TablesError(errno.ENOMEM, reason, str(folder))
 
 
-def _objects(values: Sequence[Any]) -> Any:
+def _objects(values: Sequence[object]) -> object:
     import numpy as np
 
     found = np.empty(len(values), object)

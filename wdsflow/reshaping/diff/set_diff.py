@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from wdsflow.records.counts import Counts
 from wdsflow.text.escape import escape
@@ -102,7 +101,7 @@ class SetDiff:
         """Let go of all examples but the first ones, in order."""
         examples[:] = heapq.nsmallest(self.shown, examples)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain values for JSON."""
         sides = zip(SIDES, self.sides, self.only, self.only_examples, self.only_scored, strict=True)
         return {

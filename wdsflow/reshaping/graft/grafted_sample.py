@@ -50,7 +50,7 @@ class GraftedFields:
         self,
         sample: TarSample,
         read: Callable[[Row], bytes],
-        values: Sequence[Any],
+        values: Sequence[object],
         tally: FieldTally,
         *,
         extended: bool = False,
@@ -69,7 +69,7 @@ class GraftedFields:
             extended: a global header of the tar changes names or sizes, and new members need extended headers.
         """
         contents: dict[str, bytes] = {}
-        inside: list[tuple[str, Any]] = []
+        inside: list[tuple[str, object]] = []
         unset: list[tuple[str, str]] = []
         for target, name, label, place in self._fields:
             value = values[place]
@@ -135,7 +135,7 @@ class GraftedFields:
 
     @staticmethod
     def _set_inside(
-        sample: TarSample, read: Callable[[Row], bytes], inside: list[tuple[str, Any]], contents: dict[str, bytes]
+        sample: TarSample, read: Callable[[Row], bytes], inside: list[tuple[str, object]], contents: dict[str, bytes]
     ) -> str:
         """Add the new json to the contents; return why that is not possible, "" if it is."""
         row = sample.fields.get("json")
@@ -164,7 +164,7 @@ def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> P
     return pieces
 
 
-def _unfit(value: Any, *, inside: bool) -> str:
+def _unfit(value: object, *, inside: bool) -> str:
     """Return why a value sets nothing, "" if it does."""
     if value is None:
         return NULL
@@ -173,7 +173,7 @@ def _unfit(value: Any, *, inside: bool) -> str:
     return "bytes, which JSON cannot hold" if inside and isinstance(value, bytes) else ""
 
 
-def _contents(value: Any) -> bytes:
+def _contents(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
     return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from wdsflow.shards.output_names import IMAGE_FIELDS
 
@@ -97,7 +96,7 @@ def _refuse_twice(found: list[FieldToSet]) -> None:
         seen.add((each.field, each.name))
 
 
-def join_text(value: Any, kind: str) -> str | None:
+def join_text(value: object, kind: str) -> str | None:
     r"""Return a value as the text by which rows and samples are compared; None if it joins nothing.
 
     A number of whole value is the same as its digits: tables often turn whole numbers with gaps into floats.
@@ -119,7 +118,7 @@ def join_text(value: Any, kind: str) -> str | None:
     return text.lower() if kind in HASHES else text
 
 
-def join_query(cell: str, type_of_it: Any, kind: str) -> str:
+def join_query(cell: str, type_of_it: object, kind: str) -> str:
     """Return what DuckDB does with a value of a type of Arrow in place of ``join_text``; "" if it is not text or a whole number."""
     import pyarrow as pa
 

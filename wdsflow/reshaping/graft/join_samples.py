@@ -142,7 +142,7 @@ class SampleJoin:
             return False
         return True
 
-    def _add(self, values: Sequence[str | None], rows: Sequence[Sequence[Any]]) -> None:
+    def _add(self, values: Sequence[str | None], rows: Sequence[Sequence[object]]) -> None:
         import numpy as np
 
         width = len(self._columns)

@@ -60,7 +60,7 @@ class LookJob:
         """Open the shard for a block, as ``seekable`` does. Raises SourceError, OSError."""
         return seekable(self.url, self.place.parent, allow_pipe=self.allow_pipe, here=False)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what tells the shard from what it may become. Raises SourceError."""
         return input_identity(self.url)
 
@@ -70,7 +70,7 @@ class ShardLook:
     """What the first pass found in a shard."""
 
     url: str
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, object] = field(default_factory=dict)
     samples: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # members that belong to no sample, by reason
     troubles: dict[str, int] = field(default_factory=dict)  # samples next to damage
@@ -196,7 +196,7 @@ class _Look:
         return lambda sample: _digest(samples, sample, on.kind, self._wanted.digits)
 
 
-def _json(samples: Samples, sample: TarSample) -> Any:
+def _json(samples: Samples, sample: TarSample) -> object:
     row = sample.fields.get("json")
     try:
         return None if row is None else parse_json(samples.read(row))

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from wdsflow.shards.samples.tar_sample import TarSample
 
@@ -23,7 +23,7 @@ class Unusable(NamedTuple):
     reason: str
 
 
-def coded(row: Sequence[Any]) -> bytes:
+def coded(row: Sequence[object]) -> bytes:
     """Return the values as one line, without its end."""
     import orjson
 
@@ -33,7 +33,7 @@ def coded(row: Sequence[Any]) -> bytes:
         return _CODED + json.dumps([*map(_single, row)]).encode()
 
 
-def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[list[list[Any] | None]]:
+def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[list[list[object] | None]]:
     """Yield the values of neighbouring samples, some at a time: memory is bounded, whatever their size.
 
     Args:
@@ -54,20 +54,20 @@ def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[lis
         yield [next(values) if row >= 0 else None for row in rows[start:at]]
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, (bytes, str, int)):
         raise TypeError
     return str(value)
 
 
-def _no_bytes(value: Any) -> str:
+def _no_bytes(value: object) -> str:
     """Return dates and the like as text. Raises TypeError for bytes in a list."""
     if isinstance(value, (bytes, bytearray)):
         raise TypeError
     return str(value)
 
 
-def _single(value: Any) -> list[Any]:
+def _single(value: object) -> list[object]:
     if isinstance(value, bytes):
         return ["bytes", base64.b64encode(value).decode()]
     try:
@@ -80,21 +80,21 @@ def _single(value: Any) -> list[Any]:
     return ["json", json.loads(text)]
 
 
-def _all_decoded(texts: Sequence[bytes]) -> Iterable[list[Any]]:
+def _all_decoded(texts: Sequence[bytes]) -> Iterable[list[object]]:
     import orjson
 
     try:
-        found: list[list[Any]] = orjson.loads(b"[%b]" % b",".join(texts))
+        found: list[list[object]] = orjson.loads(b"[%b]" % b",".join(texts))
     except ValueError:  # some are coded in another way
         return map(_decoded, texts)
     return found
 
 
-def _decoded(text: bytes) -> list[Any]:
+def _decoded(text: bytes) -> list[object]:
     import orjson
 
     if not text.startswith(_CODED):
-        found: list[Any] = orjson.loads(text)
+        found: list[object] = orjson.loads(text)
         return found
     return [
         base64.b64decode(value) if kind == "bytes" else Unusable(value) if kind == "unusable" else value

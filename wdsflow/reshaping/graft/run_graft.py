@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
@@ -58,7 +57,7 @@ class GraftOptions:
     jobs: int = 1
     allow_pipe: bool = False
 
-    def flags(self) -> dict[str, Any]:
+    def flags(self) -> dict[str, object]:
         """Return what decides the outcome, as the command line spells it."""
         return {
             "--from": self.named,
@@ -162,7 +161,7 @@ class GraftRun:
         self._work = folder / INSIDE / _WORK
         self._listed = folder / INSIDE / _UNMATCHED
         self.columns, self._checked = _columns(asked)
-        self._identity: list[Any] = []
+        self._identity: list[object] = []
 
     def graft(self, ready: Callable[[], object], *, again: bool) -> GraftReport:
         """Do all of it; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
@@ -258,7 +257,7 @@ class GraftRun:
         record.finish()
         return report
 
-    def _made_from(self, job: GraftJob, _: ShardGraft | None) -> dict[str, Any]:
+    def _made_from(self, job: GraftJob, _: ShardGraft | None) -> dict[str, object]:
         """Return what decides the output of a shard."""
         inputs = job.look.inputs or job.shard.identity()
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
@@ -273,9 +272,9 @@ class GraftRun:
         return join.unmatched(_SHOWN)
 
 
-def _identity(table: TableFiles) -> list[Any]:
+def _identity(table: TableFiles) -> list[object]:
     try:
-        found: list[Any] = json.loads(json.dumps(table.identity()))
+        found: list[object] = json.loads(json.dumps(table.identity()))
     except SourceError as error:
         raise TableError(f"the table cannot be read: {error}") from None
     return found

@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
+_scan: Callable[[str, int], tuple[object, int]] = vars(json.JSONDecoder())["scan_once"]
 
 
 class BrokenJson(ValueError):
@@ -21,7 +21,7 @@ class _Member(NamedTuple):
     end: int  # of the value
 
 
-def set_in_json(data: bytes, values: Sequence[tuple[str, Any]]) -> bytes:
+def set_in_json(data: bytes, values: Sequence[tuple[str, object]]) -> bytes:
     r"""Return the json with values set, in its own encoding; no bytes at all are an empty object.
 
     A name with dots is a path through objects, unless an object has a member of that very name. A value that is there

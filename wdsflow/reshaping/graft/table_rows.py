@@ -41,7 +41,7 @@ _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
 Columns = Sequence[str]
-Batch = tuple[Sequence[str | None], Sequence[Sequence[Any]]]
+Batch = tuple[Sequence[str | None], Sequence[Sequence[object]]]
 """Values to join on, and the row of each: its other values."""
 
 
@@ -53,7 +53,7 @@ class TableFiles:
     files: list[Path]
     shards: dict[Path, ShardRecord] = field(default_factory=dict)
 
-    def identity(self) -> list[Any]:
+    def identity(self) -> list[object]:
         """Return what tells whether the table is the one that it was. Raises SourceError, OSError."""
         return [[str(path), input_identity(str(path))] for path in self.files]
 
@@ -288,9 +288,9 @@ def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Bat
     yield from _in_batches(cells)
 
 
-def _in_batches(rows: Iterable[tuple[str | None, tuple[Any, ...], int]]) -> Iterator[Batch]:
+def _in_batches(rows: Iterable[tuple[str | None, tuple[object, ...], int]]) -> Iterator[Batch]:
     joins: list[str | None] = []
-    values: list[tuple[Any, ...]] = []
+    values: list[tuple[object, ...]] = []
     total = 0
     for join, row, size in rows:
         joins.append(join)
@@ -303,7 +303,7 @@ def _in_batches(rows: Iterable[tuple[str | None, tuple[Any, ...], int]]) -> Iter
         yield joins, values
 
 
-def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+def _objects(path: Path) -> Iterator[tuple[dict[str, object], int]]:
     """Yield the objects of JSON lines, and their sizes. Raises TableError."""
     with _opened(path) as stream:
         number = 0

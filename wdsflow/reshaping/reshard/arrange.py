@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def _growth(rows: Rows, before: int) -> NDArray[np.uint64]:
 _KEY = 1000  # bytes of a key that decide its place: DuckDB cannot sort many rows of several KiB in little memory
 _OUTSIDE = "in no part of the split"
 
-_Placed = tuple[Any, Rows]  # values by which rows are sorted, and the rows
+_Placed = tuple[object, Rows]  # values by which rows are sorted, and the rows
 
 
 def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.records.counts import Counts
 from wdsflow.shards.samples.tar_sample import is_harmless
@@ -34,7 +34,7 @@ class InputReport:
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> members that belong to no sample
     dropped: Counter[str] = field(default_factory=Counter)  # reason -> samples
     damage: list[str] = field(default_factory=list)
-    identity: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, object] = field(default_factory=dict)
     copy: Path | None = None  # what to read instead: unpacked, or with plain headers
     is_local: bool = False  # a plain file of this machine
     apart: Apart = field(default_factory=lambda: Apart(0, 0))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from wdsflow.memory.sizes import parse_size
 
@@ -60,7 +60,7 @@ class ReshardOptions:
         """Whether neighbours in an output come from anywhere in the inputs."""
         return self.shuffle is not None or self.by_key
 
-    def flags(self) -> dict[str, Any]:
+    def flags(self) -> dict[str, object]:
         """Return the options as the command line spells them."""
         return {
             "--samples": self.samples,

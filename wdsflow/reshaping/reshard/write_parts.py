@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class OutputJob(PlannedOutput):
     target: Path
 
 
-def made_from(job: OutputJob, _: OutputReport | None = None) -> dict[str, Any]:
+def made_from(job: OutputJob, _: OutputReport | None = None) -> dict[str, object]:
     """Return what decides the bytes of an output."""
     from xxhash import xxh3_128
 

@@ -44,7 +44,7 @@ class Columns:
     field: str = ""  # in which the first samples do not agree, or which Arrow does not take
     error: str = ""  # what Arrow says of it: the reader raises it
     unknown: str = ""  # why the columns could not be found out
-    types: Mapping[str, Any] = default(default_factory=dict)  # Arrow's, if values must also be written to a table
+    types: Mapping[str, object] = default(default_factory=dict)  # Arrow's, if values must also be written to a table
 
 
 class UnknownColumns(Exception):
@@ -60,7 +60,7 @@ def holds_value(suffix: str) -> bool:
     return library is None or (library != "" and has_library(library))
 
 
-def value_of(suffix: str, data: bytes) -> Any:
+def value_of(suffix: str, data: bytes) -> object:
     """Return what the reader decodes a field to.
 
     Raises:
@@ -92,7 +92,7 @@ def _scalar(array: Any) -> Any:
     return array if getattr(array, "ndim", 1) else array[()]
 
 
-def infer(url: str, rows: Sequence[Mapping[str, Any]], *, tables: bool = False) -> Columns:
+def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False) -> Columns:
     """Return the columns that decoded first samples give; each row has the values of one sample by field name.
 
     Args:
@@ -106,7 +106,7 @@ def infer(url: str, rows: Sequence[Mapping[str, Any]], *, tables: bool = False) 
     import pyarrow as pa
 
     kinds: dict[str, Kind] = {}
-    types: dict[str, Any] = {}
+    types: dict[str, object] = {}
     left = [_MOST_NODES]
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [as_lists(row[name]) for row in rows if name in row]
@@ -170,7 +170,7 @@ _INTEGERS, _FLOATS = _NOTHING | {int, bool}, _NOTHING | {float}
 _BY_CLASS = {"int": _INTEGERS, "float": _FLOATS}  # values of these classes fit whatever they are
 _PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
 
-Fits = Callable[[Any], bool]
+Fits = Callable[[object], bool]
 
 
 def encode(kind: Kind, value: Any) -> Any:
@@ -202,7 +202,7 @@ def encode(kind: Kind, value: Any) -> Any:
 _SCALARS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float, "string": str}
 
 
-def _holds_something(value: Any, kind: Kind) -> bool:
+def _holds_something(value: object, kind: Kind) -> bool:
     if isinstance(value, list) and kind.tag == "list":
         return bool(value) and _holds_something(value[0], kind.parts[0])
     return value is not None
@@ -235,7 +235,7 @@ def _fits_struct(kind: Kind) -> Fits:
             # Most values fit by their class: a call for each would take as long as the parser.
             tests.append((name, _BY_CLASS.get(part.tag, _NOTHING), test))
 
-    def fits(value: Any) -> bool:
+    def fits(value: object) -> bool:
         if value.__class__ is not dict:
             return value is None
         get = value.get
@@ -250,7 +250,7 @@ def _fits_struct(kind: Kind) -> Fits:
 class Column:
     """Tells of the contents of one field, as often as it occurs, whether they fit into its column."""
 
-    def __init__(self, suffix: str, kind: Kind, arrow: Any = None) -> None:
+    def __init__(self, suffix: str, kind: Kind, arrow: object = None) -> None:
         self.suffix, self.kind = suffix, kind
         self.arrow = arrow  # the type of a table's column to which values are written; None: they are not written
         self.said = ""  # what the reader raises for the last value that did not fit
@@ -278,7 +278,7 @@ class Column:
             self._write(value)
         return True
 
-    def _write(self, value: Any) -> None:
+    def _write(self, value: object) -> None:
         import pyarrow as pa
 
         try:
@@ -289,7 +289,7 @@ class Column:
             self.unwritable = first_line(error)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value with its arrays as Arrow takes them, of lists and objects as well."""
     if isinstance(value, list):
         return [_plain(item) for item in value]

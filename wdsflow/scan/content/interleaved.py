@@ -1,7 +1,7 @@
 """Contents that are no images and no captions: interleaved documents, audio, video."""
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.media.least_size import least_size
 from wdsflow.media.media_format import HEAD, Read, format_title, is_cut, media_format, promised_format, tag_length
@@ -20,7 +20,7 @@ class ImageOrder(NamedTuple):
     files: tuple[str, ...]  # names of files that it lists, in lower case and without folders; urls are left out
 
 
-def interleaved(value: dict[str, Any]) -> ImageOrder | None:
+def interleaved(value: dict[str, object]) -> ImageOrder | None:
     r"""Return what a json object says about images among texts; None for any other object.
 
     >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
@@ -43,7 +43,7 @@ def interleaved(value: dict[str, Any]) -> ImageOrder | None:
     return None
 
 
-def _objects(items: Any, *names: str) -> list[dict[str, Any]]:
+def _objects(items: object, *names: str) -> list[dict[str, object]]:
     """Return a list of objects that all have these names; an empty one for anything else."""
     if not isinstance(items, list):
         return []
@@ -51,7 +51,7 @@ def _objects(items: Any, *names: str) -> list[dict[str, Any]]:
     return items if fit else []
 
 
-def _tokens(content: Any) -> int:
+def _tokens(content: object) -> int:
     """Return how many images the content of a turn shows: tokens in a text, parts of a list."""
     if isinstance(content, str):
         return content.count(_IMAGE)
@@ -62,15 +62,15 @@ def _tokens(content: Any) -> int:
     return shown + sum(_tokens(part.get("text")) for part in parts if isinstance(part.get("text"), str))
 
 
-def _listed(value: dict[str, Any]) -> tuple[str, ...]:
-    found: list[Any] = []
+def _listed(value: dict[str, object]) -> tuple[str, ...]:
+    found: list[object] = []
     for name in _FILES:
         item = value.get(name)
         found += item if isinstance(item, list) else [item]
     return _names(found)
 
 
-def _names(items: list[Any]) -> tuple[str, ...]:
+def _names(items: list[object]) -> tuple[str, ...]:
     """Return the names of files among values, without folders and in lower case, each once."""
     names: dict[str, None] = {}
     for item in items:

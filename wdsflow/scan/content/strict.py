@@ -65,7 +65,7 @@ def _visible_step(step: int) -> tuple[int, float]:
     return 0, 0.0
 
 
-def judge_warning(message: str, decode: Callable[..., Any], data: bytes, mode: str) -> Strict:
+def judge_warning(message: str, decode: Callable[..., object], data: bytes, mode: str) -> Strict:
     """Tell what a warning of libjpeg means for a JPEG that Pillow decodes.
 
     Damage, or a kind of JPEG that simplejpeg does not know: that it refuses without ``strict`` too.

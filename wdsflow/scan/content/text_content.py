@@ -35,7 +35,7 @@ class Varieties:
             kind = f"{header.format} {header.mode} {header.width.bit_length()} x {header.height.bit_length()}"
         self._note(f"{suffix}: {kind}", key, offset)
 
-    def json(self, key: str, offset: int, value: Any) -> None:
+    def json(self, key: str, offset: int, value: object) -> None:
         """Note each value in a json, and which names it has."""
         for kind in _kinds(value, "json", _KIND_DEPTH):
             self._note(kind, key, offset)
@@ -49,7 +49,7 @@ class Varieties:
         tally.add(key, offset)
 
 
-def _kinds(value: Any, path: str, depth: int) -> Iterator[str]:
+def _kinds(value: object, path: str, depth: int) -> Iterator[str]:
     yield f"{path}: {_kind(value)}"
     if isinstance(value, dict) and depth:
         names = sorted(value)[:_MOST_NAMES]
@@ -80,7 +80,7 @@ def _kind(value: Any) -> str:
     return f"{type(value).__name__} {len(value).bit_length()}"
 
 
-_loads_fast: Callable[[bytes], Any] | None = None
+_loads_fast: Callable[[bytes], object] | None = None
 try:
     import orjson
 
@@ -96,7 +96,7 @@ _DEEP = 200
 _CAPTION_DEPTH = 3  # objects within objects that are searched for captions
 
 
-def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, Any] | None]:
+def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
     """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
 
     Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's --json-text-key, in the
@@ -143,7 +143,7 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
     return found
 
 
-def _loads(data: bytes) -> Any:
+def _loads(data: bytes) -> object:
     """Do what ``json.loads`` does, through orjson where both surely agree."""
     if _loads_fast is not None and (len(data) < _LONG or not _near_a_limit(data)):
         try:

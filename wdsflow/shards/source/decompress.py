@@ -259,7 +259,7 @@ class Zstd(_Stepwise):
             yield from super().pieces()
 
     @staticmethod
-    def make() -> Any:
+    def make() -> object:
         """Return the decompressor."""
         return _ZstdFrame()
 

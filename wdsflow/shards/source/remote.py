@@ -141,7 +141,7 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
         return source()
 
 
-def _open_http(system: Any, url: str, path: str, digest: Digest | None) -> Source:
+def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
     from .http import HttpFile
 
     file = HttpFile(system, path)
@@ -206,17 +206,17 @@ def filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a url, and the path there. Raises ``SourceError``."""
     import fsspec
 
-    found: tuple[Any, str] = trying(lambda: fsspec.core.url_to_fs(url), url)
+    found: tuple[object, str] = trying(lambda: fsspec.core.url_to_fs(url), url)
     return found
 
 
-def about(url: str) -> dict[str, Any]:
+def about(url: str) -> dict[str, object]:
     """Return what a server tells about a file now: its size, when it changed. Raises ``SourceError``."""
     system, path = filesystem(url)
 
-    def ask() -> dict[str, Any]:
+    def ask() -> dict[str, object]:
         system.invalidate_cache()
-        found: dict[str, Any] = system.info(path)
+        found: dict[str, object] = system.info(path)
         return found
 
     return trying(ask, url)
