@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.page.choices import choice
-from wdsflow.filtering.page.near_samples import near_samples
-from wdsflow.filtering.page.score_codes import codes_of, edges_of
-from wdsflow.filtering.page.studio import Limit, PredicateParts, for_script, results_of, slider, take_apart, twins_of
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.page.run_page import near_samples
+from wdsflow.filtering.page.studio import (
+    Limit,
+    PredicateParts,
+    choice,
+    codes_of,
+    edges_of,
+    for_script,
+    results_of,
+    slider,
+    take_apart,
+    twins_of,
+)
 from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.values import PENDING, Call, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 
 BLUR, WIDTH, FORMAT, DUPLICATE = Call("blur"), Call("width"), Call("format"), Call("duplicate")

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
-from wdsflow.filtering.where.language.tokens import nearest
-from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
+from wdsflow.filtering.where.tokens import nearest
+from wdsflow.filtering.where.tree import IsNull, Node, calls_of, children
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.model_score import BatchScore
@@ -23,6 +21,7 @@ from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
 from .kinds import kind_of
+from .samples import Gone, ShardView
 from .where import Call
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})

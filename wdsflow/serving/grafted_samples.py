@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.records.counts import Counts
 from wdsflow.reshaping.graft.graft_report import ShardGraft
 from wdsflow.reshaping.graft.graft_shard import grafted_pieces

@@ -5,7 +5,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import write_shards
 from wdsflow.filtering.where import WhereError, parse
-from wdsflow.filtering.where.value_ranges import check_ranges
+from wdsflow.filtering.where.predicate import check_ranges
 from wdsflow.stages.scores.score_catalog import all_scores
 
 NEVER = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.score_catalog import make_score

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
-from wdsflow.filtering.ledger.known_embeddings import NONE, ShardEmbeddings
+from wdsflow.filtering.ledger.embeddings import NONE, ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.samples.tar_fields import ShardView
-from wdsflow.filtering.where.language.values import Call, Unknown
+from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.client import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
-from .checked_values import plain_value
-from .failures import Strikes, guarded, without_addresses
+from .checked_values import Strikes, guarded, plain_value, without_addresses
 from .program import Program
 
 _MOST_SAMPLES = 512

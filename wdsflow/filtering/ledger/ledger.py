@@ -3,19 +3,81 @@
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.kinds import names_of
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.values import Call, Unknown, Value, spelled
 from wdsflow.shards.atomic import write_file, writing
 
-from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
-from .ledger_row import FORMAT, GROUP, KEYS, NOT_COMPARED, LedgerError, Row, calls_of, names_of, read_about, same_shard
+from .ledger_row import (
+    FORMAT,
+    GROUP,
+    KEYS,
+    NOT_COMPARED,
+    LedgerError,
+    Row,
+    calls_of,
+    embedding_columns,
+    no_ledgers,
+    read_about,
+    same_shard,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def numbers(values: Sequence[float | None]) -> "pa.Array":
+    """Return a column of float64. Raises OverflowError for a number that is too large for it."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, pa.float64())
+    except (pa.ArrowInvalid, OverflowError):  # integers to which the nearest float is not equal
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def integers(values: Sequence[int]) -> "pa.Array":
+    """Return a column of int64."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.int64())
+
+
+def booleans(values: Sequence[bool | None]) -> "pa.Array":
+    """Return a column of truth values."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.bool_())
+
+
+def texts(values: Sequence[str | None]) -> "pa.Array":
+    """Return a column of texts. Raises UnicodeEncodeError for one that UTF-8 cannot hold."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
+
+
+def names(values: Sequence[str | None]) -> "pa.Array":
+    """Return a column of texts with few distinct values."""
+    return texts(values).dictionary_encode()
+
+
+@overload
+def in_utf8(text: str) -> str: ...
+
+
+@overload
+def in_utf8(text: None) -> None: ...
+
+
+def in_utf8(text: str | None) -> str | None:
+    """Return text that UTF-8 can encode."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
@@ -176,7 +238,7 @@ def read_ledger(
 
     about = read_about(path)
     try:
-        left_out = set(names_of(about))
+        left_out = set(embedding_columns(about))
         kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
         if calls is not None:
             left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
@@ -232,3 +294,39 @@ def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collec
     record.headers = [(start, end) for start, end in about["headers"]]
     record.damage = about["damage"]
     return rows
+
+
+class SampleScores:
+    """Looks up samples in the ledgers of a run. Raises LedgerError if a folder has none."""
+
+    def __init__(self, folder: Path) -> None:
+        layout = Layout(folder)
+        records = records_in_order(layout)
+        if not records:
+            raise no_ledgers(folder)
+        self._paths = {os.path.realpath(record.url): layout.ledger(record.name) for record in records}
+        self._names = {record.name: layout.ledger(record.name) for record in records}
+
+    def of(self, url: str, key: str, offset: int) -> dict[str, str]:
+        """Return scores and outcome of the sample with a member header at ``offset``; nothing if there is none.
+
+        A shard is found by its path, otherwise by its name: also in the output of the run, where offsets differ and a
+        key that occurs once decides. Raises LedgerError.
+        """
+        path = self._paths.get(os.path.realpath(url))
+        rows = [row for row in _rows(path or self._names.get(names_of([url])[0])) if row.key == key]
+        found = next((row for row in rows if row.start <= offset < row.end), None) if path else None
+        if found is None and len(rows) == 1:
+            found = rows[0]
+        return {str(call): _shown(value) for call, value in found.values.items()} if found is not None else {}
+
+
+@lru_cache(maxsize=1)
+def _rows(path: Path | None) -> list[Row]:
+    return read_ledger(path)[0] if path is not None else []
+
+
+def _shown(value: "Value | Unknown") -> str:
+    if value is None or isinstance(value, Unknown):
+        return f"unknown ({value.slug})" if value else "unknown"
+    return ", ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Call, Unknown, Value
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.folder.shard_record import ShardRecord
+    from wdsflow.filtering.run_folder import ShardRecord
     from wdsflow.filtering.where.predicate import Judgement
 
 
@@ -113,7 +113,7 @@ def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
 
 
-def names_of(about: Mapping[str, Any]) -> list[str]:
+def embedding_columns(about: Mapping[str, Any]) -> list[str]:
     """Return the columns of a ledger other than those of scores."""
     entries = about.get("embeddings", [])
     return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []

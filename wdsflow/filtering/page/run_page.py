@@ -1,16 +1,21 @@
-"""The page of a run, as ``wdsflow report`` writes it."""
+"""What a finished run wrote down: its shards, its recipe, and the rows of its ledgers."""
 
+import json
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.ledger.ledger_row import LedgerError, Row
-from wdsflow.filtering.where.language.tokens import WhereError
-from wdsflow.filtering.where.language.values import Call
+import numpy as np
+
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.tokens import WhereError
+from wdsflow.filtering.where.values import Call
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.shards.compact import compact
@@ -18,10 +23,123 @@ from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
-from .choices import Choice, choices
-from .near_samples import near_samples
-from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
+from .studio import (
+    Choice,
+    Limit,
+    PredicateParts,
+    Slider,
+    choices,
+    compares_kept,
+    for_script,
+    results_of,
+    slider,
+    take_apart,
+    twins_of,
+)
+
+MOST_ROWS = 200_000
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run, as its folder describes it."""
+
+    folder: Path
+    run: dict[str, Any]  # what was asked: "kind", "urls", "recipe" ...
+    records: tuple[ShardRecord, ...]  # in the order of the shards
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The recipe, as JSON holds it."""
+        found = self.run.get("recipe")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def kind(self) -> str:
+        """The command: "filter", "score" or "cut"."""
+        return str(self.run.get("kind", ""))
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(record, name)) for record in self.records)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by name over the shards."""
+        found: Counter[str] = Counter()
+        for record in self.records:
+            found.update(getattr(record, name))
+        return found
+
+
+def read_run(folder: Path) -> RunFacts:
+    """Return the facts of a run. Raises LedgerError if no run wrote to the folder, or if it has finished no shard."""
+    layout = Layout(folder)
+    try:
+        run = json.loads(layout.run_file.read_bytes())
+        records = tuple(records_in_order(layout))
+    except (OSError, ValueError):
+        raise LedgerError(
+            f"{folder} is not the folder of a run: give the one that filter, score or cut wrote"
+        ) from None
+    if not isinstance(run, dict):
+        raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
+    if not records:
+        raise LedgerError(f"{folder} holds a run that has finished no shard: run the command again to resume it")
+    return RunFacts(folder, run, records)
+
+
+def scores_of(facts: RunFacts) -> dict[Call, str]:
+    """Return the scores that all ledgers of a run have, with their kinds. Raises LedgerError."""
+    layout = Layout(facts.folder)
+    common: dict[Call, str] | None = None
+    for record in facts.records:
+        found = calls_of(read_about(layout.ledger(record.name)))
+        common = found if common is None else {call: kind for call, kind in common.items() if call in found}
+    return common or {}
+
+
+def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[ShardRecord, list[Row]]]:
+    """Yield the rows of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
+    layout = Layout(facts.folder)
+    total = facts.total("samples")
+    drawn = np.sort(np.random.default_rng(SEED).choice(total, most, replace=False)) if total > most else None
+    first = 0
+    for record in facts.records:
+        only = None
+        if drawn is not None:
+            low, high = np.searchsorted(drawn, (first, first + record.samples))
+            only = (drawn[low:high] - first).tolist()
+        first += record.samples
+        yield record, read_ledger(layout.ledger(record.name), only)[0]
+
+
+FEW = 6  # samples on each side of a cut
+
+
+def near_samples(slider: Slider, start: PredicateParts, lows: Any, highs: Any, most: int) -> list[int]:
+    """Return rows in the order of the score, at most ``most`` or those at its ends and cuts.
+
+    ``lows`` and ``highs`` are the smallest and the largest value of each row; rows without a value do not count.
+    """
+    known = np.flatnonzero(slider.low >= 0)
+    by_low, by_high = (known[np.argsort(values[known], kind="stable")] for values in (lows, highs))
+    chosen = {*by_low[:FEW].tolist(), *by_high[-FEW:].tolist()}
+    for limits, order, values in ((start.low, by_low, lows), (start.high, by_high, highs)):
+        if (limit := limits.get(slider.call)) is not None:
+            chosen |= _around(order, values[order], limit, above=limits is start.low)
+    room = most - len(chosen)
+    if room > 0:
+        at = np.unique(np.linspace(0, len(by_low) - 1, min(room, len(by_low))).astype(np.int64))
+        chosen.update(by_low[at].tolist())
+    return [row for row in by_low.tolist() if row in chosen]
+
+
+def _around(order: Any, values: Sequence[float], limit: Limit, *, above: bool) -> set[int]:
+    """Return the rows on both sides of a cut. ``above``: values above it are kept, so that a strict cut is dropped."""
+    at = int(np.searchsorted(values, limit.value, "right" if limit.strict == above else "left"))
+    return set(order[max(at - FEW, 0) : at + FEW].tolist())
+
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 

@@ -8,13 +8,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.where.language.tokens import instead_of
 from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.ranked_number import share_predicate
+from wdsflow.filtering.where.rewriting import share_predicate
+from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.stages.scores.score_catalog import all_scores
 
-from .recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
-from .recipe_stages import StagesError, read_stages, schema_of_stages
+from .recipe import Empty, LinesTo, Numbering, Recipe, StagesError, Unknowns, read_stages, schema_of_stages
 
 _LARGEST = 64 << 20  # a run.json names all shards
 _DEEPEST = 4

@@ -1,7 +1,7 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
@@ -10,26 +10,25 @@ from typing import Any
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
+from wdsflow.filtering.deciding.checked_values import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
-from wdsflow.filtering.deciding.failures import Strikes, struck_in
 from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.program import Program, program_of
-from wdsflow.filtering.folder.outcome_counts import count
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.deciding.program import Program, count, program_of
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.embeddings import Spool, columns_of
-from wdsflow.filtering.ledger.known_embeddings import (
+from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
+    Spool,
+    columns_of,
     own_embeddings,
     stored_embeddings,
 )
-from wdsflow.filtering.ledger.ledger import Vectors, read_scored
-from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about
+from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
+from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, differences, digest
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.samples.tar_fields import Views
-from wdsflow.filtering.where.language.values import Call
+from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
+from wdsflow.filtering.samples import Gone, Views
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.models.at import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
@@ -38,10 +37,83 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .kept_pieces import same_sample
-from .known_rows import KILLED, KnownRows, add_cheap, lacking
-from .shard_outputs import write_shard
+from .shard_outputs import same_sample, write_shard
 from .shard_task import ShardTask
+
+_OTHERS = "its ledger has other samples; score it again with --restart"
+KILLED = "killed-worker"  # the trouble of a sample that killed its process
+
+
+class KnownRows:
+    """The samples of a ledger with fewer scores, from which a shard's samples take the values that are there.
+
+    ``calls``: the scores that need not be computed. Raises LedgerError if the ledger is of another shard.
+    """
+
+    def __init__(self, layout: Layout, record: ShardRecord, program: Program) -> None:
+        path = layout.ledger(record.name)
+        rows, about = read_ledger(path)
+        same_shard(about, record, path)
+        self.path, self.about = path, about
+        there = set(about["identities"])
+        compared = frozenset(program.dataset_calls)
+        self.calls = frozenset(call for call in program.scores if str(call) in there and call not in compared)
+        self._rows: Mapping[int, Row] = {row.number: row for row in rows}
+        self._gathered = frozenset(program.gathered_calls)
+
+    def fill(self, row: Row) -> None:
+        """Give a sample the values that are known. Raises SourceChangedError if it is another one."""
+        known = self._rows.get(row.number)
+        if known is None or not same_sample(known, row):
+            raise SourceChangedError(_OTHERS)
+        row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
+        row.values = {call: value for call, value in known.values.items() if call in self.calls}
+        for call in self._gathered:  # what comparisons said is not kept: they are made again
+            if call in known.gathered:
+                row.gathered[call] = known.gathered[call]
+            elif isinstance(found := known.values.get(call), Unknown):
+                row.values[call] = found
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """Raise SourceChangedError if the shard has fewer samples, or more."""
+        if len(rows) != len(self._rows):
+            raise SourceChangedError(_OTHERS)
+
+
+def add_cheap(task: ShardTask, source: Source, program: Program, rows: Sequence[Row], mark: Mark) -> None:
+    """Compute the scores of headers and texts that a ledger lacks, for the samples that they may decide.
+
+    Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
+    """
+    waiting = {row.number: row for row in rows if program.is_open(row)} if program.cheap_calls else {}
+    if not waiting:
+        return
+    options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+    samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
+    for sample in samples:
+        row = waiting.pop(sample.number, None)
+        if row is None:
+            continue
+        if not same_sample(row, sample):
+            raise SourceChangedError(_OTHERS)
+        mark.set(sample.number)
+        try:
+            view = views.view(sample)
+        except Gone as gone:  # it was there when it was scored
+            raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
+        program.resume(row, view, cheap=True)
+        if not waiting:
+            break
+    mark.set(-1)
+    if waiting:
+        raise SourceChangedError(_OTHERS)
+
+
+def lacking(program: Program, known: KnownRows | None) -> tuple[Call, ...]:
+    """Return the scores that are computed for a shard."""
+    return tuple(
+        call for call in program.scores if call not in program.ranks and (not known or call not in known.calls)
+    )
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
@@ -129,9 +201,13 @@ def _refuse_other_samples(
 def _embeddings(task: ShardTask, program: Program, record: ShardRecord, known: KnownRows | None) -> ShardEmbeddings:
     if task.scored is not None:
         return ShardEmbeddings()
-    stored = stored_embeddings(program, record, task.embedded) if task.embedded is not None else None
+    stored = (
+        stored_embeddings(program.models, task.recipe.stages, record, task.embedded)
+        if task.embedded is not None
+        else None
+    )
     keep = task.recipe.embeddings and task.write
-    own = own_embeddings(program, known.about, known.path) if keep and known is not None else None
+    own = own_embeddings(program.models, known.about, known.path) if keep and known is not None else None
     spool = Spool(columns_of(program.scores.values()), task.layout.spool) if keep else None
     return ShardEmbeddings(spool=spool, stored=stored, own=own)
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.models.model_place import ModelPlace
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.known_embeddings import Reuse
+    from wdsflow.filtering.ledger.embeddings import Reuse
 
 
 @dataclass(frozen=True)

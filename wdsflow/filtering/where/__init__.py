@@ -11,10 +11,10 @@ Guarantees:
 * **Form**: ``parse(str(where)) == where``.
 """
 
-from wdsflow.filtering.where.language.tokens import WhereError
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown, Value
+from wdsflow.filtering.where.predicate_planner import explain
+from wdsflow.filtering.where.tokens import WhereError
+from wdsflow.filtering.where.values import PENDING, Call, Unknown, Value
 
-from .explain_plan import explain
 from .known_facts import FACTS
 from .predicate import Judgement, Term, Where, parse, parse_score
 from .predicate_planner import Pilot, Plan, PlanStep, pilot_from_json, pilot_of, plan, plan_by

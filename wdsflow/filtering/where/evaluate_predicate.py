@@ -12,8 +12,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from wdsflow.filtering.where.language.functions import FUNCTIONS
-from wdsflow.filtering.where.language.tree import (
+from .tree import (
     And,
     Apply,
     Arithmetic,
@@ -28,8 +27,9 @@ from wdsflow.filtering.where.language.tree import (
     Or,
     Quantified,
     Reduce,
+    children,
 )
-from wdsflow.filtering.where.language.values import PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
+from .values import FUNCTIONS, PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
 
 Lookup: TypeAlias = Mapping[Call, Any]
 Run: TypeAlias = Callable[[Lookup], Result]
@@ -238,3 +238,38 @@ def _bound(test: Callable[[Any, Any], Any], call: Call, kind: Kind, bound: Scala
 def _spread(function: Callable[..., Any], bodies: tuple[Node, ...]) -> Run:
     runs = [runner(body) for body in bodies]
     return lambda values: spread(function, [run(values) for run in runs])
+
+
+Seek: TypeAlias = Callable[[Lookup], list[Call]]
+
+
+def seeker(node: Node) -> Seek:
+    """Return a function from values to the missing scores that may still decide; for a tree whose result is pending.
+
+    Below `and` and `or`, decided parts need no more scores. All other nodes need everything below them.
+    """
+    if isinstance(node, NameRef):
+        call = node.call
+        return lambda values: [] if call in values else [call]
+    if isinstance(node, Compare):
+        return _seek_chain(node)
+    below = [seeker(child) for child in children(node)]
+    if isinstance(node, (And, Or)):
+        runs = [runner(child) for child in children(node)]
+        pairs = list(zip(runs, below, strict=True))
+        return lambda values: [call for run, seek in pairs if run(values) is PENDING for call in seek(values)]
+    if len(below) == 1:
+        return below[0]
+    return lambda values: [call for seek in below for call in seek(values)]
+
+
+def _seek_chain(node: Compare) -> Seek:
+    runs = [runner(operand) for operand in node.operands]
+    seeks = [seeker(operand) for operand in node.operands]
+
+    def seek(values: Lookup) -> list[Call]:
+        made = links(node, [run(values) for run in runs])
+        open_ends = {end for at, link in enumerate(made) if link is PENDING for end in (at, at + 1)}
+        return [call for end in sorted(open_ends) for call in seeks[end](values)]
+
+    return seek

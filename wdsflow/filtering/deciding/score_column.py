@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,19 +10,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.layout import Layout, records_in_order
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger import column_of, read_ledger
+from wdsflow.filtering.ledger.ledger_row import (
+    LedgerError,
+    MissingScore,
+    Row,
+    calls_of,
+    no_ledgers,
+    part_twins,
+    read_about,
+)
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.evaluate_predicate import runner
-from wdsflow.filtering.where.language.tree import NameRef, Reduce
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.tree import NameRef, Reduce
+from wdsflow.filtering.where.values import PENDING, Call, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest
 
-from .ledger import column_of, read_ledger
-from .ledger_row import LedgerError, MissingScore, Row, calls_of, no_ledgers, part_twins, read_about
+from .program import program_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -321,3 +329,41 @@ def _count(column: ScoreColumn, values: Sequence[Any]) -> None:
         column.counts.update(values)
         if len(column.counts) > _MOST_TEXTS:
             column.counts = None
+
+
+_LONGEST = 40  # characters of a text
+
+
+def example_predicate(layout: Layout, names: Sequence[str]) -> str:
+    """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
+    for name in names:
+        try:
+            rows, about = read_ledger(layout.ledger(name))
+        except LedgerError:
+            continue
+        for call, kind in calls_of(about).items():
+            values = [row.values.get(call) for row in rows]
+            known = [value for value in values if not isinstance(value, (list, Unknown)) and value is not None]
+            if found := _condition(str(call), kind, known):
+                return found
+    return ""
+
+
+def _condition(call: str, kind: str, values: Sequence[Any]) -> str:
+    numbers = [value for value in values if kind == "number" and math.isfinite(value)]
+    if numbers:
+        return f"{call} >= {_floor(statistics.median_low(numbers))}"
+    if kind == "boolean" and values:
+        return call if all(values) else f"not {call}"
+    texts = Counter(value for value in values if kind == "text" and len(value) <= _LONGEST)
+    return f"{call} == {spelled(texts.most_common(1)[0][0])}" if texts else ""
+
+
+def _floor(value: float) -> str:
+    """Return a number of few digits that is not above a value, and near it.
+
+    >>> _floor(153.21), _floor(0.987654321), _floor(-3.0), _floor(20480)
+    ('153.2', '0.987654321', '-3', '20480')
+    """
+    short = float(f"{value:.4g}")
+    return number_text(short if value * 0.99 <= short <= value else float(value))

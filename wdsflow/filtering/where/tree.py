@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .functions import FUNCTIONS
-from .values import Call, Kind, Scalar, spelled
+from .values import FUNCTIONS, Call, Kind, Scalar, spelled
 
 DEEPEST = 50  # levels of a tree; each costs a few frames of Python's stack, where it is built and where it is evaluated
 
