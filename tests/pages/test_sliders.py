@@ -276,8 +276,8 @@ def test_samples_at_the_ends_and_around_a_cut_are_shown(low, high, shown):
     start = PredicateParts({BLUR: low} if low else {}, {BLUR: high} if high else {}, ())
     found = slider(rows_with(BLUR, [*range(100), PENDING]), BLUR, start, scores=1, unknown_keeps=False)
     assert found is not None
-    assert near_samples(found, start, found.lows, found.highs, len(shown)) == shown
-    assert near_samples(found, start, found.lows, found.highs, 1000) == list(range(100))
-    few = near_samples(found, start, found.lows, found.highs, len(shown) + 2)
+    assert near_samples(found, start, len(shown)) == shown
+    assert near_samples(found, start, 1000) == list(range(100))
+    few = near_samples(found, start, len(shown) + 2)
     assert few == sorted({*shown, 0, 99})
-    assert near_samples(found, start, found.lows, found.highs, len(shown) + 3) == sorted({*shown, 0, 49, 99})
+    assert near_samples(found, start, len(shown) + 3) == sorted({*shown, 0, 49, 99})

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.filtering.where.values import Call
+from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.shards.compact import compact
@@ -25,6 +26,7 @@ from wdsflow.text.words import how_many, plain
 
 from .studio import (
     Choice,
+    Floats,
     Limit,
     PredicateParts,
     Slider,
@@ -117,12 +119,9 @@ def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[Shard
 FEW = 6  # samples on each side of a cut
 
 
-def near_samples(slider: Slider, start: PredicateParts, lows: Any, highs: Any, most: int) -> list[int]:
-    """Return rows in the order of the score, at most ``most`` or those at its ends and cuts.
-
-    ``lows`` and ``highs`` are the smallest and the largest value of each row; rows without a value do not count.
-    """
-    known = np.flatnonzero(slider.low >= 0)
+def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
+    """Return rows in the order of the score, at most ``most`` or those at its ends and cuts; rows without a value do not count."""
+    known, lows, highs = np.flatnonzero(slider.low >= 0), slider.lows, slider.highs
     by_low, by_high = (known[np.argsort(values[known], kind="stable")] for values in (lows, highs))
     chosen = {*by_low[:FEW].tolist(), *by_high[-FEW:].tolist()}
     for limits, order, values in ((start.low, by_low, lows), (start.high, by_high, highs)):
@@ -135,7 +134,7 @@ def near_samples(slider: Slider, start: PredicateParts, lows: Any, highs: Any, m
     return [row for row in by_low.tolist() if row in chosen]
 
 
-def _around(order: Any, values: Sequence[float], limit: Limit, *, above: bool) -> set[int]:
+def _around(order: NDArray[np.int64], values: Floats, limit: Limit, *, above: bool) -> set[int]:
     """Return the rows on both sides of a cut. ``above``: values above it are kept, so that a strict cut is dropped."""
     at = int(np.searchsorted(values, limit.value, "right" if limit.strict == above else "left"))
     return set(order[max(at - FEW, 0) : at + FEW].tolist())
@@ -256,7 +255,7 @@ def _pictures(
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
     chosen: dict[Call, list[int]] = {}
     for each in sliders:
-        chosen[each.call] = near_samples(each, start, each.lows, each.highs, of_one)
+        chosen[each.call] = near_samples(each, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
     urls = {id(row): url for url, row in places}
     by_url: dict[str, dict[int, int]] = {}
@@ -276,8 +275,10 @@ def _pictures(
     return shown, views
 
 
-def _least(value: Any) -> float:
-    return float(min(each for each in value if each is not None) if isinstance(value, list) else value)
+def _least(value: Value | Unknown) -> float:
+    """Return the smallest number of a sample that has one."""
+    values = value if isinstance(value, list) else [value]
+    return float(min(each for each in values if isinstance(each, (int, float))))
 
 
 def _for_script(shown: SampleView) -> dict[str, str]:

@@ -5,22 +5,27 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.where.predicate import Term, parse
 from wdsflow.filtering.where.tree import Compare, Literal, Membership, NameRef, Node, Not
-from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
+from wdsflow.filtering.where.values import PENDING, Call, Pending, Scalar, Unknown, Value, spelled
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest_after
 
 UNKNOWN, NOT_COMPUTED = -1, -2  # could not be computed; was not needed
 
+Floats: TypeAlias = NDArray[np.float64]
+Codes: TypeAlias = NDArray[np.signedinteger]
+_Known: TypeAlias = Value | Unknown | Pending
 
-def edges_of(values: Any, most: int, also: Sequence[float] = ()) -> list[float]:
+
+def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
     """Return at most ``most`` edges, ascending, and those of ``also``.
 
     Each distinct value is one if there are few enough. Otherwise they are at equal shares of the values, each the number
@@ -39,17 +44,18 @@ def edges_of(values: Any, most: int, also: Sequence[float] = ()) -> list[float]:
     return sorted(found | {float(each) for each in also if math.isfinite(each)})
 
 
-def codes_of(values: Any, edges: Sequence[float]) -> Any:
+def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
     """Return the codes of finite values."""
     ends = np.asarray(edges, np.float64)
     left = np.searchsorted(ends, values, "left")
     equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
-    return 2 * left + equal
+    found: Codes = 2 * left + equal
+    return found
 
 
-def packed(codes: Any, kind: Any) -> str:
+def packed(codes: Codes, kind: type[np.unsignedinteger]) -> str:
     """Return whole numbers as the bytes of a type of numpy's, in base64."""
-    return base64.b64encode(np.asarray(codes).astype(kind).tobytes()).decode()
+    return base64.b64encode(codes.astype(kind).tobytes()).decode()
 
 
 _LISTED = 20  # values with a box each
@@ -66,9 +72,9 @@ class Choice:
     """
 
     call: Call
-    values: list[tuple[Any, int]]  # with the number of samples
+    values: list[tuple[Scalar, int]]  # with the number of samples
     masks: list[int]
-    codes: Any
+    codes: Codes
     ticked: tuple[Scalar, ...] = ()
 
     @property
@@ -76,7 +82,7 @@ class Choice:
         """The values as texts, with their numbers of samples."""
         return [(_shown(value), count) for value, count in self.values]
 
-    def for_script(self) -> dict[str, Any]:
+    def for_script(self) -> dict[str, object]:
         """Return what ``studio.js`` needs."""
         return {
             "name": str(self.call),
@@ -111,18 +117,18 @@ def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Ch
     return Choice(call, listed, list(masks), np.array(codes, np.int64), wanted)
 
 
-def _can_be_written(value: Any) -> bool:
+def _can_be_written(value: Scalar) -> bool:
     """Return whether a predicate can name a value: a short text without control characters."""
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
-def _bit(entry: Any, bits: dict[Any, int]) -> int:
+def _bit(entry: Scalar | Pending | None, bits: Mapping[Scalar, int]) -> int:
     if entry is PENDING:
         return _PENDING
     return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
 
 
-def _entries(value: Any) -> list[Any]:
+def _entries(value: _Known) -> Sequence[Scalar | Pending | None]:
     """Return the values of a sample; None is one that could not be computed."""
     if isinstance(value, list):
         return value or [None]
@@ -136,7 +142,7 @@ def choices(rows: Sequence[Row], calls: Sequence[Call], ticked: Mapping[Call, Se
             yield found
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -172,11 +178,11 @@ class Slider:
 
     call: Call
     edges: list[float]
-    low: Any  # int16 array; UNKNOWN or NOT_COMPUTED
-    high: Any
+    low: Codes  # or UNKNOWN, NOT_COMPUTED
+    high: Codes
     chart: Chart
-    lows: Any  # float64 array
-    highs: Any
+    lows: Floats
+    highs: Floats
 
 
 def take_apart(where: str) -> PredicateParts:
@@ -261,7 +267,7 @@ def slider(
     return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high)
 
 
-def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
+def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
     """Return the smallest and the largest of a sample's values, and 0, or why there are none."""
     if value is PENDING:
         return 0.0, 0.0, NOT_COMPUTED
@@ -272,17 +278,17 @@ def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
     return min(known), max(known), 0
 
 
-def _codes(values: Any, state: Any, edges: Sequence[float]) -> Any:
+def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
     return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
 
 
-def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, Any]:
+def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, object]:
     """Return what ``studio.js`` needs. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(found.edges)
-    kind: Any = np.uint8 if largest < 254 else np.uint16
+    kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
     special = np.iinfo(kind).max
 
-    def stored(codes: Any) -> str:
+    def stored(codes: Codes) -> str:
         return packed(np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)), kind)
 
     same = bool(np.array_equal(found.low, found.high))
