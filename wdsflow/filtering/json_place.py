@@ -5,7 +5,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import closing, suppress
 from dataclasses import fields, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical
@@ -127,7 +127,7 @@ def _alike(path: str, known: list[str]) -> str:
     return nearest(path, known) or next((each for each in known if each.rpartition(".")[2] == last), "")
 
 
-def _values(tree: Any, above: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
+def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str, object]]:
     for name, value in tree.items() if isinstance(tree, dict) else ():
         path = f"{above}{name}"
         yield path, value
@@ -169,7 +169,7 @@ class NoCaptions(ValueError):
 
 
 def with_captions(
-    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, Any] | None = None
+    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, object] | None = None
 ) -> tuple[Recipe, str]:
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 

@@ -29,7 +29,7 @@ class ShardRecord(Line):
     url: str
     name: str  # of the output
     recipe: str  # digest
-    input: dict[str, Any]
+    input: dict[str, object]
     samples: int = 0
     kept: int = 0
     uncounted: int = 0  # kept, but no samples to readers: of a key that came before
@@ -44,11 +44,11 @@ class ShardRecord(Line):
     )  # reason why members belong to no sample -> number of members
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
-    output: dict[str, Any] | None = None  # identity of the tar, None if no sample was kept
+    output: dict[str, object] | None = None  # identity of the tar, None if no sample was kept
     # Tars of a file of JSON lines: identity, with the samples in it.
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    ledger: dict[str, Any] = field(default_factory=dict)  # identity
-    quarantine: dict[str, Any] | None = None  # identity
+    ledger: dict[str, object] = field(default_factory=dict)  # identity
+    quarantine: dict[str, object] | None = None  # identity
     # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
@@ -65,7 +65,7 @@ class ShardRecord(Line):
         return [self.name] if self.output is not None and kind_of(self.name).is_tar else [*self.parts]
 
     @property
-    def origin(self) -> dict[str, Any]:
+    def origin(self) -> dict[str, object]:
         """What decides its files."""
         return {"from": [self.shard, self.url], "recipe": self.recipe, "input": self.input}
 
@@ -73,7 +73,7 @@ class ShardRecord(Line):
         """Yield the counts of samples."""
         yield Counts("samples", self.samples, self.kept, Counter(self.dropped) + Counter(self.quarantined))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {name: value for name, value in super().to_dict().items() if value or name != "uncounted"}
 

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
@@ -106,7 +105,7 @@ def engine_for(
 
 
 def _actors(
-    ray: Any, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
+    ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
 ) -> RayActors[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
@@ -138,9 +137,9 @@ class Pass:
     compares: bool = False
     cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
-    sources: Any = None  # whatever else the result depends on
+    sources: object = None  # whatever else the result depends on
     other: Layout | None = None
-    asked: dict[str, Any] = field(init=False)
+    asked: dict[str, object] = field(init=False)
     _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
@@ -297,7 +296,7 @@ class Pass:
         ]
 
 
-def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
+def _taken(task: ShardTask, answer: object, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
         if answer.errno and answer.errno not in UNREADABLE:  # a fault of the output: all others would fail too
             raise OutputError(answer.errno, answer.text)

@@ -27,7 +27,7 @@ _OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
 class Differs(ValueError):
     """A folder holds a different run. ``differences``: (in the folder, requested), as text."""
 
-    def __init__(self, folder: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, before: Mapping[str, object], asked: Mapping[str, object]) -> None:
         self.differences = list(_differences(before, asked))
         kinds = [str(run.get("kind")) for run in (before, asked)]
         other = kinds[0] != kinds[1]  # then a missing setting means nothing
@@ -40,13 +40,13 @@ class Differs(ValueError):
         super().__init__(f"{folder} holds {_ONE_OF.get(kinds[0], 'a run')}{one}; {this}")
 
 
-def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def differ(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     """Return whether two runs differ: another version of wdsflow does not matter, unless ``code`` differs."""
     one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
     return canonical(one) != canonical(other)
 
 
-def grows(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def grows(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     """Return whether two runs of ``score`` differ only in their scores: a ledger can get the columns that it lacks."""
     if {before.get("kind"), asked.get("kind")} != {"score"}:
         return False
@@ -54,7 +54,7 @@ def grows(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     return not differ(*mine) and _agree(before.get("scores"), asked.get("scores"))
 
 
-def has_fewer(about: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def has_fewer(about: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     """Return whether a ledger, by its metadata, has some of the scores of a run of ``score``, and nothing else differs."""
     old, new = (set(scores_of(run)) for run in (about, asked))
     return (
@@ -65,26 +65,26 @@ def has_fewer(about: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     )
 
 
-def scores_of(run: Mapping[str, Any]) -> tuple[str, ...]:
+def scores_of(run: Mapping[str, object]) -> tuple[str, ...]:
     """Return the scores of a run, or of a ledger, by its recipe."""
     recipe = run.get("recipe")
     found = recipe.get("scores") if isinstance(recipe, dict) else None
     return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-def _without_scores(run: Mapping[str, Any]) -> Any:
+def _without_scores(run: Mapping[str, object]) -> object:
     recipe = run.get("recipe")
     return {**recipe, "scores": []} if isinstance(recipe, dict) else recipe
 
 
-def _agree(old: Any, new: Any) -> bool:
+def _agree(old: object, new: object) -> bool:
     """Return whether the scores that two runs share would have the same values."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
     return all(canonical(old[name]) == canonical(new[name]) for name in old.keys() & new.keys())
 
 
-def _differences(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     told = before.get("kind") != asked.get("kind")
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
@@ -103,7 +103,7 @@ def _differences(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterato
             yield _parted(found)
 
 
-def _rest(run: Mapping[str, Any]) -> dict[str, Any]:
+def _rest(run: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in run.items() if name not in {"wdsflow", "recipe", "urls", "names"}}
 
 
@@ -115,7 +115,7 @@ def _parted(found: str) -> tuple[str, str]:
     return f"{what} {old}", f"{what} {new or 'other values'}"
 
 
-def _option(name: str, value: Any, defaults: Mapping[str, Any]) -> str:
+def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
     """Return a setting of a recipe as the option that sets it."""
     if name == "pilot":
         return "a measured order of terms" if value else "no measured order"
@@ -130,7 +130,7 @@ def _option(name: str, value: Any, defaults: Mapping[str, Any]) -> str:
     return f"{option} {quote(text)}" + (" (the default)" if value == defaults.get(name) else "")
 
 
-def _named(name: str, value: Any, other: Any) -> str:
+def _named(name: str, value: object, other: object) -> str:
     if name == "quarantine":
         return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
     urls, others = (each if isinstance(each, list) else [] for each in (value, other))
@@ -160,7 +160,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout, self.identity = layout, ""
         self._lies_at: Callable[[str], Path] | None = None
 
-    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, Any]) -> LeftOver:
+    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, object]) -> LeftOver:
         """Return which of the shards (number, url, name) are done. ``asked``: the request."""
         self.read()
         found = LeftOver({}, [], [])
@@ -242,11 +242,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Return whether a shard has the results of this run."""
         return line.recipe == self.identity
 
-    def keeps(self, options: Mapping[str, Any]) -> bool:
+    def keeps(self, options: Mapping[str, object]) -> bool:
         """Return whether the folder holds this run."""
         return self.options is not None and not differ(self.options, options)
 
-    def refuse_other(self, options: Mapping[str, Any]) -> None:
+    def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise Differs if the folder holds a run that does something else; ledgers can get more scores."""
         before = self.options
         if before is None or self.keeps(options):
@@ -256,7 +256,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         if not (grows(before, options) and alone):
             raise Differs(self.folder, before, options)
 
-    def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
         if self.options is None:
             refuse(self.layout, options)
@@ -275,12 +275,12 @@ class RunRecord(OutputRecord[ShardRecord]):
             if path.exists():
                 Lock(path, patience=60).close()
 
-    def asked_to_dict(self) -> dict[str, Any]:
+    def asked_to_dict(self) -> dict[str, object]:
         """Return the request."""
-        found: dict[str, Any] = json.loads(json.dumps(self.options, sort_keys=True))
+        found: dict[str, object] = json.loads(json.dumps(self.options, sort_keys=True))
         return found
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
         """Read it. Raises KeyError, TypeError, ValueError."""
         if not all(isinstance(found[name], list) for name in ("names", "urls")):
             raise ValueError("not a request")
@@ -292,7 +292,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout.numbering.unlink(missing_ok=True)
         shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
 
-    def why(self, name: str, before: Any, now: Any) -> str:
+    def why(self, name: str, before: Any, now: object) -> str:
         """Return why a shard is processed again."""
         if name == "from":
             return f"its output was made from {before[1]}"
@@ -301,11 +301,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         return f"the input changed ({'; '.join(differences(before, now))})"
 
 
-def _origin(number: int, url: str, recipe: str) -> dict[str, Any]:
+def _origin(number: int, url: str, recipe: str) -> dict[str, object]:
     return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
 
 
-def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
+def _as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
     """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
     aside, recipe = before.get("quarantine"), before.get("recipe")
     return replace(

@@ -14,7 +14,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import padded
-from wdsflow.stages.base import Dropped, SampleStage, StageError
+from wdsflow.stages.base import Dropped, Sample, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
@@ -40,6 +40,9 @@ class Lying(NamedTuple):
     row: Row
 
 
+Member = Lying | bytes  # in the tar, or new
+
+
 class Staging:
     """Passes samples of a shard through stages."""
 
@@ -50,12 +53,12 @@ class Staging:
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def fields(self, sample: TarSample) -> dict[str, Any]:
+    def fields(self, sample: TarSample) -> dict[str, Member]:
         """Return the fields of the latest sample: ``Lying`` members, bytes that were read, and new text.
 
         Raises Gone, OSError.
         """
-        found: dict[str, Any] = {name: Lying(name, row) for name, row in sample.fields.items()}
+        found: Sample = {name: Lying(name, row) for name, row in sample.fields.items()}
         found |= {"__key__": sample.key, "__url__": self._url}
         for place, stage in self._stages:
             try:
@@ -77,7 +80,7 @@ class Staging:
             raise Gone(f"{DROPPED}{self._stages[-1][0]}: no field is left")
         return found
 
-    def _read(self, stage: SampleStage, found: dict[str, Any]) -> None:
+    def _read(self, stage: SampleStage, found: Sample) -> None:
         """Read the fields whose contents a stage needs."""
         looked_at: Iterable[str] = ()
         if isinstance(stage, CleanText):
@@ -95,7 +98,7 @@ class Staging:
                     raise StageError("unread", f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read")
 
 
-def pieces_of(sample: TarSample, found: dict[str, Any], samples: Samples) -> Iterator[Piece]:
+def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) -> Iterator[Piece]:
     """Yield the parts of a sample after its stages: ranges of the tar, and new bytes.
 
     A member that no stage changed stays in its place, with everything between members.
@@ -116,7 +119,7 @@ def pieces_of(sample: TarSample, found: dict[str, Any], samples: Samples) -> Ite
         yield from _member(f"{sample.key}.{name}", value)
 
 
-def _as_it_was(name: str, value: Any, sample: TarSample, samples: Samples) -> bool:
+def _as_it_was(name: str, value: Member, sample: TarSample, samples: Samples) -> bool:
     row = sample.fields.get(name)
     if row is None:
         return False
@@ -125,7 +128,7 @@ def _as_it_was(name: str, value: Any, sample: TarSample, samples: Samples) -> bo
     return len(value) == row[1] and samples.read(row) == value
 
 
-def _member(name: str, value: "Lying | bytes") -> Iterator[Piece]:
+def _member(name: str, value: Member) -> Iterator[Piece]:
     if isinstance(value, Lying):
         yield from moved(name, value.row[2], value.row[1])
     else:
@@ -168,7 +171,7 @@ class StagedFields(TarFields):
 
     __slots__ = ("_found",)
 
-    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Lying | bytes]) -> None:
+    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Member]) -> None:
         super().__init__(samples, sample)
         self._found = found
 
@@ -301,7 +304,7 @@ class Views:
         return found
 
 
-WrittenTars = dict[str, dict[str, Any]]  # name -> its number of samples, and its identity
+WrittenTars = dict[str, dict[str, object]]  # name -> its number of samples, and its identity
 
 
 class Scored(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 from wdsflow.engines.base import EngineError
 from wdsflow.filtering.kinds import kind_of
@@ -35,13 +35,15 @@ from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.text.install import install_extras
 
 V = TypeVar("V")
+R = TypeVar("R")
+W = TypeVar("W", bound=View)
 
 RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like programs
 _KEPT_IN_DETAIL = 500  # characters
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
 
 
-def guarded(compute: Callable[[V], Any], view: V) -> Any:
+def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
     """Return the result of ``compute``, or Unknown: a bad sample never ends its shard. Raises OSError."""
     try:
         return compute(view)
@@ -179,7 +181,7 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 }
 
 
-def plain_value(score: Score, value: Any, view: View | None) -> Value:
+def plain_value(score: Score, value: object, view: View | None) -> Value:
     """Return the value of a score for a sample as float, int, bool or str, or as a list of these with one for each item.
 
     Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions of ``view`` that the
@@ -197,7 +199,7 @@ def plain_value(score: Score, value: Any, view: View | None) -> Value:
     return bare([_scalar(score, row, method) for row in rows])
 
 
-def in_plain(score: Score, way: Callable[[Any], Any]) -> Callable[[Any], Value]:
+def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
     """Return ``way``, which computes a score, with plain values; wdsflow's own scores have them, except for texts."""
     if is_ours(score):
         return way if score.kind != "text" else lambda view: _plain_text(way(view))
@@ -209,9 +211,11 @@ def is_ours(score: Score) -> bool:
     return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
 
 
-def _plain_text(value: Any) -> Value:
+def _plain_text(value: Value) -> Value:
     """Return a text as a ledger holds it: a cut by the ledger must see the same value as the first run."""
-    return list(map(in_utf8, value)) if isinstance(value, list) else in_utf8(value)
+    if isinstance(value, list):
+        return [in_utf8(each) if isinstance(each, str) else each for each in value]
+    return in_utf8(value) if isinstance(value, str) else value
 
 
 def gathered(score: DatasetScore, view: View) -> bytes:
@@ -231,7 +235,7 @@ def must_be_installed(score: Score) -> None:
             raise ValueError(f"{score.name} needs {name}: {install_extras(*score.needs)}") from None
 
 
-def _scalar(score: Score, value: Any, method: str) -> Scalar:
+def _scalar(score: Score, value: object, method: str) -> Scalar:
     made = scalar(value, score.kind, method)
     return in_utf8(made) if isinstance(made, str) else made
 
@@ -256,7 +260,12 @@ def _counts(score: Score, view: View) -> set[int]:
     return found
 
 
-def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+Stored: TypeAlias = Value | dict[str, str]  # a dict is an Unknown
+
+
+def as_json(
+    call: Call, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
+) -> Iterator[tuple[int, int, Stored]]:
     """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
 
     Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
@@ -282,7 +291,7 @@ def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[t
         raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
 
 
-def from_json(score: DatasetScore, value: Any, row: Row, name: str, recipe: Recipe) -> Any:
+def from_json(score: DatasetScore, value: Stored, row: Row, name: str, recipe: Recipe) -> Value | Unknown:
     """Return a value of ``as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)

@@ -9,12 +9,12 @@ from pathlib import Path
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.score_catalog import make_score
 
-from .checked_values import as_json, from_json
+from .checked_values import Stored, as_json, from_json
 from .program import Program
 
 
@@ -91,7 +91,7 @@ def _of_all(program: Program) -> list[Call]:
 def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[Call]) -> None:
     for call in calls:
         try:
-            found: Mapping[str, Value] = json.loads(_resolved(layout, program, name, call).read_bytes())
+            found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
         except FileNotFoundError:
             continue  # no sample of this shard took part
         score = program.scores[call]

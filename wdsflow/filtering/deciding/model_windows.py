@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
@@ -25,7 +25,7 @@ _MOST_SAMPLES = 512
 # Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
 _MOST_BYTES = 20 << 20
 
-_Place = tuple[int, Model, Any]  # of an item: its sample, model and key
+_Place = tuple[int, Model, object]  # of an item: its sample, model and key
 
 
 class _Pending(NamedTuple):
@@ -43,8 +43,8 @@ class _Window:
 
     samples: int = 0
     pending: list[_Pending] = field(default_factory=list)
-    items: dict[_Place, Any] = field(default_factory=dict)
-    outputs: dict[_Place, Any] = field(default_factory=dict)
+    items: dict[_Place, object] = field(default_factory=dict)
+    outputs: dict[_Place, object] = field(default_factory=dict)
     weight: int = 0  # bytes of the items
 
     def want(self, row: Row, request: Request) -> bool:
@@ -54,7 +54,7 @@ class _Window:
             return True
         if place in self.items:
             return False
-        made_of: tuple[Any, ...] = ()
+        made_of: tuple[object, ...] = ()
         if request.after is not None:
             if not self.want(row, request.after):
                 return False
@@ -146,7 +146,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         asked.set_result(None)
         return asked
 
-    def _run(self, items: dict[_Place, Any], outputs: dict[_Place, Any]) -> None:
+    def _run(self, items: dict[_Place, object], outputs: dict[_Place, object]) -> None:
         by_model: dict[Model, list[_Place]] = {}
         for place in items:
             by_model.setdefault(place[1], []).append(place)

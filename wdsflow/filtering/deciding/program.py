@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any
 
 from wdsflow.filtering.ledger.ledger import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, MissingScore, Row
@@ -16,11 +15,11 @@ from wdsflow.filtering.where.known_facts import FACTS, RankPercent
 from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
 from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.rewriting import RankedNumber, ranked_number
-from wdsflow.filtering.where.values import PENDING, Call, Unknown, Value, spelled
+from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value, spelled
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
-from wdsflow.stages.scores.sample_view import View, ViewOptions
+from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 from .checked_values import RAISED, failed, gathered, guarded, in_plain, must_be_installed
@@ -78,7 +77,7 @@ class Program:
         )
         self._cheap_ways = {call: self._ways[call] for call in self.cheap_calls}
 
-    def identities(self) -> dict[str, Any]:
+    def identities(self) -> dict[str, object]:
         """Return what determines the outcome in addition to recipe and shards."""
         options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
         return {
@@ -90,7 +89,7 @@ class Program:
         }
 
     @cached_property
-    def score_identities(self) -> Any:
+    def score_identities(self) -> object:
         """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
 
@@ -134,8 +133,8 @@ class Program:
             else:
                 row.gathered[call] = found
         if self.recipe.hash_images and row.digest is None:
-            found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
-            row.digest = None if isinstance(found, Unknown) else found
+            hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
+            row.digest = None if isinstance(hashed, Unknown) else hashed
 
     def resume(self, row: Row, view: ShardView, *, cheap: bool = False) -> None:
         """Continue to decide a sample with its known values, as far as possible without a model.
@@ -146,7 +145,7 @@ class Program:
             return
         known, ways = row.values, self._cheap_ways if cheap else self._ways
 
-        def compute(call: Call) -> Any:
+        def compute(call: Call) -> Value | Unknown | Pending:
             if known and call in known:
                 return known[call]
             way = ways.get(call)
@@ -242,7 +241,7 @@ class Program:
         """Return whether a sample is dropped or quarantined, whatever comparisons of all samples give."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
-    def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
+    def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
         for call in calls:
             if call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)

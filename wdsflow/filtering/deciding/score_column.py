@@ -22,10 +22,10 @@ from wdsflow.filtering.ledger.ledger_row import (
 )
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.evaluate_predicate import runner
+from wdsflow.filtering.where.evaluate_predicate import Run, runner
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.tree import NameRef, Reduce
-from wdsflow.filtering.where.values import PENDING, Call, Unknown, spelled
+from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest
 
@@ -33,9 +33,11 @@ from .program import program_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
 _PARTS = ("sample", "key", "trouble", "several", "failed")
@@ -73,7 +75,7 @@ class ScoreColumn:
     several: int = 0
     where: str | None = ""
     numbers: "Numbers | None" = None
-    counts: Counter[Any] | None = field(default_factory=Counter)
+    counts: Counter[Scalar] | None = field(default_factory=Counter)
     eligible: "Numbers | None" = None
     twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
 
@@ -250,7 +252,7 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     return numbers
 
 
-def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers") -> None:
+def _add_rare(column: ScoreColumn, table: "pa.Table", readable: "Flags", numbers: "Numbers") -> None:
     """Add what is not in the column of the score: several values of a sample, and failures."""
     call = str(column.call)
     for place, text in _valid(table["several"], readable):
@@ -263,6 +265,7 @@ def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers"
         elif isinstance(found := _smallest(column.call)({column.call: values}), Unknown):
             column.failed[found.slug] += 1
         else:
+            assert isinstance(found, (int, float))
             numbers[place] = found
     for _, entries in _valid(table["failed"], readable):
         for entry in entries:
@@ -272,7 +275,7 @@ def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers"
 
 
 @lru_cache(maxsize=4)
-def _smallest(call: Call) -> Any:
+def _smallest(call: Call) -> Run:
     """Return the function from the values of a sample to its smallest value, or Unknown."""
     return runner(Reduce("min", NameRef(call, "number")))
 
@@ -302,14 +305,14 @@ def _keep_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> Non
         column.twins.append((keys, numbers))
 
 
-def _parted(keys: Sequence[str], kept: Any) -> int:
+def _parted(keys: Sequence[str], kept: "Flags") -> int:
     """Return how many kept samples are quarantined because samples between them and one of the same key are dropped."""
     rows = [Row(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
     part_twins(rows)
     return sum(row.outcome != "kept" for row in rows)
 
 
-def _valid(cells: Any, readable: Any) -> Iterator[tuple[int, Any]]:
+def _valid(cells: "pa.Array", readable: "Flags") -> "Iterator[tuple[int, Any]]":
     if cells.null_count < len(cells):
         for place in (cells.is_valid().to_numpy() & readable).nonzero()[0].tolist():
             yield place, cells[place].as_py()
@@ -324,7 +327,7 @@ def _sorted(parts: "list[Numbers]") -> "Numbers":
     return numbers[: int(np.searchsorted(numbers, np.nan))]
 
 
-def _count(column: ScoreColumn, values: Sequence[Any]) -> None:
+def _count(column: ScoreColumn, values: Sequence[Scalar]) -> None:
     if column.counts is not None:
         column.counts.update(values)
         if len(column.counts) > _MOST_TEXTS:
@@ -349,13 +352,15 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
     return ""
 
 
-def _condition(call: str, kind: str, values: Sequence[Any]) -> str:
-    numbers = [value for value in values if kind == "number" and math.isfinite(value)]
+def _condition(call: str, kind: str, values: Sequence[Scalar]) -> str:
+    numbers = [
+        value for value in values if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
+    ]
     if numbers:
         return f"{call} >= {_floor(statistics.median_low(numbers))}"
     if kind == "boolean" and values:
         return call if all(values) else f"not {call}"
-    texts = Counter(value for value in values if kind == "text" and len(value) <= _LONGEST)
+    texts = Counter(value for value in values if isinstance(value, str) and kind == "text" and len(value) <= _LONGEST)
     return f"{call} == {spelled(texts.most_common(1)[0][0])}" if texts else ""
 
 

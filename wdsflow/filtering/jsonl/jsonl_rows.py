@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe, digest
 from wdsflow.filtering.samples import Gone, Scored, ShardView
@@ -262,7 +262,7 @@ def _field(path: str, default: str, more: bool, number: int) -> str:
     return f"{number}.{ending}" if more else ending
 
 
-def _paths(tree: dict[str, Any], name: str) -> list[str]:
+def _paths(tree: dict[str, object], name: str) -> list[str]:
     found = tree.get(name) or []
     if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
         raise ScoreError("bad-paths", f"{name!r} is not a list of paths")

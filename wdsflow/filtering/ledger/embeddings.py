@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import canonical, differences, digest, written_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord
@@ -24,11 +24,25 @@ from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_errors import ScoreError
 
 from .ledger import texts
-from .ledger_row import GROUP, KEYS, LedgerError, Row, embedding_columns, no_ledgers, read_about, same_shard
+from .ledger_row import (
+    GROUP,
+    KEYS,
+    About,
+    EmbeddingAbout,
+    LedgerError,
+    Row,
+    embedding_columns,
+    no_ledgers,
+    read_about,
+    same_shard,
+)
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
 
 
 class EmbeddingColumn(NamedTuple):
@@ -43,7 +57,7 @@ class EmbeddingColumn(NamedTuple):
         """The column with further embeddings."""
         return f"{self.name} more"
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         model = self.embedded.model
         about = {
@@ -56,8 +70,8 @@ class EmbeddingColumn(NamedTuple):
             "model": model.identity(),
             "facts": model.facts(),
         }
-        found: dict[str, Any] = json.loads(canonical(about))
-        return found
+        plain: EmbeddingAbout = json.loads(canonical(about))
+        return plain
 
 
 def column_name(embedded: Embedded) -> str:
@@ -83,7 +97,7 @@ class Spool:
         """Close the file."""
         self._file.close()
 
-    def add(self, column: str, row: Row, found: Sequence[tuple[str, Any]]) -> None:
+    def add(self, column: str, row: Row, found: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
@@ -96,7 +110,7 @@ class Spool:
                 self._file.write(data)
                 self._end += len(data)
 
-    def about(self) -> list[dict[str, Any]]:
+    def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
         return [column.about() for column in self.columns]
 
@@ -131,18 +145,18 @@ class Spool:
         lacking = pa.array(np.array([not each for each in others], bool))
         return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=lacking)
 
-    def _read(self, places: Sequence[int | None], size: int) -> "NDArray[Any]":
+    def _read(self, places: Sequence[int | None], size: int) -> "NDArray[np.float16]":
         """Return an array (places, size); zeros for None."""
         import numpy as np
 
-        found = np.zeros((len(places), size), "<f2")
+        found: NDArray[np.float16] = np.zeros((len(places), size), "<f2")
         for row, place in enumerate(places):
             if place is not None:
                 found[row] = np.frombuffer(os.pread(self._file.fileno(), 2 * size, place), "<f2")
         return found
 
 
-def halves(values: "NDArray[Any]") -> "pa.Array":
+def halves(values: "NDArray[np.float16]") -> "pa.Array":
     """Return half floats as a column, without a copy."""
     import pyarrow as pa
 
@@ -154,13 +168,13 @@ def _keys(row: Row) -> str | None:
     return json.dumps(found, sort_keys=True) if found else None
 
 
-Entries = dict[Model, list[dict[str, Any]]]  # columns of a ledger, by the model that computes the same
+Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same
 
 
 class Served:
     """The models whose embeddings a ledger has. ``missing``: lines on why it lacks those of other models."""
 
-    def __init__(self, about: Mapping[str, Any], models: Sequence[Model], path: Path) -> None:
+    def __init__(self, about: About, models: Sequence[Model], path: Path) -> None:
         self.entries: Entries = {}
         self.missing: list[str] = []
         columns = about.get("embeddings", [])
@@ -170,22 +184,18 @@ class Served:
             if not isinstance(model, (ClipImage, ClipText)):
                 continue
             identity = json.loads(canonical(model.identity()))
-            same = [column for column in columns if column["model"] == identity]
-            if same:
+            if same := [column for column in columns if column["model"] == identity]:
                 self.entries[model] = same
             else:
                 told = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
                 self.missing.append(f"{path} has none of the {told}: {_why(columns, identity)}")
         if not self.entries:
             raise LedgerError("\n".join(self.missing) or "--ledger is for scores of a CLIP, and the recipe has none")
-        for (
-            model,
-            entries,
-        ) in self.entries.items():  # facts for decoders: it need not be loaded if all embeddings are there
+        for model, entries in self.entries.items():  # decoders need facts; models are loaded only if embeddings lack
             model.recall(entries[0]["facts"])
 
 
-def _why(entries: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> str:
+def _why(entries: Sequence[EmbeddingAbout], identity: Mapping[str, object]) -> str:
     """Return the difference from the most similar column."""
     own = [entry["model"] for entry in entries if entry["model"]["kind"] == identity["kind"]]
     found = sorted((list(differences(model, identity)) for model in own), key=len)
@@ -200,24 +210,25 @@ class StoredEmbeddings:
 
         self._path, self._file = path, pq.ParquetFile(path)
         self._entries = entries
-        self._names = [each for entry in _all(entries) for each in (entry["column"], entry["more"])]
+        self._all = list({entry["column"]: entry for each in entries.values() for entry in each}.values())
+        self._names = [each for entry in self._all for each in (entry["column"], entry["more"])]
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def find(self, row: Row, model: Model, key: str) -> Any:
+    def find(self, row: Row, model: Model, key: str) -> "Vector | None":
         """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
         entries = self._entries.get(model)
         if entries is None or row.number >= self._file.metadata.num_rows:
             return None
         return self._group(row.number // GROUP).find(row.number % GROUP, entries, key)
 
-    def all_of(self, row: Row) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
         """Yield each column with the (key, embedding) that it has of a sample. Raises SourceError."""
         if row.number < self._file.metadata.num_rows:
-            yield from self._group(row.number // GROUP).all_of(row.number % GROUP, _all(self._entries))
+            yield from self._group(row.number // GROUP).all_of(row.number % GROUP, self._all)
 
     def _group(self, number: int) -> "_Group":
         group = self._groups.get(number)
@@ -238,38 +249,29 @@ class StoredEmbeddings:
 
 class _Group:
     def __init__(self, table: "pa.Table") -> None:
-        self._keys = table.column(KEYS).to_pylist()
+        found = table.column(KEYS).to_pylist()
+        self._keys: list[dict[str, list[str]]] = [json.loads(keys) if keys else {} for keys in found]
         self._columns = {name: table.column(name).combine_chunks() for name in table.column_names if name != KEYS}
 
-    def find(self, row: int, entries: Sequence[Mapping[str, Any]], key: str) -> Any:
+    def find(self, row: int, entries: Sequence[EmbeddingAbout], key: str) -> "Vector | None":
         """Return the embedding of a row in one of some columns."""
-        known = self._known(row)
         for entry in entries:
-            own = known.get(entry["column"], [])
+            own = self._keys[row].get(entry["column"], [])
             if key in own:
                 return self._vector(row, entry, own.index(key))
         return None
 
-    def all_of(self, row: int, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    def all_of(self, row: int, entries: Sequence[EmbeddingAbout]) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
         """Yield each column with the (key, embedding) that it has of a row."""
-        known = self._known(row)
         for entry in entries:
-            own = known.get(entry["column"], [])
+            own = self._keys[row].get(entry["column"], [])
             yield entry["column"], [(key, self._vector(row, entry, place)) for place, key in enumerate(own)]
 
-    def _known(self, row: int) -> dict[str, list[str]]:
-        keys = self._keys[row]
-        found: dict[str, list[str]] = json.loads(keys) if keys else {}
-        return found
-
-    def _vector(self, row: int, entry: Mapping[str, Any], place: int) -> Any:
+    def _vector(self, row: int, entry: EmbeddingAbout, place: int) -> "Vector":
         found = self._columns[entry["more" if place else "column"]][row].values
-        return (found[place - 1].values if place else found).to_numpy(zero_copy_only=False).astype("float32")
-
-
-def _all(entries: Entries) -> list[dict[str, Any]]:
-    """Return each column once."""
-    return list({entry["column"]: entry for each in entries.values() for entry in each}.values())
+        numbers = found[place - 1].values if place else found
+        vector: Vector = numbers.to_numpy(zero_copy_only=False).astype("float32")
+        return vector
 
 
 class CopiedEmbeddings:
@@ -280,7 +282,7 @@ class CopiedEmbeddings:
         if not embedding_columns(self._about):
             raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
 
-    def about(self) -> list[dict[str, Any]]:
+    def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
         return list(self._about["embeddings"])
 
@@ -335,14 +337,14 @@ def stored_embeddings(
     return StoredEmbeddings(path, served.entries)
 
 
-def own_embeddings(models: Sequence[Model], about: dict[str, Any], path: Path) -> StoredEmbeddings | None:
+def own_embeddings(models: Sequence[Model], about: About, path: Path) -> StoredEmbeddings | None:
     """Return the embeddings of a ledger that gets more scores; None if it has none."""
     if not about.get("embeddings"):
         return None
     return StoredEmbeddings(path, Served(about, models, path).entries)
 
 
-def _served_by(models: Sequence[Model], stages: Sequence[SampleStage], about: dict[str, Any], path: Path) -> Served:
+def _served_by(models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path) -> Served:
     if about["recipe"].get("stages", []) != written_stages(stages):
         raise LedgerError(f"{path} was scored with other stages than those of the recipe")
     return Served(about, models, path)
@@ -371,8 +373,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         if not places or not isinstance(request.model, (ClipImage, ClipText)):
             return None
         key = embedding_key(view, request)
-        found = (each.find(row, request.model, key) for each in places)
-        return next((each for each in found if each is not None), None)
+        return next((found for each in places if (found := each.find(row, request.model, key)) is not None), None)
 
     def keep_own(self, row: Row) -> None:
         """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""

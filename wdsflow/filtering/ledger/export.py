@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord, finder
@@ -19,6 +19,7 @@ from wdsflow.shards.source.opening import open_source
 from .ledger import in_utf8
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 # Columns that img2dataset writes for each sample, as text or integers; the sample's json has the same.
@@ -66,7 +67,7 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
                 yield sample, samples
 
 
-def _json(sample: TarSample, samples: Samples) -> dict[str, Any]:
+def _json(sample: TarSample, samples: Samples) -> dict[str, object]:
     row = sample.fields.get("json")
     try:
         found = parse_json(samples.read(row)) if row is not None else {}
@@ -121,9 +122,9 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     return count
 
 
-def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, Any]:
+def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
     found = _json(sample, samples)
-    row: dict[str, Any] = {"key": in_utf8(sample.key), "shard": shard}
+    row: dict[str, object] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
         value = found.get(name)
         row[name] = None if value is None else in_utf8(value if isinstance(value, str) else json.dumps(value))
@@ -165,7 +166,7 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
     return len(keys)
 
 
-def _npy_header(stream: Any, rows: int, size: int) -> None:
+def _npy_header(stream: BinaryIO, rows: int, size: int) -> None:
     """Write numpy's header, of fixed length, with room for more rows."""
     from numpy.lib import format as npy
 
@@ -189,7 +190,7 @@ def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str)
 
 def _kept_vectors(
     layout: Layout, records: Sequence[ShardRecord], column: str
-) -> "Iterator[tuple[list[str], NDArray[Any]]]":
+) -> "Iterator[tuple[list[str], NDArray[np.float16]]]":
     """Yield keys and embeddings of kept samples, a group of rows at a time."""
     import numpy as np
     import pyarrow.parquet as pq

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.values import Call, Unknown, Value, spelled
+from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value, spelled
 from wdsflow.shards.atomic import write_file, writing
 
 from .ledger_row import (
@@ -17,6 +17,8 @@ from .ledger_row import (
     GROUP,
     KEYS,
     NOT_COMPARED,
+    About,
+    EmbeddingAbout,
     LedgerError,
     Row,
     calls_of,
@@ -82,7 +84,7 @@ def in_utf8(text: str | None) -> str | None:
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
-_KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
+_KINDS: dict[str, Callable[..., "pa.Array"]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
@@ -94,7 +96,7 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 class Vectors(Protocol):
     """The source of a shard's embeddings when its ledger is written."""
 
-    def about(self) -> list[dict[str, Any]]:
+    def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
 
     def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
@@ -106,7 +108,7 @@ def write_ledger(
     rows: Sequence[Row],
     kinds: Mapping[Call, str],
     gathered: Sequence[Call],
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     vectors: Vectors | None = None,
 ) -> None:
     """Write the ledger of a shard, one row per sample in the order of the tar.
@@ -203,7 +205,7 @@ def column_of(name: str) -> str:
     return f"score {name}" if name in RESERVED else name
 
 
-def _cell(value: "Value | Unknown", kind: str) -> Any:
+def _cell(value: Value | Unknown, kind: str) -> Scalar | None:
     if value is None or isinstance(value, (Unknown, list)):
         return None
     if kind == "number":
@@ -228,7 +230,7 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
 
 def read_ledger(
     path: Path, only: Sequence[int] | None = None, *, calls: Collection[Call] | None = None
-) -> tuple[list[Row], dict[str, Any]]:
+) -> tuple[list[Row], About]:
     """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
     ``calls``: the only scores that are read, without what was gathered to compare samples; None for all.

@@ -52,7 +52,7 @@ class RunFacts:
     records: tuple[ShardRecord, ...]  # in the order of the shards
 
     @property
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> dict[str, object]:
         """The recipe, as JSON holds it."""
         found = self.run.get("recipe")
         return found if isinstance(found, dict) else {}
@@ -201,7 +201,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
 
 def _judged(
     facts: RunFacts, shards: Sequence[tuple[str, Sequence[Row]]], rows: Sequence[Row], parts: PredicateParts
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the sliders need to know of the samples, and of the terms that are no sliders."""
     total, drawn = facts.total("samples"), sum(len(listed) for _, listed in shards)
     rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(rows, parts.rest)}
@@ -226,7 +226,7 @@ def _only(start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Cho
     return replace(start, low=low, high=high, rest=(*start.rest, *rest))
 
 
-def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:
+def _flow(facts: RunFacts) -> Iterator[dict[str, object]]:
     """Yield the steps from all samples to those that are kept, as shares of all."""
     total = facts.total("samples")
     left = total
@@ -243,7 +243,7 @@ def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:
     yield _step("kept", facts.total("kept"), 0, total, "good")
 
 
-def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, Any]:
+def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, object]:
     whole = max(total, 1)
     return {"label": label, "count": count, "left": before / whole, "width": count / whole, "kind": kind}
 

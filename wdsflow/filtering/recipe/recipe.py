@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -40,12 +40,12 @@ def read_stages(found: object) -> tuple[SampleStage, ...]:
     return tuple(_stage(number, item) for number, item in enumerate(found, 1))
 
 
-def written_stages(stages: Sequence[SampleStage]) -> list[Any]:
+def written_stages(stages: Sequence[SampleStage]) -> list[object]:
     """Return a list for ``read_stages``, without default settings."""
     return [_written(stage) for stage in stages]
 
 
-def stage_identities(stages: Sequence[SampleStage]) -> list[Any]:
+def stage_identities(stages: Sequence[SampleStage]) -> list[object]:
     """Return what determines the result of stages in addition to their settings."""
     return [{"ftfy": version("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages]
 
@@ -76,7 +76,9 @@ def _stage(number: int, item: object) -> SampleStage:
     for key, each in known.items():
         if key not in settings and each.default is MISSING:
             raise StagesError(f"{place}: {key} is missing", at)
-    given = {key: _value(place, f"{at}.{key}", value, known[key].type) for key, value in settings.items()}
+    given: dict[str, Any] = {
+        key: _value(place, f"{at}.{key}", value, known[key].type) for key, value in settings.items()
+    }
     try:
         made = stage(**given)
     except (ValueError, TypeError) as error:
@@ -95,7 +97,7 @@ def _unknown(name: object) -> str:
     return f"unknown stage {name!r}; {instead_of(str(name), [*IN_RECIPES])}"
 
 
-def _value(place: str, at: str, value: object, kind: Any) -> Any:
+def _value(place: str, at: str, value: object, kind: object) -> object:
     """Convert a value from JSON or YAML for its setting: lists become tuples."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -119,7 +121,7 @@ def _check_names(place: str, at: str, stage: SampleStage) -> None:
             raise StagesError(f"{place}: {name!r} cannot end the name of a member", at)
 
 
-def _written(stage: SampleStage) -> Any:
+def _written(stage: SampleStage) -> object:
     settings = {
         each.name: _plain(value)
         for each in fields(stage)
@@ -130,11 +132,11 @@ def _written(stage: SampleStage) -> Any:
     return {stage.name: settings} if settings else stage.name
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def schema_of_stages() -> dict[str, Any]:
+def schema_of_stages() -> dict[str, object]:
     """Return the JSON Schema of the list."""
     every = {name: _schema_of(stage) for name, stage in IN_RECIPES.items()}
     names = {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
@@ -146,11 +148,11 @@ def schema_of_stages() -> dict[str, Any]:
     return {"type": "array", "items": {"anyOf": [one, {"enum": alone}]}}
 
 
-def _settings(stage: type[SampleStage]) -> list[Any]:
+def _settings(stage: type[SampleStage]) -> "list[Field[object]]":
     return [each for each in fields(stage) if each.init]
 
 
-def _schema_of(stage: type[SampleStage]) -> dict[str, Any]:
+def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
     from pydantic import TypeAdapter
 
     properties = {}
@@ -164,7 +166,7 @@ def _schema_of(stage: type[SampleStage]) -> dict[str, Any]:
     return {**tree, "required": required} if required else tree
 
 
-def _as_json_has_it(kind: Any) -> Any:
+def _as_json_has_it(kind: object) -> object:
     """Return a type without tuples: a list of pairs is a mapping, another tuple a list."""
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
@@ -238,7 +240,7 @@ class Recipe:
     tar_samples: int = 10_000
     tar_size: str = "1GiB"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain |= {"stages": written_stages(self.stages), "scores": list(self.scores), "keep": list(self.keep)}
@@ -262,19 +264,19 @@ def recorded_recipe(run_file: Path) -> dict[str, Any]:
     return recipe if isinstance(recipe, dict) else {}
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return canonical JSON."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Return a short hash of a JSON value."""
     from xxhash import xxh3_128_hexdigest
 
     return str(xxh3_128_hexdigest(canonical(value).encode("utf-8", "surrogatepass")))
 
 
-def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
+def differences(old: object, new: object, at: str = "") -> Iterator[str]:
     """Yield the differences between two trees of JSON.
 
     >>> list(differences({"where": "a > 1", "v": {"x": 1}}, {"where": "a > 2", "v": {"x": 1}}))
@@ -290,14 +292,14 @@ def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
             yield f"{at}: {_short(old)} is now {_short(new)}"
 
 
-def _sets(old: list[Any], new: list[Any]) -> str:
+def _sets(old: list[object], new: list[object]) -> str:
     before, after = {canonical(item) for item in old}, {canonical(item) for item in new}
     return (
         f"{len(after - before):,} are new, {len(before - after):,} are missing" if before != after else "another order"
     )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = canonical(value)
     return text if len(text) <= 200 else f"{text[:197]}..."
 

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
@@ -313,6 +312,6 @@ def _find_scattered(rows: Iterable[Row]) -> None:
             first.trouble, row.trouble = first.trouble or "scattered", row.trouble or "scattered"
 
 
-def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
+def task_identity(recipe: Recipe, identities: dict[str, object]) -> str:
     """Return the digest by which a later run returns whether a shard is done."""
     return digest({"recipe": recipe.to_dict(), **identities})

@@ -1,7 +1,6 @@
 """Writes the files of a shard when the outcomes of all its samples are known: output, quarantine and ledger."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.kinds import kind_of
@@ -74,7 +73,7 @@ def _are_small(source: Source) -> bool:
 
 def write_quarantine(
     layout: Layout, name: str, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Write quarantined samples of a shard as a file of its kind, and one with their reasons next to it, one line each.
 
     A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
@@ -94,7 +93,7 @@ def write_quarantine(
     return fingerprint(str(path))
 
 
-def _reason(row: Row, url: str) -> dict[str, Any]:
+def _reason(row: Row, url: str) -> dict[str, object]:
     return {
         "key": in_utf8(row.key),
         "shard": url,

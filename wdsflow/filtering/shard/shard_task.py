@@ -1,7 +1,7 @@
 """The task of one shard, as a value."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
@@ -21,7 +21,7 @@ class ShardTask:
     recipe: Recipe
     layout: Layout
     identity: str = ""  # digest of recipe, scores and their versions, for the manifest
-    about: dict[str, Any] = field(default_factory=dict)  # for the ledger's metadata
+    about: dict[str, object] = field(default_factory=dict)  # for the ledger's metadata
     tars: bool = True  # False: only the ledger
     write: bool = True  # False: no files
     budget: int = 1 << 30  # bytes that decoding one image may take

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import DatasetScore, Kind, Score, TextScore, Tier, Value
@@ -129,7 +129,7 @@ class InJson(Score):
         if not self.path.strip() or not self.field.strip():
             raise ValueError(f"{self.name}: name a value of the json, as in {self.name}('similarity')")
 
-    def found(self, view: "View") -> Any:
+    def found(self, view: "View") -> object:
         """Return the value in the json. Raises ScoreError "no-value"; null is not a value."""
         value = look_up(view.json(self.field.lower()), self.path)
         if value is None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from .build import Builder, Piece
 from .tokens import Token, ValueStream, WhereError, nearest
@@ -45,7 +45,7 @@ class PredicateNames:
 
     def call(self, name: str, settings: Mapping[str, tuple[Setting, int, int]], start: int, end: int) -> Call:
         """Return a score with settings. Raises WhereError."""
-        score: Any = self._scores[name]
+        score: object = self._scores[name]
         if not dataclasses.is_dataclass(score):
             return Call(name, tuple(sorted((key, value[0]) for key, value in settings.items())))
         fields = {field.name: field for field in dataclasses.fields(score) if field.init}
@@ -77,11 +77,11 @@ class PredicateNames:
         return str(getattr(self._scores[name], "argument", ""))
 
 
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
+def _is_required(field: "dataclasses.Field[object]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _fits(value: Setting, field: "dataclasses.Field[Any]") -> tuple[bool, str]:
+def _fits(value: Setting, field: "dataclasses.Field[object]") -> tuple[bool, str]:
     """Return whether a value is of a setting's kind, and what that kind is called. The score itself checks other kinds."""
     default = field.default
     kind = getattr(field.type, "__name__", field.type) if default is dataclasses.MISSING else type(default).__name__

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from wdsflow.stages.scores.base import Score
 
 from .evaluate_predicate import SIGNS, Run, Seek, over, runner, seeker
 from .known_facts import FACTS
@@ -70,7 +72,7 @@ class Term:
         """Return True, False, an Unknown, or PENDING. A condition over several entries must hold for all."""
         return over(self.run(values), decisive=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"text": self.text, "node": self.node, "place": self.place}
 
 
@@ -184,7 +186,7 @@ class _Range(NamedTuple):
 _ANY = _Range()
 
 
-def check_ranges(where: Where, names: Mapping[str, Any]) -> list[str]:
+def check_ranges(where: Where, names: Mapping[str, type[Score]]) -> list[str]:
     """Return a line for each comparison whose result is the same for all values that a score can have.
 
     Raises WhereError, with the place in the whole predicate, if a term can never hold: nothing would be kept.
@@ -204,7 +206,7 @@ def check_ranges(where: Where, names: Mapping[str, Any]) -> list[str]:
     return told
 
 
-def _fixed(node: Node, known: Mapping[str, Any]) -> Iterator[tuple[Node, bool]]:
+def _fixed(node: Node, known: Mapping[str, type[Score]]) -> Iterator[tuple[Node, bool]]:
     """Yield the comparisons of scores that have one result, and that result."""
     if isinstance(node, (Compare, Membership)):
         holds = _holds(node, known)
@@ -215,7 +217,7 @@ def _fixed(node: Node, known: Mapping[str, Any]) -> Iterator[tuple[Node, bool]]:
         yield from _fixed(child, known)
 
 
-def _holds(node: Node, known: Mapping[str, Any]) -> bool | None:
+def _holds(node: Node, known: Mapping[str, type[Score]]) -> bool | None:
     """Return the only result that a condition can have, if it is known; None otherwise."""
     match node:
         case Compare(signs, operands):
@@ -255,12 +257,13 @@ def _link(sign: str, left: _Range, right: _Range) -> bool | None:
     return None if SIGNS[sign](*other) else False
 
 
-def _range(node: Node, known: Mapping[str, Any]) -> _Range:
+def _range(node: Node, known: Mapping[str, type[Score]]) -> _Range:
     match node:
         case Literal(value) if not isinstance(value, str):
             return _Range(float(value), float(value))
         case NameRef(call, "number"):
-            ends = (getattr(known.get(call.name), end, None) for end in ("low", "high"))
+            score = known.get(call.name)
+            ends: list[float | None] = [getattr(score, end, None) for end in ("low", "high")]
             return _Range(*(default if end is None else end for end, default in zip(ends, _ANY, strict=True)))
         case Reduce(_, body):
             return _range(body, known)
@@ -275,16 +278,16 @@ def _range(node: Node, known: Mapping[str, Any]) -> _Range:
 def _combined(sign: str, left: _Range, right: _Range) -> _Range:
     if sign == "/" and right.low <= 0 <= right.high:
         return _ANY
-    ends = [SIGNS[sign](one, other) for one in left for other in right]
+    ends = [float(SIGNS[sign](one, other)) for one in left for other in right]
     return _ANY if any(map(math.isnan, ends)) else _Range(min(ends), max(ends))
 
 
-def _about(node: Node, known: Mapping[str, Any]) -> str:
+def _about(node: Node, known: Mapping[str, type[Score]]) -> str:
     """Return the ranges of the scores of a comparison."""
     return ", ".join(f"{call} is {range_text(known[call.name])}" for call in dict.fromkeys(calls_of(node)))
 
 
-def range_text(score: Any) -> str:
+def range_text(score: type[Score]) -> str:
     """Return the range of a score in words."""
     if score.low is None or score.high is None:
         end, word = (score.high, "at most") if score.low is None else (score.low, "at least")
@@ -292,7 +295,7 @@ def range_text(score: Any) -> str:
     return f"from {score.low:g} to {score.high:g}"
 
 
-def _hint(node: Node, known: Mapping[str, Any]) -> str:
+def _hint(node: Node, known: Mapping[str, type[Score]]) -> str:
     """Return the comparison with a share where a percentage was written."""
     match node:
         case Compare((sign,), (NameRef(call) as name, Literal(value))):

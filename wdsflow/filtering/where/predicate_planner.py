@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from wdsflow.text.escape import escape
 
 from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
-from .values import PENDING, Call, Many, Unknown, Value, Values
+from .values import PENDING, Call, Many, Pending, Unknown, Value, Values
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
@@ -72,7 +71,7 @@ class Plan:
         """The function that judges a sample, computing what is needed as it is needed."""
         return Driver(self.terms, self.rank)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"where": self.where, "steps": self.steps, "rank": self.rank}
 
 
@@ -133,13 +132,15 @@ class Driver:
         steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
         self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
 
-    def __call__(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+    def __call__(
+        self, compute: Callable[[Call], Value | Unknown | Pending]
+    ) -> tuple[Judgement, dict[Call, Value | Unknown]]:
         """Judge a sample; return the judgement and the values that were computed for it.
 
         ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
         """
         values: dict[Call, Value | Unknown] = {}
-        results: list[Any] = self._before.copy()
+        results = self._before.copy()
         touched = self._touched
         if False in results:
             return self._drop[results.index(False)], values
@@ -159,11 +160,11 @@ class Driver:
                             return drop, values
                         results[other] = result
         for at, result in enumerate(results):
-            if result is not True:
+            if isinstance(result, Unknown):
                 return Judgement(None, self._terms[at], result), values
         return KEEP, values
 
-    def _next(self, at: int, values: dict[Call, Any]) -> Call:
+    def _next(self, at: int, values: Values) -> Call:
         return min(self._terms[at].seek(values), key=self._rank.__getitem__)
 
 
@@ -196,7 +197,7 @@ class Pilot:
         there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
         return there / max(self.samples, 1)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return JSON for `pilot_from_json`."""
         return {
             "seconds": {str(call): cost for call, cost in self.seconds.items()},
@@ -212,7 +213,7 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
     return Pilot(where, dict(seconds), dict(found))
 
 
-def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
+def pilot_from_json(where: Where, data: Mapping[str, Mapping[str, float]]) -> Pilot:
     """Return a stored pilot, for the predicate for which it was measured. Raises KeyError if it lacks a score."""
     seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
     return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})

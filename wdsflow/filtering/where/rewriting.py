@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
@@ -18,6 +18,9 @@ from .values import PENDING, Call, Unknown
 _SHARE = re.compile(r"(.+?)\s+(top|bottom)\s+(\d+\.?\d*|\.\d+)\s*%(\s+of\s+kept)?", re.DOTALL)
 
 
+N = TypeVar("N", bound=Node)
+
+
 @dataclass(frozen=True)
 class RankedNumber:
     """The number of a ``rank_percent``. ``calls`` are the scores from which it is computed."""
@@ -30,11 +33,12 @@ class RankedNumber:
         """The scores of the number, each once."""
         return tuple(dict.fromkeys(calls_of(self.node)))
 
-    def record(self, values: Mapping[Call, Any], key: str) -> bytes | Unknown | None:
+    def record(self, values: Mapping[Call, object], key: str) -> bytes | Unknown | None:
         """Return the bytes by which a sample is ranked, why there are none, or None while a score is missing."""
-        found: Any = runner(Reduce("min" if self.score.end == "top" else "max", self.node))(values)
+        found = runner(Reduce("min" if self.score.end == "top" else "max", self.node))(values)
         if found is PENDING or isinstance(found, Unknown):
             return None if found is PENDING else found
+        assert isinstance(found, (int, float))
         try:
             return self.score.record(float(found), key)
         except OverflowError:
@@ -68,10 +72,9 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
         raise ValueError(
             f'--keep {text!r} is not a share: write it as "clip_similarity top 30%" or "caption_words bottom 10% of kept"'
         )
-    settings: dict[str, Any] = {"of": found[1]}
-    settings |= {"end": found[2]} if found[2] == "bottom" else {}
+    settings: dict[str, Any] = {"end": "bottom"} if found[2] == "bottom" else {}
     settings |= {"among": "kept"} if found[4] else {}
-    number = ranked_number(RankPercent(**settings), names)
+    number = ranked_number(RankPercent(of=found[1], **settings), names)
     call = Call(RankPercent.name, tuple(sorted({**settings, "of": printed(number.node)}.items())))
     return f"{call} <= {found[3]}"
 
@@ -117,7 +120,7 @@ def _gathers_like(call: Call, other: Call) -> bool:
     return isinstance(one, DatasetScore) and isinstance(two, DatasetScore) and one.gathers() == two.gathers()
 
 
-def _renamed(node: Any, names: dict[Call, Call]) -> Any:
+def _renamed(node: N, names: Mapping[Call, Call]) -> N:
     """Return a tree with other scores."""
     if isinstance(node, NameRef):
         return replace(node, call=names[node.call])

@@ -1,9 +1,10 @@
 """The values of a predicate, the scores that provide them, and the functions over them."""
 
 import enum
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 Kind = Literal["number", "boolean", "text"]
 Scalar: TypeAlias = bool | int | float | str
@@ -88,7 +89,7 @@ class Function(NamedTuple):
 
     takes: tuple[Kind, ...]
     kind: Kind
-    run: Callable[..., Any]
+    run: Callable[..., Scalar]
     about: str
 
 
@@ -97,7 +98,7 @@ class PatternError(ValueError):
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> Any:
+def compiled(pattern: str) -> "re.Pattern[bytes]":
     """Return RE2's program for a pattern. Raises PatternError.
 
     RE2 runs in time linear in the text, whatever the pattern. Python's `re` does not: `(a+)+b` on a caption of forty
@@ -109,10 +110,11 @@ def compiled(pattern: str) -> Any:
     options.log_errors = False
     options.max_mem = _PATTERN_MEMORY
     try:
-        return re2.compile(pattern.encode("utf-8", "surrogatepass"), options)
+        program: re.Pattern[bytes] = re2.compile(pattern.encode("utf-8", "surrogatepass"), options)
     except re2.error as error:
         said = error.args[0] if error.args else "not a regular expression"
         raise PatternError(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)) from None
+    return program
 
 
 def _matches(text: str, pattern: str) -> bool:
