@@ -20,7 +20,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
-from wdsflow.filtering.where import WhereError
+from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.records.refusals import Busy, Lock
 
 LARGE = Recipe(where="min_side >= 200")

@@ -8,7 +8,7 @@ import pytest
 
 from wdsflow.filtering.deciding.score_column import ScoreColumn, _condition
 from wdsflow.filtering.ledger.ledger import _shown
-from wdsflow.filtering.where import Call, Unknown
+from wdsflow.filtering.where.values import Call, Unknown
 
 
 def column(values, samples=None, **more):

@@ -12,7 +12,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
-from wdsflow.filtering.where import WhereError
+from wdsflow.filtering.where.tokens import WhereError
 
 HERE = RunOptions(workers=0)
 

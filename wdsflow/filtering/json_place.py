@@ -12,6 +12,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.where.tokens import nearest
 from wdsflow.filtering.where.tree import IsNull, Node, calls_of, children
+from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.model_score import BatchScore
@@ -22,7 +23,6 @@ from wdsflow.text.words import how_many
 
 from .kinds import kind_of
 from .samples import Gone, ShardView
-from .where import Call
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 _DEEPEST, _MOST_NAMES = 4, 1_000  # levels of nested objects, and names, that are looked at

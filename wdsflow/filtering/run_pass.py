@@ -17,8 +17,8 @@ from wdsflow.filtering.deciding.checked_values import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
-from wdsflow.filtering.recipe.recipe import Recipe, canonical
-from wdsflow.filtering.shard.shard_job import run_shard, task_identity
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
+from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
@@ -160,7 +160,7 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run returns whether a shard is done."""
         identities = program_of(self.recipe).identities()
-        return task_identity(self.recipe, {**identities, "kind": self.kind, "sources": self.sources})
+        return digest({"recipe": self.recipe.to_dict(), **identities, "kind": self.kind, "sources": self.sources})
 
     def shards(self) -> list[tuple[int, str, str]]:
         """Return number, url and name of the shards of this run's slice."""

@@ -32,7 +32,7 @@ from wdsflow.filtering.recipe.recipe import (
     recorded_run,
 )
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.rewriting import with_columns
+from wdsflow.filtering.where.rewriting import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.compact import compact
@@ -41,7 +41,7 @@ from wdsflow.shards.source.base import Range, SourceError, local_folder, place_o
 from wdsflow.shards.urls import expand
 from wdsflow.text.shell import quote, quote_path
 
-from .compare_samples import add_resolved, gathers_like, resolve
+from .compare_samples import add_resolved, resolve
 from .program import Program, program_of
 from .program import count as count_outcomes
 
@@ -253,9 +253,7 @@ def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
     return [
         call
         for call in program.scores
-        if call not in there
-        and call not in program.ranks
-        and not any(gathers_like(program, call, other) for other in there)
+        if call not in there and call not in program.ranks and not any(gathers_like(call, other) for other in there)
     ]
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
+from wdsflow.records.report import Report
 from wdsflow.shards.compact import compact
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
@@ -43,13 +43,18 @@ MOST_ROWS = 200_000
 SEED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
+@dataclass
+class RunFacts(Report[ShardRecord]):
     """A run, as its folder describes it."""
 
     folder: Path
     run: dict[str, Any]  # what was asked: "kind", "urls", "recipe" ...
     records: tuple[ShardRecord, ...]  # in the order of the shards
+
+    @property
+    def outcomes(self) -> Sequence[ShardRecord]:
+        """The shards, in order."""
+        return self.records
 
     @property
     def recipe(self) -> dict[str, object]:
@@ -61,17 +66,6 @@ class RunFacts:
     def kind(self) -> str:
         """The command: "filter", "score" or "cut"."""
         return str(self.run.get("kind", ""))
-
-    def total(self, name: str) -> int:
-        """Sum a number over the shards."""
-        return sum(int(getattr(record, name)) for record in self.records)
-
-    def merged(self, name: str) -> Counter[str]:
-        """Sum counts by name over the shards."""
-        found: Counter[str] = Counter()
-        for record in self.records:
-            found.update(getattr(record, name))
-        return found
 
 
 def read_run(folder: Path) -> RunFacts:

@@ -101,7 +101,7 @@ def _column(call: Call, there: Collection[Call], where: str) -> Call:
         names = {each: _column(each, there, where) for each in number.calls}
         of = printed(_renamed(number.node, names))
         return call._replace(settings=tuple((name, of if name == "of" else value) for name, value in call.settings))
-    if call in there or call.settings or any(_gathers_like(call, other) for other in there):
+    if call in there or call.settings or any(gathers_like(call, other) for other in there):
         return call
     found = [other for other in there if other.name == call.name]
     if len(found) > 1:
@@ -112,8 +112,8 @@ def _column(call: Call, there: Collection[Call], where: str) -> Call:
     return found[0] if found else call
 
 
-def _gathers_like(call: Call, other: Call) -> bool:
-    """Return whether samples can be compared by a score with the data that was gathered for another column."""
+def gathers_like(call: Call, other: Call) -> bool:
+    """Return whether samples can be compared by a score with the data that was gathered for another one."""
     if call.name != other.name or not issubclass(all_scores().get(call.name, Score), DatasetScore):
         return False
     one, two = (make_score(each.name, **dict(each.settings)) for each in (call, other))
