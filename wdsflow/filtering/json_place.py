@@ -11,7 +11,7 @@ from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.where.tokens import nearest
-from wdsflow.filtering.where.tree import IsNull, Node, calls_of, children
+from wdsflow.filtering.where.tree import IsNull, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
@@ -77,17 +77,6 @@ class NoJsonValue(ValueError):
         other = f"; {instead}" if instead else ""
         super().__init__(f"{looked.none} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {of}{other}")
         self.score, self.found, self.there, self.every = score, found, tuple(there), looked.every
-
-
-def has_value(view: View, score: InJson) -> bool:
-    """Return whether a sample has the value; True if it cannot be known."""
-    try:
-        score.score(view)
-    except ScoreError as error:
-        return error.slug not in _NO_VALUE
-    except OSError:  # a stream that cannot go back to it
-        return True
-    return True
 
 
 def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None, list[FoundName], str]:
@@ -273,24 +262,16 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
 def _may_be_null(program: Program) -> set[Call]:
     """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
     terms = program.plan.terms if program.plan is not None else ()
-    return {call for term in terms for call in _tested_for_null(term.node)}
-
-
-def _tested_for_null(node: Node) -> Iterator[Call]:
-    if isinstance(node, IsNull):
-        yield from calls_of(node)
-    for child in children(node):
-        yield from _tested_for_null(child)
+    tests = (node for term in terms for node in nodes_of(term.node) if isinstance(node, IsNull))
+    return {call for test in tests for call in calls_of(test)}
 
 
 def _has(view: ShardView, place: str | InJson) -> bool:
     """Return whether a sample has a caption there, readable or not, or a value."""
-    if isinstance(place, InJson):
-        return has_value(view, place)
     try:
-        view.captions(place)
+        place.score(view) if isinstance(place, InJson) else view.captions(place)
     except ScoreError as error:
-        return error.slug not in _NO_CAPTION
+        return error.slug not in (_NO_VALUE if isinstance(place, InJson) else _NO_CAPTION)
     except OSError:  # a stream that cannot go back to it: unknown
         return True
     return True

@@ -35,13 +35,9 @@ class ShardRecord(Line):
     uncounted: int = 0  # kept, but no samples to readers: of a key that came before
     dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
-    failed: dict[str, int] = field(
-        default_factory=dict
-    )  # score: error -> samples, including samples decided without the score
+    failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, also those decided without it
     members: int = 0
-    left_out: dict[str, int] = field(
-        default_factory=dict
-    )  # reason why members belong to no sample -> number of members
+    left_out: dict[str, int] = field(default_factory=dict)  # reason why members belong to no sample -> members
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
     output: dict[str, object] | None = None  # identity of the tar, None if no sample was kept
@@ -140,10 +136,6 @@ class Layout:
     def workers_lock(self, index: int = 0, count: int = 1) -> Path:
         """Return the lock file of workers on other machines."""
         return self.lock(index, count).with_suffix(".workers")
-
-    def workers_locks(self) -> list[Path]:
-        """Return the existing lock files of all slices."""
-        return sorted(self.inside.glob("lock*.workers"))
 
     def tar(self, name: str) -> Path:
         """Return the path of an output."""

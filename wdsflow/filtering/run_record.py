@@ -271,7 +271,11 @@ class RunRecord(OutputRecord[ShardRecord]):
 
     def await_others(self) -> None:
         """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
-        for path in self.layout.workers_locks() if self.is_alone else [self.layout.workers_lock(*self.part)]:
+        for path in (
+            sorted(self.layout.inside.glob("lock*.workers"))
+            if self.is_alone
+            else [self.layout.workers_lock(*self.part)]
+        ):
             if path.exists():
                 Lock(path, patience=60).close()
 

@@ -144,36 +144,13 @@ _CAREFUL: Chosen = None, None
 
 
 class TarFields:
-    """The fields of the latest sample of a shard: names, sizes, ranges of bytes."""
+    """The fields of the latest sample of a shard: names, sizes, ranges of bytes. ``found``: those after its stages."""
 
-    __slots__ = ("rows", "samples")
+    __slots__ = ("_found", "rows", "samples")
 
-    def __init__(self, samples: Samples, sample: TarSample) -> None:
+    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Member] | None = None) -> None:
         self.samples, self.rows = samples, sample.fields
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.rows)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.rows
-
-    def size(self, name: str) -> int:
-        """Return the size of a field in bytes."""
-        return self.rows[name][1]
-
-    def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises OSError if the disk fails."""
-        return self.samples.read(self.rows[name], start, size)
-
-
-class StagedFields(TarFields):
-    """The fields of the latest sample after stages."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Member]) -> None:
-        super().__init__(samples, sample)
-        self._found = found
+        self._found: Mapping[str, Row | Member] = self.rows if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
@@ -184,14 +161,18 @@ class StagedFields(TarFields):
     def size(self, name: str) -> int:
         """Return the size of a field in bytes."""
         value = self._found[name]
-        return value.row[1] if isinstance(value, Lying) else len(value)
+        return len(value) if isinstance(value, bytes) else _row_of(value)[1]
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a part of a field. Raises OSError if the disk fails."""
         value = self._found[name]
-        if isinstance(value, Lying):
-            return self.samples.read(value.row, start, size)
-        return value[start : start + size]
+        if isinstance(value, bytes):
+            return value[start : start + size]
+        return self.samples.read(_row_of(value), start, size)
+
+
+def _row_of(value: Row | Lying) -> Row:
+    return value.row if isinstance(value, Lying) else value
 
 
 class ShardView(View):
@@ -286,7 +267,7 @@ class Views:
     def view(self, sample: TarSample) -> ShardView:
         """Return the view of the latest sample, after the stages. Raises Gone."""
         if self._staging is not None:
-            staged = StagedFields(self._samples, sample, self._staging.fields(sample))
+            staged = TarFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)
         return ShardView(TarFields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
 

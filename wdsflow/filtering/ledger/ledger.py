@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
@@ -31,36 +31,28 @@ from .ledger_row import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T", str, str | None)
 
-def numbers(values: Sequence[float | None]) -> "pa.Array":
-    """Return a column of float64. Raises OverflowError for a number that is too large for it."""
+
+def column(values: Sequence[Any], kind: str) -> "pa.Array":
+    """Return a column of float64, truth values or texts.
+
+    Raises OverflowError for a number that is too large, UnicodeEncodeError for a text that UTF-8 cannot hold.
+    """
     import pyarrow as pa
 
+    stored = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}[kind]
     try:
-        return pa.array(values, pa.float64())
+        return pa.array(values, stored)
     except (pa.ArrowInvalid, OverflowError):  # integers to which the nearest float is not equal
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-
-
-def integers(values: Sequence[int]) -> "pa.Array":
-    """Return a column of int64."""
-    import pyarrow as pa
-
-    return pa.array(values, pa.int64())
-
-
-def booleans(values: Sequence[bool | None]) -> "pa.Array":
-    """Return a column of truth values."""
-    import pyarrow as pa
-
-    return pa.array(values, pa.bool_())
+        if kind != "number":
+            raise
+        return pa.array([None if value is None else float(value) for value in values], stored)
 
 
 def texts(values: Sequence[str | None]) -> "pa.Array":
     """Return a column of texts. Raises UnicodeEncodeError for one that UTF-8 cannot hold."""
-    import pyarrow as pa
-
-    return pa.array(values, pa.string())
+    return column(values, "text")
 
 
 def names(values: Sequence[str | None]) -> "pa.Array":
@@ -68,23 +60,14 @@ def names(values: Sequence[str | None]) -> "pa.Array":
     return texts(values).dictionary_encode()
 
 
-@overload
-def in_utf8(text: str) -> str: ...
-
-
-@overload
-def in_utf8(text: None) -> None: ...
-
-
-def in_utf8(text: str | None) -> str | None:
+def in_utf8(text: T) -> T:
     """Return text that UTF-8 can encode."""
-    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
-_KINDS: dict[str, Callable[..., "pa.Array"]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
@@ -136,7 +119,7 @@ def write_ledger(
         if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
             classes.add(Unknown)  # computed, but null: different from not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
-        columns[column_of(str(call))] = _KINDS[kind](cells)
+        columns[column_of(str(call))] = column(cells, kind)
     for call in gathered:
         columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
     several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
@@ -183,13 +166,15 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
+    import pyarrow as pa
+
     fields = [row.fields for row in rows]
     listed = {each: in_utf8(";".join(each)) for each in set(fields)}
     return {
-        "sample": integers([row.number for row in rows]),
+        "sample": pa.array([row.number for row in rows], pa.int64()),
         "key": texts([in_utf8(row.key) for row in rows]),
-        "offset": integers([row.start for row in rows]),
-        "size": integers([row.end - row.start for row in rows]),
+        "offset": pa.array([row.start for row in rows], pa.int64()),
+        "size": pa.array([row.end - row.start for row in rows], pa.int64()),
         "image_xxh3": texts([row.digest for row in rows]),
         "outcome": names([row.outcome for row in rows]),
         "term": names([row.term for row in rows]),

@@ -30,7 +30,7 @@ from .studio import (
     Limit,
     PredicateParts,
     Slider,
-    choices,
+    choice,
     compares_kept,
     for_script,
     results_of,
@@ -161,7 +161,8 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
     sliders = [each for each in found if each is not None]
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
-    chosen = [*choices(rows, named, dict(start.ticked.values()))]
+    ticked = dict(start.ticked.values())
+    chosen = [each for call in named if (each := choice(rows, call, ticked.get(call, ()))) is not None]
     start = _only(start, sliders, chosen)
     shown, views = _pictures(rows, places, sliders, start) if pictures else ({}, [])
     studio = {

@@ -3,7 +3,7 @@
 import base64
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -135,13 +135,6 @@ def _entries(value: _Known) -> Sequence[Scalar | Pending | None]:
     return [None if isinstance(value, Unknown) else value]
 
 
-def choices(rows: Sequence[Row], calls: Sequence[Call], ticked: Mapping[Call, Sequence[Scalar]]) -> Iterator[Choice]:
-    """Yield the choices of some scores. ``ticked``: the values that the run's own predicate allows."""
-    for call in calls:
-        if (found := choice(rows, call, ticked.get(call, ()))) is not None:
-            yield found
-
-
 def _shown(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -166,9 +159,7 @@ class PredicateParts:
     low: dict[Call, Limit]
     high: dict[Call, Limit]
     rest: tuple[Term, ...]
-    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(
-        default_factory=dict
-    )  # values that single scores may have
+    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(default_factory=dict)  # values that scores may have
     compared: tuple[Term, ...] = ()  # they compare what all others keep, so that other thresholds change their values
 
 

@@ -29,18 +29,11 @@ def kept_pieces(
 ) -> Iterator[Piece]:
     """Yield the parts of the tar of the kept samples of a shard, in order, without the end of a tar.
 
-    ``headers``: the ranges of its global headers. Raises SourceError, OSError.
+    Stages run again on kept samples. ``headers``: the ranges of its global headers. Raises SourceError, OSError.
     """
-    if stages:
-        yield from _staged(source, url, stages, kept, headers)
-    else:
+    if not stages:
         yield from with_headers([(row.start, row.end) for row in kept], headers)
-
-
-def _staged(
-    source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
-) -> Iterator[Piece]:
-    """Yield the parts of the output if stages changed samples: stages run again on kept samples."""
+        return
     wanted = {row.number: row for row in kept}
     waiting = sorted(headers, reverse=True)
     samples = Samples(source, contents=_are_small(source))

@@ -27,9 +27,7 @@ class ShardTask:
     budget: int = 1 << 30  # bytes that decoding one image may take
     allow_pipe: bool = False
     scored: Layout | None = None  # a folder with a ledger of this shard that has all values; then no sample is read
-    known: Layout | None = (
-        None  # a folder with a ledger of this shard that has some values: they are not computed again
-    )
+    known: Layout | None = None  # a folder with a ledger of this shard that has some of the values
     embedded: "Reuse | None" = None  # a folder with a ledger of this shard whose embeddings are used
     compares: bool = False  # the folder has the values of scores that compare all samples
     models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run

@@ -54,7 +54,8 @@ class PredicateNames:
                 close = nearest(key, fields)
                 known = f"did you mean {close}?" if close else f"it has {', '.join(sorted(fields)) or 'no settings'}"
                 raise WhereError(self._text, begin, stop, f"{name} has no setting {key[:60]!r}", known)
-        missing = [key for key, field in fields.items() if _is_required(field) and key not in settings]
+        must = (key for key, field in fields.items() if field.default is field.default_factory is dataclasses.MISSING)
+        missing = [key for key in must if key not in settings]
         if missing:
             raise WhereError(
                 self._text, start, end, f"{name} needs its {missing[0]}", f"write {name}({missing[0]}=...)"
@@ -75,10 +76,6 @@ class PredicateNames:
     def argument(self, name: str) -> str:
         """Return the setting that may be given without its name, or an empty text."""
         return str(getattr(self._scores[name], "argument", ""))
-
-
-def _is_required(field: "dataclasses.Field[object]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _fits(value: Setting, field: "dataclasses.Field[object]") -> tuple[bool, str]:

@@ -164,12 +164,16 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.body,)
 
 
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it, from left to right."""
+    yield node
+    for child in children(node):
+        yield from nodes_of(child)
+
+
 def calls_of(node: Node) -> Iterator[Call]:
     """Yield the scores of a tree, from left to right, some more than once."""
-    if isinstance(node, NameRef):
-        yield node.call
-    for child in children(node):
-        yield from calls_of(child)
+    return (each.call for each in nodes_of(node) if isinstance(each, NameRef))
 
 
 def printed(node: Node, floor: int = _OR) -> str:
