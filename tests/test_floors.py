@@ -3,7 +3,10 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from tests.trees import parsed
 
@@ -36,6 +39,26 @@ FLOORS = {
     "wdsflow.serving": 7,
     "wdsflow.cli": 8,
 }
+# Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is every other module there.
+ROOMS = {
+    "wdsflow.filtering": (
+        "where",
+        "recipe",
+        "samples",
+        "jsonl",
+        "kinds",
+        "run_folder",
+        "ledger",
+        "deciding",
+        "shard",
+        "page",
+        "",
+    ),
+    "wdsflow.shards": ("source", "tar", "samples"),
+    "wdsflow.stages": ("imaging", "scores"),
+    "wdsflow.stages.scores": ("model",),
+}
+TANGLED = ("wdsflow.training", "wdsflow.validate")
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}
 
 
@@ -157,6 +180,56 @@ def test_modules_do_not_import_each_other_in_circles():
 
     for module in graph:
         walk(module, ())
+
+
+def arrows(room: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (child of a room, child that it imports, module, imported module); a child is a folder or a module."""
+    for module, path in MODULES.items():
+        if module.startswith(f"{room}."):
+            for name, _ in imports_of(module, path):
+                known = [target for target in packages_on_the_way(name) if target.startswith(f"{room}.")]
+                if known and (here := child(room, module)) != (there := child(room, known[-1])):
+                    yield here, there, module, known[-1]
+
+
+def child(room: str, module: str) -> str:
+    return module.removeprefix(f"{room}.").split(".")[0]
+
+
+def is_folder(package: str) -> bool:
+    return package in MODULES and MODULES[package].name == "__init__.py"
+
+
+@pytest.mark.parametrize("room", [each for each in MODULES if is_folder(each) and each not in ("wdsflow", *TANGLED)])
+def test_folders_of_a_room_do_not_import_each_other(room: str):
+    graph: dict[str, dict[str, str]] = {}
+    for here, there, module, target in arrows(room):
+        if is_folder(f"{room}.{here}") and is_folder(f"{room}.{there}"):
+            graph.setdefault(here, {})[there] = f"{module} -> {target}"
+
+    def walk(folder: str, trail: tuple[str, ...]) -> None:
+        ring = [*trail[trail.index(folder) :], folder] if folder in trail else []
+        assert not ring, [graph[here][there] for here, there in pairwise(ring)]
+        for there in graph.get(folder, {}):
+            walk(there, (*trail, folder))
+
+    for folder in graph:
+        walk(folder, ())
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_folder_imports_from_lower_floors_of_its_room(room: str):
+    floors = {name: floor for floor, name in enumerate(ROOMS[room])}
+    children = {child(room, module) for module in MODULES if module.startswith(f"{room}.")}
+    assert {name for name in children if is_folder(f"{room}.{name}")} <= set(floors) <= children | {""}
+    upper = floors.get("")
+    upward = [
+        (module, target)
+        for here, there, module, target in arrows(room)
+        if (mine := floors.get(here, upper)) is not None and (other := floors.get(there, upper)) is not None
+        if mine < other
+    ]
+    assert upward == []
 
 
 def packages_on_the_way(name: str) -> Iterator[str]:

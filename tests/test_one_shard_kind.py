@@ -12,7 +12,7 @@ ENDING = re.compile(r"jsonl\b")
 SPELLED = {
     "wdsflow.cli.shared.nearest_paths": "files whose names are like one that does not exist",
     "wdsflow.filtering.recipe.recipe": "the format of outputs, as a value of an option",
-    "wdsflow.filtering.samples.shard_kind": "the reasons next to quarantined samples of a tar",
+    "wdsflow.filtering.samples": "the reasons next to quarantined samples of a tar",
     "wdsflow.records.line": "its own files",
     "wdsflow.records.output_record": "its own files",
     "wdsflow.reshaping.graft.run_graft": "its own file",

@@ -13,8 +13,8 @@ from tests.filtering.shards import write_shards
 from wdsflow.engines.base import EngineError, Unfit, work_on
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.site import Mark, Site, first_local
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask

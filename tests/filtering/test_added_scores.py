@@ -14,10 +14,10 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_record import Differs
 from wdsflow.stages.scores.caption_words import CaptionWords
 from wdsflow.stages.scores.pixels import Blur
 

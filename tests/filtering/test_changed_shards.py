@@ -9,10 +9,10 @@ import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
-from wdsflow.filtering.folder import outcome_counts
-from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.deciding import program
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard import shard_job
 from wdsflow.shards.shard_identity import fingerprint
@@ -72,7 +72,7 @@ def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
 def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     shard: Path, tmp_path: Path, monkeypatch, recipe, capsys
 ):
-    plain = outcome_counts.count
+    plain = program.count
 
     def change(*args: Any) -> None:
         plain(*args)
@@ -95,9 +95,9 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
 
 def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Path):
     """The pieces of a shard that was cut at the border of a sample."""
-    from wdsflow.filtering.folder.shard_record import ShardRecord
     from wdsflow.filtering.ledger.ledger import read_scored
-    from wdsflow.filtering.shard.kept_pieces import kept_pieces
+    from wdsflow.filtering.run_folder import ShardRecord
+    from wdsflow.filtering.shard.shard_outputs import kept_pieces
     from wdsflow.shards.shard_identity import input_identity
     from wdsflow.shards.source.base import SourceChangedError
     from wdsflow.shards.source.opening import open_source

@@ -433,11 +433,9 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
 
 @pytest.mark.deep
 def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
-    from wdsflow.filtering.ledger import embeddings as spool
-    from wdsflow.filtering.ledger import known_embeddings as stored
-    from wdsflow.filtering.ledger import ledger
+    from wdsflow.filtering.ledger import embeddings, ledger
 
-    for module in (ledger, spool, stored):
+    for module in (ledger, embeddings):
         monkeypatch.setattr(module, "GROUP", 5)
     recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
     score_shards(source, tmp_path / "one", recipe, HERE)
@@ -496,20 +494,20 @@ def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path
 DECODER = """
 import json, sys
 from pathlib import Path
-from wdsflow.filtering.ledger.known_embeddings import reuse_of, stored_embeddings
-from wdsflow.filtering.ledger.known_embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
+from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
 program = Program(Recipe(scores=tuple(scores), images="jpg"))
-reuse = reuse_of(ledger, ["0.tar"], program)
+reuse = reuse_of(ledger, ["0.tar"], program.models, ())
 record = ShardRecord(0, shard, "0.tar", "", input_identity(shard))
-with ShardEmbeddings(stored=stored_embeddings(program, record, reuse)) as embeddings:
+with ShardEmbeddings(stored=stored_embeddings(program.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in program.scores.values() for request in score.requests(view)]
     found = [embeddings.find(Row(0, "000", 0, 0), view, request) for request in requests]

@@ -15,12 +15,12 @@ import pytest
 
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
-from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where import WhereError
+from wdsflow.filtering.run_record import Differs
+from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.records.refusals import Busy, Lock
 
 LARGE = Recipe(where="min_side >= 200")

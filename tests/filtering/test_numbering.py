@@ -10,10 +10,10 @@ import pytest
 
 from tests.filtering.shards import digests, entries
 from tests.shards.archives import read_tar, write_tar
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.export import export
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(workers=0)

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.filtering.shards import write_shards
-from wdsflow.filtering.deciding import pilot_run
-from wdsflow.filtering.deciding.pilot_run import explain_plan, measure
+from wdsflow.filtering import pilot_run
+from wdsflow.filtering.pilot_run import explain_plan, measure
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.where import Call
+from wdsflow.filtering.where.values import Call
 from wdsflow.shards.urls import expand
 
 

@@ -6,10 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from wdsflow.filtering.ledger.example_predicate import _condition
-from wdsflow.filtering.ledger.sample_scores import _shown
-from wdsflow.filtering.ledger.score_column import ScoreColumn
-from wdsflow.filtering.where import Call, Unknown
+from wdsflow.filtering.deciding.score_column import ScoreColumn, _condition
+from wdsflow.filtering.ledger.ledger import _shown
+from wdsflow.filtering.where.values import Call, Unknown
 
 
 def column(values, samples=None, **more):

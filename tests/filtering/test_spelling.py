@@ -8,11 +8,11 @@ import pytest
 
 from tests.filtering.shards import digests, picture, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where import WhereError
+from wdsflow.filtering.run_record import Differs
+from wdsflow.filtering.where.tokens import WhereError
 
 HERE = RunOptions(workers=0)
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.filtering.shards import digests, picture
 from tests.shards.archives import read_tar, write_tar
-from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, read_recipe, schema
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_record import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
 HERE = RunOptions(workers=0)

@@ -7,10 +7,10 @@ import pytest
 
 from tests.filtering.shards import digests, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_record import Differs
 
 HERE = RunOptions(workers=0)
 WHERE = Recipe(where="blur > 0 and min_side >= 200")

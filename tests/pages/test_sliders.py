@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.page.choices import choice
-from wdsflow.filtering.page.near_samples import near_samples
-from wdsflow.filtering.page.score_codes import codes_of, edges_of
-from wdsflow.filtering.page.studio import Limit, PredicateParts, for_script, results_of, slider, take_apart, twins_of
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.page.run_page import near_samples
+from wdsflow.filtering.page.studio import (
+    Limit,
+    PredicateParts,
+    choice,
+    codes_of,
+    edges_of,
+    for_script,
+    results_of,
+    slider,
+    take_apart,
+    twins_of,
+)
 from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.values import PENDING, Call, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 
 BLUR, WIDTH, FORMAT, DUPLICATE = Call("blur"), Call("width"), Call("format"), Call("duplicate")
@@ -267,8 +276,8 @@ def test_samples_at_the_ends_and_around_a_cut_are_shown(low, high, shown):
     start = PredicateParts({BLUR: low} if low else {}, {BLUR: high} if high else {}, ())
     found = slider(rows_with(BLUR, [*range(100), PENDING]), BLUR, start, scores=1, unknown_keeps=False)
     assert found is not None
-    assert near_samples(found, start, found.lows, found.highs, len(shown)) == shown
-    assert near_samples(found, start, found.lows, found.highs, 1000) == list(range(100))
-    few = near_samples(found, start, found.lows, found.highs, len(shown) + 2)
+    assert near_samples(found, start, len(shown)) == shown
+    assert near_samples(found, start, 1000) == list(range(100))
+    few = near_samples(found, start, len(shown) + 2)
     assert few == sorted({*shown, 0, 99})
-    assert near_samples(found, start, found.lows, found.highs, len(shown) + 3) == sorted({*shown, 0, 49, 99})
+    assert near_samples(found, start, len(shown) + 3) == sorted({*shown, 0, 49, 99})

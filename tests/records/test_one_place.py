@@ -14,7 +14,7 @@ HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.end_shards": set(),
     "wdsflow.records.unfinished.write_counts": set(),
     "wdsflow.records.unfinished.remove_counts": set(),
-    "wdsflow.records.refusals.Lock": {"wdsflow.filtering.folder.run_record"},  # workers on other machines
+    "wdsflow.records.refusals.Lock": {"wdsflow.filtering.run_record"},  # workers on other machines
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",
         "wdsflow.filtering.ledger.export",

@@ -203,7 +203,7 @@ def _tell(
         print(recipe_schema(), end="")
         return
     if explain:
-        from wdsflow.filtering.deciding.pilot_run import explain_plan
+        from wdsflow.filtering.pilot_run import explain_plan
 
         shards, _ = given(urls, Path())
         recipe = typed.again(explain=None, measure=True, print_recipe=True)
@@ -217,7 +217,7 @@ def _tell(
         import json
         from dataclasses import replace
 
-        from wdsflow.filtering.deciding.pilot_run import measure as measured
+        from wdsflow.filtering.pilot_run import measure as measured
 
         found = measured(given(urls, Path())[0], asked, allow_pipe=allow_pipe)
         asked = replace(asked, pilot=json.dumps(found.to_json(), sort_keys=True))

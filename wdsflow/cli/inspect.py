@@ -135,7 +135,7 @@ def _samples(
 
 
 def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSample]":
-    from wdsflow.filtering.ledger.sample_scores import SampleScores
+    from wdsflow.filtering.ledger.ledger import SampleScores
 
     scores = SampleScores(ledger)
     for each in samples:

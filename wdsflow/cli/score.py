@@ -120,8 +120,8 @@ def score(
 
 def _earlier(folder: Path) -> Path | None:
     """Return the recipe of the ledgers in a folder, whose settings hold for scores that are added."""
-    from wdsflow.filtering.folder.layout import Layout
     from wdsflow.filtering.recipe.recipe import recorded_run
+    from wdsflow.filtering.run_folder import Layout
 
     run_file = Layout(folder).run_file
     return run_file if recorded_run(run_file).get("kind") == "score" else None

@@ -45,9 +45,9 @@ def scores(names: Names = None, ledger: Ledger = None) -> None:
 
 
 def _values(folder: Path, names: list[str]) -> None:
+    from wdsflow.filtering.deciding.score_column import LedgerScores
     from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-    from wdsflow.filtering.ledger.score_column import LedgerScores
-    from wdsflow.filtering.where.language.tokens import nearest
+    from wdsflow.filtering.where.tokens import nearest
 
     again, hint = Typed.spell("scores", ledger=folder), ""
     try:
@@ -84,7 +84,7 @@ def _catalog(name: str | None) -> None:
         fail(str(error))
     if name is not None:
         if name not in known:
-            from wdsflow.filtering.where.language.tokens import nearest
+            from wdsflow.filtering.where.tokens import nearest
 
             close = nearest(name, known)
             fail(

@@ -5,15 +5,14 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import closing, suppress
 from dataclasses import fields, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
-from wdsflow.filtering.where.language.tokens import nearest
-from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
+from wdsflow.filtering.where.tokens import nearest
+from wdsflow.filtering.where.tree import IsNull, calls_of, nodes_of
+from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.model_score import BatchScore
@@ -23,7 +22,7 @@ from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
 from .kinds import kind_of
-from .where import Call
+from .samples import Gone, ShardView
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 _DEEPEST, _MOST_NAMES = 4, 1_000  # levels of nested objects, and names, that are looked at
@@ -80,17 +79,6 @@ class NoJsonValue(ValueError):
         self.score, self.found, self.there, self.every = score, found, tuple(there), looked.every
 
 
-def has_value(view: View, score: InJson) -> bool:
-    """Return whether a sample has the value; True if it cannot be known."""
-    try:
-        score.score(view)
-    except ScoreError as error:
-        return error.slug not in _NO_VALUE
-    except OSError:  # a stream that cannot go back to it
-        return True
-    return True
-
-
 def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None, list[FoundName], str]:
     """Return the name in the json of some samples that is nearest to that of a score, and the most frequent names.
 
@@ -128,7 +116,7 @@ def _alike(path: str, known: list[str]) -> str:
     return nearest(path, known) or next((each for each in known if each.rpartition(".")[2] == last), "")
 
 
-def _values(tree: Any, above: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
+def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str, object]]:
     for name, value in tree.items() if isinstance(tree, dict) else ():
         path = f"{above}{name}"
         yield path, value
@@ -170,7 +158,7 @@ class NoCaptions(ValueError):
 
 
 def with_captions(
-    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, Any] | None = None
+    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, object] | None = None
 ) -> tuple[Recipe, str]:
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
@@ -274,24 +262,16 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
 def _may_be_null(program: Program) -> set[Call]:
     """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
     terms = program.plan.terms if program.plan is not None else ()
-    return {call for term in terms for call in _tested_for_null(term.node)}
-
-
-def _tested_for_null(node: Node) -> Iterator[Call]:
-    if isinstance(node, IsNull):
-        yield from calls_of(node)
-    for child in children(node):
-        yield from _tested_for_null(child)
+    tests = (node for term in terms for node in nodes_of(term.node) if isinstance(node, IsNull))
+    return {call for test in tests for call in calls_of(test)}
 
 
 def _has(view: ShardView, place: str | InJson) -> bool:
     """Return whether a sample has a caption there, readable or not, or a value."""
-    if isinstance(place, InJson):
-        return has_value(view, place)
     try:
-        view.captions(place)
+        place.score(view) if isinstance(place, InJson) else view.captions(place)
     except ScoreError as error:
-        return error.slug not in _NO_CAPTION
+        return error.slug not in (_NO_VALUE if isinstance(place, InJson) else _NO_CAPTION)
     except OSError:  # a stream that cannot go back to it: unknown
         return True
     return True

@@ -6,7 +6,7 @@ from wdsflow.shards.output_names import output_names
 
 from .jsonl.jsonl_kind import JsonLines, LinesToTars, stem_of
 from .recipe.recipe import Recipe
-from .samples.shard_kind import ShardKind
+from .samples import ShardKind
 
 _TARS, _LINES, _LINES_TO_TARS = ShardKind(), JsonLines(), LinesToTars()
 

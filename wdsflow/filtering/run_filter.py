@@ -8,10 +8,7 @@ from dataclasses import replace
 from wdsflow.filtering.deciding.compare_samples import resolve
 from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.run_record import RunRecord
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.known_embeddings import Reuse, reuse_of
+from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, digest, recorded_recipe
 from wdsflow.shards.shard_identity import fingerprint, input_identity
@@ -21,9 +18,10 @@ from wdsflow.stages.scores.model.clip import ClipScore
 
 from .json_place import check_places, with_captions
 from .kinds import check_shards, names_of
-from .pass_engine import joined
+from .run_folder import Layout, ShardRecord
 from .run_options import RunOptions
-from .run_pass import Pass
+from .run_pass import Pass, joined
+from .run_record import RunRecord
 from .run_report import RunReport
 
 Urls = str | Iterable[str]
@@ -210,7 +208,7 @@ def _reuse(
     if ledger is None:
         return None
     _refuse_same(ledger, layout)
-    found = reuse_of(ledger, names, program)
+    found = reuse_of(ledger, names, program.models, recipe.stages)
     if options.say is not None:
         for line in found.missing:
             options.say(f"{line}: computed again")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+
+from .run_folder import ShardFailure, ShardRecord
 
 Tell = Callable[[ShardRecord | ShardFailure], object]
 

@@ -1,38 +1,118 @@
-"""One pass over shards: processes those that are not done, and records the results."""
+"""One pass over shards: processes those that are not done, on the engine of the run, and records the results."""
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wdsflow import version
-from wdsflow.engines.base import Trouble, work_on
-from wdsflow.engines.cluster import Cluster
-from wdsflow.filtering.deciding.failures import RunStrikes
+from wdsflow.engines.base import Engine, Trouble, work_on
+from wdsflow.engines.cluster import Cluster, connected
+from wdsflow.engines.local import LocalEngine, OwnProcess
+from wdsflow.engines.ray_engine import RayActors, has_gpus, slots
+from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.filtering.deciding.checked_values import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.output_targets import aside_of
-from wdsflow.filtering.folder.run_record import RunRecord
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.ledger.known_embeddings import Reuse
+from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
-from wdsflow.filtering.recipe.recipe import Recipe, canonical
-from wdsflow.filtering.shard.shard_job import task_identity
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
+from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
-from wdsflow.filtering.where.language.values import Call
+from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
-from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.model_place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.atomic import UNREADABLE
+from wdsflow.shards.source.base import local_file
 
-from .pass_engine import engine_for, joined
+from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions
+from .run_record import RunRecord
 from .run_report import RunReport
+
+BASE = 160 << 20  # bytes of a process before it sees a sample
+
+
+class TooLittleMemory(ValueError):
+    """Too little memory for one worker, which needs ``least`` bytes."""
+
+    def __init__(self, memory: int, image: int, least: int) -> None:
+        super().__init__(
+            f"{format_size(memory)} is too little memory: a worker and one image of {format_size(image)} need"
+            f" {format_size(least)}; --image-memory lowers that"
+        )
+        self.least = least
+
+
+def share_memory(
+    memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
+) -> int:
+    """Return the number of worker processes; 0 stays 0, which is work in this process.
+
+    ``memory`` bounds all processes together, the caller included: it allows as many workers as can each hold an image
+    of ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
+    first sample. Raises ValueError if it is not enough for one.
+
+    >>> share_memory(4 << 30, 16, 100, 512 << 20)
+    5
+    """
+    cores = cores or usable_cores()
+    wanted = min(cores if workers is None else workers, max(shards, 1))
+    if memory is None:
+        return wanted
+    fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (own + image)
+    if not fits:
+        least = BASE + image + (own if wanted else 0)
+        raise TooLittleMemory(memory, image, least)
+    return min(wanted, fits)
+
+
+def joined(options: RunOptions) -> AbstractContextManager[Cluster | None]:
+    """Stay connected to the cluster of a run, None for this machine. Raises EngineError."""
+    return nullcontext() if options.engine == "local" else connected(options.address)
+
+
+def engine_for(
+    recipe: Recipe,
+    layout: Layout,
+    options: RunOptions,
+    urls: Sequence[str],
+    locks: Sequence[int],
+    cluster: Cluster | None,
+    *,
+    scores: bool,
+) -> Engine[ShardTask]:
+    """Return the engine of a run.
+
+    ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold. ``cluster``: the cluster,
+    None for this machine. ``scores``: whether any are computed. Raises ValueError if memory is not enough for one
+    worker, EngineError if nobody can work.
+    """
+    image = parse_size(recipe.image_memory)
+    if cluster is None:
+        workers = share_memory(options.memory, options.workers, len(urls), image)
+        return LocalEngine(run_shard, workers, locks) if workers else OwnProcess(run_shard)
+    sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))
+    hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
+    gpus = program_of(recipe).gpus if scores else 0.0
+    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory)
+    return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
+
+
+def _actors(
+    ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
+) -> RayActors[ShardTask]:
+    """Return the engine of a run on a cluster; runs where Ray is."""
+    own = 2 * BASE  # an actor, and its process
+    gpus = gpus if has_gpus(ray) else 0.0
+    if memory is not None:  # otherwise as many as the cluster has room for at that time
+        workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
+    return RayActors(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
 
 
 @dataclass
@@ -57,9 +137,9 @@ class Pass:
     compares: bool = False
     cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
-    sources: Any = None  # whatever else the result depends on
+    sources: object = None  # whatever else the result depends on
     other: Layout | None = None
-    asked: dict[str, Any] = field(init=False)
+    asked: dict[str, object] = field(init=False)
     _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
@@ -80,7 +160,7 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run returns whether a shard is done."""
         identities = program_of(self.recipe).identities()
-        return task_identity(self.recipe, {**identities, "kind": self.kind, "sources": self.sources})
+        return digest({"recipe": self.recipe.to_dict(), **identities, "kind": self.kind, "sources": self.sources})
 
     def shards(self) -> list[tuple[int, str, str]]:
         """Return number, url and name of the shards of this run's slice."""
@@ -216,7 +296,7 @@ class Pass:
         ]
 
 
-def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
+def _taken(task: ShardTask, answer: object, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
         if answer.errno and answer.errno not in UNREADABLE:  # a fault of the output: all others would fail too
             raise OutputError(answer.errno, answer.text)

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.records.counts import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
+
+from .run_folder import ShardFailure, ShardRecord
 
 _SHOWN = 20  # shown shards that are processed again
 _NAMED = 3  # shown shards with the same failure

@@ -31,5 +31,5 @@ there: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
 
 A new command defines a ``Line`` (``OneFile``, if an output is one file) with its counts, a ``Report`` with its words, and a
 function that writes one output. ``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend
-the record by ``RunRecord`` in ``wdsflow/filtering/folder``.
+the record by ``RunRecord`` in ``wdsflow/filtering/run_record.py``.
 """

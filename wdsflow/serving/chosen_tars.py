@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.shard.kept_pieces import kept_pieces
+from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.filtering.shard.shard_outputs import kept_pieces
 from wdsflow.pieces.pieces import END
 from wdsflow.pieces.tar_view import TarView
 from wdsflow.pieces.view_source import ViewSource

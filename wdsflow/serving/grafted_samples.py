@@ -10,7 +10,7 @@ from threading import Event
 
 import numpy as np
 
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.records.counts import Counts
 from wdsflow.reshaping.graft.graft_report import ShardGraft
 from wdsflow.reshaping.graft.graft_shard import grafted_pieces

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.pieces import END, number_of
 from wdsflow.pieces.tar_view import TarView

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.shards.source.base import Source
 
 _FORMAT = 1  # of what is served: another would make other bytes of the same shard

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.text.escape import escape
 
 from .send import answer_to, send

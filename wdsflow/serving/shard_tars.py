@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from wdsflow.filtering.folder.outcome_counts import uncounted
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.deciding.program import uncounted
+from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity, stored
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path

@@ -11,7 +11,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where import parse_score
+from wdsflow.filtering.where.predicate import parse_score
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.scores.score_catalog import all_scores
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.export import export
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.validate.check import check

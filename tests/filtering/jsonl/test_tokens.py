@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from wdsflow.filtering.jsonl.media import MediaChunk, MediaTokens, TokensSeen
+from wdsflow.filtering.jsonl.jsonl_rows import MediaChunk, MediaTokens, TokensSeen
 
 IMAGE, VIDEO, END = "<__dj__image>", "<__dj__video>", "<|__dj__eoc|>"
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from wdsflow.filtering.where import Call, Unknown
+from wdsflow.filtering.where.values import Call, Unknown
 
 
 def score(name: str, kind: str, tier: str) -> Any:

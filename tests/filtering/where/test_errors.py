@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, predicates
 from tests.golden_file import check_text
-from wdsflow.filtering.where import WhereError, parse, plan
+from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.predicate_planner import plan
+from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.text.escape import escape
 
 DRAWN = Path(__file__).parent / "drawn_errors.txt"

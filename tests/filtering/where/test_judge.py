@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.filtering.where.predicates import SCORES
-from wdsflow.filtering.where import Call, Unknown, parse
+from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.values import Call, Unknown
 
 FAILED = Unknown("truncated", "ends at byte 9")
 

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, plain_values, predicates
-from wdsflow.filtering.where import Call, parse, plan
+from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.predicate_planner import plan
+from wdsflow.filtering.where.values import Call
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
-from wdsflow.filtering.where import PENDING, Call, explain, parse, pilot_from_json, pilot_of, plan
-from wdsflow.filtering.where.predicate import judge
+from wdsflow.filtering.where.predicate import judge, parse
+from wdsflow.filtering.where.predicate_planner import explain, pilot_from_json, pilot_of, plan
+from wdsflow.filtering.where.values import PENDING, Call
 
 costs = st.fixed_dictionaries({call: st.sampled_from([1e-6, 1e-3, 1.0]) for call in KINDS})
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import write_shards
-from wdsflow.filtering.where import WhereError, parse
-from wdsflow.filtering.where.value_ranges import check_ranges
+from wdsflow.filtering.where.predicate import check_ranges, parse
+from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.stages.scores.score_catalog import all_scores
 
 NEVER = {

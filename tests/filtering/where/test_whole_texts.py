@@ -12,10 +12,10 @@ from tests.filtering.where.predicates import SCORES
 from tests.filtering.where.test_errors import ERRORS
 from tests.filtering.where.test_ranges import ALWAYS, EITHER, NEVER
 from tests.golden_file import check_text
-from wdsflow.filtering.where import Call, Unknown, WhereError, parse, plan
-from wdsflow.filtering.where.explain_plan import explain
-from wdsflow.filtering.where.predicate_planner import pilot_of
-from wdsflow.filtering.where.value_ranges import check_ranges
+from wdsflow.filtering.where.predicate import check_ranges, parse
+from wdsflow.filtering.where.predicate_planner import explain, pilot_of, plan
+from wdsflow.filtering.where.tokens import WhereError
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 
 GOLDEN = Path(__file__).parent / "golden.txt"

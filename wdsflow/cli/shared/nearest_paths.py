@@ -61,7 +61,7 @@ def _other_endings(pattern: str) -> list[str]:
 
 def nearest_ledger(path: Path) -> Path | None:
     """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none."""
-    from wdsflow.filtering.folder.layout import Layout
+    from wdsflow.filtering.run_folder import Layout
 
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):

@@ -59,11 +59,11 @@ def explained(typed: Typed) -> Iterator[None]:
 
 def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     """Yield commands that help."""
-    from wdsflow.filtering.folder.other_run import Differs
-    from wdsflow.filtering.folder.output_targets import QuarantineTaken
     from wdsflow.filtering.json_place import NoCaptions, NoJsonValue
     from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-    from wdsflow.filtering.pass_engine import TooLittleMemory
+    from wdsflow.filtering.run_folder import QuarantineTaken
+    from wdsflow.filtering.run_pass import TooLittleMemory
+    from wdsflow.filtering.run_record import Differs
     from wdsflow.shards.urls import NoShards
 
     if isinstance(error, NoShards):
@@ -186,7 +186,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
 
 
 def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.failures import BrokenRunError
+    from wdsflow.filtering.deciding.checked_values import BrokenRunError
 
     if isinstance(error, BrokenRunError):
         return  # the same command would fail again

@@ -76,8 +76,8 @@ def check_exports(paths: list[Path] | None, count: int) -> None:
 
 def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
     """Write the requested lists of a complete run. Raises ValueError, OSError."""
-    from wdsflow.filtering.folder.layout import Layout
     from wdsflow.filtering.ledger.export import export
+    from wdsflow.filtering.run_folder import Layout
 
     for path in paths or () if report.whole and not report.dry_run else ():
         print(f"{export(Layout(out), report.records, path):,} samples listed in {path}")
@@ -197,7 +197,7 @@ def _after_scattered(typed: Typed) -> Iterator[str]:
 
 
 def _example(report: "RunReport", ledger: Path) -> str:
-    from wdsflow.filtering.folder.layout import Layout
-    from wdsflow.filtering.ledger.example_predicate import example_predicate
+    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.run_folder import Layout
 
     return example_predicate(Layout(ledger), [record.name for record in report.records])

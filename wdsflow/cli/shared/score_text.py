@@ -14,7 +14,7 @@ from wdsflow.text.words import how_many, number_text
 from .typed_command import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.score_column import LedgerScores, ScoreColumn
+    from wdsflow.filtering.deciding.score_column import LedgerScores, ScoreColumn
 
 _BINS, _BAR = 12, 40  # lines of a histogram, characters of its longest bar
 _TOP = 10  # shown values of a truth value or text

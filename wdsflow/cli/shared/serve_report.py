@@ -88,7 +88,7 @@ class ServeReport:
 
     def _account(self, counts: "Counts") -> "RunReport":
         """Print what becomes of the samples of shards. Exits if there are none."""
-        from wdsflow.filtering.folder.shard_record import ShardFailure
+        from wdsflow.filtering.run_folder import ShardFailure
         from wdsflow.filtering.run_report import RunReport
 
         shards = self.tars.urls

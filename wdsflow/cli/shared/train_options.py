@@ -25,8 +25,8 @@ def both_or_none(ledger: str | None, where: str | None, typed: Typed, argv: Sequ
 
 def _refuse_one(ledger: str | None, where: str | None, typed: Typed, argv: Sequence[str]) -> NoReturn:
     from wdsflow.filtering.deciding.ledger_subset import score_command
-    from wdsflow.filtering.folder.layout import Layout
-    from wdsflow.filtering.ledger.example_predicate import example_predicate
+    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.run_folder import Layout
     from wdsflow.validate.advice.invocation import train_data
 
     if ledger is not None:

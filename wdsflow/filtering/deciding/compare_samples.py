@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.filtering.where.rewriting import gathers_like
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
-from wdsflow.stages.scores.score_catalog import make_score
 
-from .checked_values import as_json, from_json
+from .checked_values import Stored, as_json, from_json
 from .program import Program
 
 
@@ -91,7 +91,7 @@ def _of_all(program: Program) -> list[Call]:
 def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[Call]) -> None:
     for call in calls:
         try:
-            found: Mapping[str, Value] = json.loads(_resolved(layout, program, name, call).read_bytes())
+            found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
         except FileNotFoundError:
             continue  # no sample of this shard took part
         score = program.scores[call]
@@ -120,7 +120,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
             elif record is not None:
                 row.gathered[call] = record
     for call in program.gathered_calls:
-        alike = [other for other in known if other != call and gathers_like(program, call, other)]
+        alike = [other for other in known if other != call and gathers_like(call, other)]
         for row in rows:
             for other in alike:
                 found = row.values.get(other)
@@ -131,12 +131,3 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
             said = row.values.get(call)
             if not isinstance(said, Unknown) or said == NOT_COMPARED:
                 row.values.pop(call, None)
-
-
-def gathers_like(program: Program, call: Call, other: Call) -> bool:
-    """Return whether the data gathered for another score also serves a score of a program."""
-    score = program.scores[call]
-    if call.name != other.name or not isinstance(score, DatasetScore):
-        return False
-    made = make_score(other.name, **dict(other.settings))
-    return isinstance(made, DatasetScore) and score.gathers() == made.gathers()

@@ -11,9 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wdsflow.filtering.folder.layout import Layout, records_in_order
-from wdsflow.filtering.folder.outcome_counts import count as count_outcomes
-from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_row import (
@@ -26,10 +23,17 @@ from wdsflow.filtering.ledger.ledger_row import (
     read_about,
     same_shard,
 )
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, recorded_recipe, recorded_run
-from wdsflow.filtering.recipe.recipe_stages import read_stages
-from wdsflow.filtering.where.column_names import with_columns
-from wdsflow.filtering.where.language.values import Call
+from wdsflow.filtering.recipe.recipe import (
+    Recipe,
+    canonical_recipe,
+    conditions_told,
+    read_stages,
+    recorded_recipe,
+    recorded_run,
+)
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.rewriting import gathers_like, with_columns
+from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.compact import compact
 from wdsflow.shards.shard_identity import input_identity
@@ -37,8 +41,9 @@ from wdsflow.shards.source.base import Range, SourceError, local_folder, place_o
 from wdsflow.shards.urls import expand
 from wdsflow.text.shell import quote, quote_path
 
-from .compare_samples import add_resolved, gathers_like, resolve
+from .compare_samples import add_resolved, resolve
 from .program import Program, program_of
+from .program import count as count_outcomes
 
 _OF_SCORES = ("images", "captions", "image_memory", "image_token", "video_token", "chunk_end", "media_root")
 
@@ -248,9 +253,7 @@ def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
     return [
         call
         for call in program.scores
-        if call not in there
-        and call not in program.ranks
-        and not any(gathers_like(program, call, other) for other in there)
+        if call not in there and call not in program.ranks and not any(gathers_like(call, other) for other in there)
     ]
 
 

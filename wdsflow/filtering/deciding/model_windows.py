@@ -5,28 +5,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
-from wdsflow.filtering.ledger.known_embeddings import NONE, ShardEmbeddings
+from wdsflow.filtering.ledger.embeddings import NONE, ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.samples.tar_fields import ShardView
-from wdsflow.filtering.where.language.values import Call, Unknown
+from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.client import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
-from .checked_values import plain_value
-from .failures import Strikes, guarded, without_addresses
+from .checked_values import Strikes, guarded, plain_value, without_addresses
 from .program import Program
 
 _MOST_SAMPLES = 512
 # Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
 _MOST_BYTES = 20 << 20
 
-_Place = tuple[int, Model, Any]  # of an item: its sample, model and key
+_Place = tuple[int, Model, object]  # of an item: its sample, model and key
 
 
 class _Pending(NamedTuple):
@@ -44,8 +43,8 @@ class _Window:
 
     samples: int = 0
     pending: list[_Pending] = field(default_factory=list)
-    items: dict[_Place, Any] = field(default_factory=dict)
-    outputs: dict[_Place, Any] = field(default_factory=dict)
+    items: dict[_Place, object] = field(default_factory=dict)
+    outputs: dict[_Place, object] = field(default_factory=dict)
     weight: int = 0  # bytes of the items
 
     def want(self, row: Row, request: Request) -> bool:
@@ -55,7 +54,7 @@ class _Window:
             return True
         if place in self.items:
             return False
-        made_of: tuple[Any, ...] = ()
+        made_of: tuple[object, ...] = ()
         if request.after is not None:
             if not self.want(row, request.after):
                 return False
@@ -147,7 +146,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         asked.set_result(None)
         return asked
 
-    def _run(self, items: dict[_Place, Any], outputs: dict[_Place, Any]) -> None:
+    def _run(self, items: dict[_Place, object], outputs: dict[_Place, object]) -> None:
         by_model: dict[Model, list[_Place]] = {}
         for place in items:
             by_model.setdefault(place[1], []).append(place)

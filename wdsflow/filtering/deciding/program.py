@@ -2,29 +2,27 @@
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any
 
-from wdsflow.filtering.ledger.ledger_row import MissingScore, Row
-from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
-from wdsflow.filtering.recipe.recipe_stages import stage_identities
-from wdsflow.filtering.samples.staged_samples import DROPPED
-from wdsflow.filtering.samples.tar_fields import ShardView, way_of
-from wdsflow.filtering.where.known_facts import FACTS
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.ledger.ledger import in_utf8
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, MissingScore, Row
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, stage_identities
+from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.filtering.samples import DROPPED, ShardView, way_of
+from wdsflow.filtering.where.known_facts import FACTS, RankPercent
 from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
 from wdsflow.filtering.where.predicate_planner import plan_by
-from wdsflow.filtering.where.rank_percent import RankPercent
-from wdsflow.filtering.where.ranked_number import RankedNumber, ranked_number
+from wdsflow.filtering.where.rewriting import RankedNumber, ranked_number
+from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value, spelled
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
-from wdsflow.stages.scores.sample_view import View, ViewOptions
+from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
-from .checked_values import gathered, in_plain, must_be_installed
-from .failures import RAISED, failed, guarded
+from .checked_values import RAISED, failed, gathered, guarded, in_plain, must_be_installed
 
 
 class Program:
@@ -79,7 +77,7 @@ class Program:
         )
         self._cheap_ways = {call: self._ways[call] for call in self.cheap_calls}
 
-    def identities(self) -> dict[str, Any]:
+    def identities(self) -> dict[str, object]:
         """Return what determines the outcome in addition to recipe and shards."""
         options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
         return {
@@ -91,7 +89,7 @@ class Program:
         }
 
     @cached_property
-    def score_identities(self) -> Any:
+    def score_identities(self) -> object:
         """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
 
@@ -135,8 +133,8 @@ class Program:
             else:
                 row.gathered[call] = found
         if self.recipe.hash_images and row.digest is None:
-            found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
-            row.digest = None if isinstance(found, Unknown) else found
+            hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
+            row.digest = None if isinstance(hashed, Unknown) else hashed
 
     def resume(self, row: Row, view: ShardView, *, cheap: bool = False) -> None:
         """Continue to decide a sample with its known values, as far as possible without a model.
@@ -147,7 +145,7 @@ class Program:
             return
         known, ways = row.values, self._cheap_ways if cheap else self._ways
 
-        def compute(call: Call) -> Any:
+        def compute(call: Call) -> Value | Unknown | Pending:
             if known and call in known:
                 return known[call]
             way = ways.get(call)
@@ -243,7 +241,7 @@ class Program:
         """Return whether a sample is dropped or quarantined, whatever comparisons of all samples give."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
-    def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
+    def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
         for call in calls:
             if call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)
@@ -259,3 +257,60 @@ def _made(call: Call) -> Score:
 def program_of(recipe: Recipe) -> Program:
     """Return the program of a recipe; a process makes it once."""
     return Program(recipe)
+
+
+_LONGEST = 200  # characters
+
+
+def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
+    """Add the outcomes of its samples to the record of a shard."""
+    dropped: Counter[str] = Counter()
+    quarantined: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    examples: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        if row.outcome == "kept":
+            record.kept += 1
+        elif row.outcome == "dropped":
+            dropped[what := row.term or ""] += 1
+            if dropped[what] == 1:
+                examples[f"dropped {what}"] = _example(row, row.detail or _values(row, what, program))
+        else:
+            quarantined[what := row.error or ""] += 1
+            if quarantined[what] == 1:
+                examples[f"quarantined {what}"] = _example(row, row.detail or "")
+        for call, value in row.values.items():
+            if isinstance(value, Unknown) and value != NOT_COMPARED:
+                failed[what := f"{call}: {value.slug}"] += 1
+                if failed[what] == 1:
+                    examples[f"failed {what}"] = _example(row, value.detail)
+    record.samples = len(rows)
+    record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
+    record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
+    record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))
+
+
+def uncounted(keys: Iterable[str]) -> int:
+    """Return how many samples readers do not count: those whose key came before."""
+    known, found = set[str](), 0
+    for key in keys:
+        found += key in known
+        known.add(key)
+    return found
+
+
+def _example(row: Row, about: str) -> tuple[str, str]:
+    return in_utf8(row.key)[:_LONGEST], in_utf8(about)[:_LONGEST]
+
+
+def _values(row: Row, term: str, program: "Program") -> str:
+    """Return the values by which a term dropped a sample, such as "min_side is 64"."""
+    found = next((each for each in (program.plan.terms if program.plan else ()) if str(each) == term), None)
+    known = [(call, row.values[call]) for call in (found.calls if found else ()) if call in row.values]
+    return ", ".join(f"{call} is {_shown(value)}" for call, value in known)
+
+
+def _shown(value: Value | Unknown) -> str:
+    if value is None or isinstance(value, Unknown):
+        return f"unknown ({value.slug})" if value else "null"
+    return " and ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

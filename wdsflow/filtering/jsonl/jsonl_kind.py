@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.samples.shard_kind import Scored, ShardKind, WrittenTars
-from wdsflow.filtering.where.language.values import Unknown
+from wdsflow.filtering.samples import Scored, ShardKind, WrittenTars
+from wdsflow.filtering.where.values import Unknown
 from wdsflow.memory.sizes import parse_size
 from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.new_members import member, moved
@@ -24,8 +24,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
 
-from .jsonl_rows import TextRow, TextRows
-from .media import MediaRoot, MediaTokens
+from .jsonl_rows import MediaRoot, MediaTokens, TextRow, TextRows
 
 _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")

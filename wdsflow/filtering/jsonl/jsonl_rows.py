@@ -1,24 +1,150 @@
-"""The rows of a file of JSON lines: as samples, each with its range of bytes, and as the input of scores."""
+"""Images and videos of rows: the tokens that assign them to parts of a text, and the folder that they must be in."""
 
 import os
+import re
+import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from itertools import permutations
+from typing import ClassVar, NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe, digest
-from wdsflow.filtering.samples.shard_kind import Scored
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.samples.tar_fields import ShardView
+from wdsflow.filtering.samples import Gone, Scored, ShardView
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError, local_file
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import chosen, parse_images
 
-from .media import MediaChunk, MediaRoot, MediaTokens, TokensSeen
+_AUDIO = "<__dj__audio>"  # ignored, but not part of a caption
+_LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")
+_MOST_KINDS = 1000
 
-_STEP = 1 << 20
+
+class MediaChunk(NamedTuple):
+    """A part of a text: its caption, and the indices of its images and videos in the row."""
+
+    caption: str
+    images: tuple[int, ...]
+    videos: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaTokens:
+    """The tokens of a data set, as a value that is passed to all code that reads texts."""
+
+    image: str = "<__dj__image>"
+    video: str = "<__dj__video>"
+    end: str = "<|__dj__eoc|>"
+
+    def __post_init__(self) -> None:
+        """Refuse tokens that cannot be distinguished."""
+        tokens = (self.image, self.video, self.end)
+        if not all(token.strip() for token in tokens):
+            raise ValueError("a special token is empty: it would match everywhere")
+        for token, other in permutations(tokens, 2):
+            if token in other:
+                raise ValueError(f"the special tokens {token!r} and {other!r} cannot be distinguished")
+
+    @staticmethod
+    def of(recipe: Recipe) -> "MediaTokens":
+        """Return the tokens of a recipe. Raises ValueError."""
+        return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
+
+    def chunks(self, text: str) -> list[MediaChunk]:
+        """Return the chunks of a text, in order, those without images, videos and words left out.
+
+        A chunk ends at each ``end``. If the image token is in it k times, it has the next k images. Its caption is its
+        text without tokens, stripped. Source: Data-Juicer's image_text_similarity_filter.
+        """
+        found, images, videos = [], 0, 0
+        for part in text.split(self.end):
+            own_images = range(images, images + part.count(self.image))
+            own_videos = range(videos, videos + part.count(self.video))
+            images, videos = own_images.stop, own_videos.stop
+            caption = part
+            for token in (self.image, self.video, _AUDIO):
+                caption = caption.replace(token, "")
+            if (caption := caption.strip()) or own_images or own_videos:
+                found.append(MediaChunk(caption, tuple(own_images), tuple(own_videos)))
+        return found
+
+
+class TokensSeen:
+    """Counts the tokens in the texts of a file, to report a wrong token instead of reading no image."""
+
+    def __init__(self, tokens: MediaTokens) -> None:
+        self._tokens = tokens
+        self._with = {"image": 0, "video": 0}  # rows with such files
+        self._found = {"image": 0, "video": 0}  # rows whose text has the token
+        self._like: Counter[str] = Counter()
+
+    def add(self, text: str, images: int, videos: int) -> None:
+        """Note a row."""
+        for name, token, count in (("image", self._tokens.image, images), ("video", self._tokens.video, videos)):
+            self._with[name] += count > 0
+            self._found[name] += token in text
+        if len(self._like) < _MOST_KINDS:
+            self._like.update(dict.fromkeys(_LIKE_A_TOKEN.findall(text), 1))
+
+    def problem(self) -> str:
+        """Return what is wrong with the tokens, "" if nothing."""
+        tokens = self._tokens
+        for name, token in (("image", tokens.image), ("video", tokens.video)):
+            if self._with[name] and not self._found[name]:
+                others = [
+                    like
+                    for like, _ in self._like.most_common(8)
+                    if like not in {tokens.image, tokens.video, tokens.end}
+                ][:5]
+                there = f"the texts have {', '.join(map(repr, others))}" if others else "none has anything like a token"
+                return (
+                    f"{self._with[name]:,} {'row has' if self._with[name] == 1 else 'rows have'} {name}s, and no text has the token {token!r}; {there}:"
+                    f" give the right one with --{name}-token"
+                )
+        return ""
+
+
+@dataclass(frozen=True)
+class MediaRoot:
+    """The folder to which paths are relative. ``absolute``: the user gave it, so absolute paths into it are valid too."""
+
+    folder: str
+    absolute: bool = False
+
+    @staticmethod
+    def of(url: str, recipe: Recipe) -> "MediaRoot":
+        """Return the folder of a file's images: the given one, otherwise that of the file. Raises ValueError."""
+        if recipe.media_root:
+            return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
+        path = local_file(url)
+        if path is None:
+            raise ValueError(f"{url} is on a server: name the folder of its images with --media-root")
+        return MediaRoot(os.path.dirname(os.path.abspath(path)))
+
+    def path(self, name: str) -> str:
+        """Return the path of a file, links resolved. Raises ScoreError "outside", "missing-file"."""
+        if "\0" in name or not name:
+            raise ScoreError("missing-file", f"{name!r} is not a path")
+        if os.path.isabs(name) and not self.absolute:
+            raise ScoreError(
+                "outside", f"{name!r} is an absolute path: name the folder that may be read with --media-root"
+            )
+        root = os.path.realpath(self.folder)
+        path = os.path.realpath(os.path.join(root, name))
+        if os.path.commonpath((root, path)) != root:
+            raise ScoreError("outside", f"{name!r} is outside of {self.folder}: name another folder with --media-root")
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            raise ScoreError("missing-file", f"{name!r}: {error.strerror}") from None
+        if not stat.S_ISREG(mode):
+            raise ScoreError("missing-file", f"{name!r} is not a regular file")
+        return path
+
+
 _LONGEST = 16 << 20  # bytes of a line
 
 
@@ -51,16 +177,19 @@ class TextRows:
 
     def __init__(self, source: Source, url: str, recipe: Recipe, options: ViewOptions | None = None) -> None:
         self._source, self._tokens, self._root = source, MediaTokens.of(recipe), MediaRoot.of(url, recipe)
-        self._options, self._url = options or ViewOptions(), url
-        self.members = 0
+        self._options, self._url, self.members = options or ViewOptions(), url, 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []
         self.damage: list[str] = []
 
     def __iter__(self) -> Iterator[TextRow]:
         seen, fault = TokensSeen(self._tokens), self._source.fault
-        for number, (start, end, line) in enumerate(_lines(self._source, self.left_out)):
-            row = TextRow(number, start, end, line)
+        number = 0
+        for start, end, line in _lines(self._source):
+            if not line.strip():
+                self.left_out["empty line"] += 1
+                continue
+            row, number = TextRow(number, start, end, line), number + 1
             if fault is not None and end > fault.trusted:
                 row.trouble = "beside-damage"
             self.members += 1
@@ -119,10 +248,10 @@ class TextRows:
             if count != len(paths):
                 raise ScoreError("other-count", f"{count:,} {what} tokens in the text, {len(paths):,} {what}s")
         more = len(images) + len(videos) > 1
-        found = {_field(path, "jpg", more, number): self._root.path(path) for number, path in enumerate(images)}
-        numbered = enumerate(videos, len(images))
-        row.videos = {_field(path, "mp4", more, number): self._root.path(path) for number, path in numbered}
-        row.images = found
+        row.images, row.videos = (
+            {_field(path, ending, more, number): self._root.path(path) for number, path in enumerate(paths, first)}
+            for paths, ending, first in ((images, "jpg", 0), (videos, "mp4", len(images)))
+        )
 
 
 def _field(path: str, default: str, more: bool, number: int) -> str:
@@ -133,37 +262,29 @@ def _field(path: str, default: str, more: bool, number: int) -> str:
     return f"{number}.{ending}" if more else ending
 
 
-def _paths(tree: dict[str, Any], name: str) -> list[str]:
+def _paths(tree: dict[str, object], name: str) -> list[str]:
     found = tree.get(name) or []
     if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
         raise ScoreError("bad-paths", f"{name!r} is not a list of paths")
     return found
 
 
-def _lines(source: Source, left_out: Counter[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (start, end, line); of a line that is too long, its first bytes. Empty lines are counted and left out."""
+def _lines(source: Source) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (start, end, line); of a line that is too long, its first bytes."""
     start, at, held, pieces = 0, 0, 0, list[bytes]()
-    while data := source.read_at(at, _STEP):
+    while data := source.read_at(at, 1 << 20):
         begin = 0
         while (newline := data.find(b"\n", begin)) >= 0:
             pieces.append(data[begin : newline + 1])
-            end, line = at + newline + 1, b"".join(pieces)
-            pieces, held, begin = [], 0, newline + 1
-            if line.strip():
-                yield start, end, line
-            else:
-                left_out["empty line"] += 1
-            start = end
+            begin = newline + 1
+            yield start, at + begin, b"".join(pieces)
+            start, pieces, held = at + begin, [], 0
         at += len(data)
         if held <= _LONGEST:  # drop the rest of a line that is too long
             pieces.append(data[begin:])
             held += len(data) - begin
     if at > start:
-        line = b"".join(pieces)
-        if line.strip():
-            yield start, at, line
-        else:
-            left_out["empty line"] += 1
+        yield start, at, b"".join(pieces)
 
 
 class RowFields:
@@ -223,10 +344,7 @@ def _there() -> Iterator[None]:
 
 
 class RowView(ShardView):
-    """A row: a caption for each chunk that has images or videos, each with its own images.
-
-    A row without any has the captions of all its chunks. Fields that a score names are looked up as in tars.
-    """
+    """A row. Its captions are those of chunks with images or videos, or of all; named fields are found as in tars."""
 
     of_data_juicer: ClassVar[bool] = True
 
@@ -263,27 +381,20 @@ class RowView(ShardView):
 
     def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
         """Return each chunk's caption with the chunk's images."""
-        if caption:
-            return super().pairs(caption, image)
-        found = self._pairs(self._row.images, [chunk.images for chunk in self._row.chunks], image)
-        if not found:
-            raise ScoreError("no-image", "no chunk of the text has an image")
-        return found
+        return super().pairs(caption, image) if caption else self._pairs("image", self._row.images, image)
 
     def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
         """Return each chunk's caption with the chunk's videos."""
-        if caption:
-            return super().video_pairs(caption, video)
-        found = self._pairs(self._row.videos, [chunk.videos for chunk in self._row.chunks], video)
-        if not found:
-            raise ScoreError("no-video", "no chunk of the text has a video")
-        return found
+        return super().video_pairs(caption, video) if caption else self._pairs("video", self._row.videos, video)
 
-    def _pairs(
-        self, files: Iterable[str], by_chunk: Sequence[tuple[int, ...]], some: str
-    ) -> list[tuple[str, tuple[str, ...]]]:
+    def _pairs(self, what: str, files: Iterable[str], some: str) -> list[tuple[str, tuple[str, ...]]]:
         """Return the captions of chunks with their files of one kind; ``some`` names those that count, "" all."""
         among = set(chosen(parse_images(some), self.fields)) if some else None
-        names = list(files)
-        own = (tuple(names[at] for at in each if among is None or names[at] in among) for each in by_chunk)
-        return [(chunk.caption, each) for chunk, each in zip(self._row.chunks, own, strict=True) if each]
+        names, found = list(files), []
+        for chunk in self._row.chunks:
+            places = chunk.images if what == "image" else chunk.videos
+            if own := tuple(names[at] for at in places if among is None or names[at] in among):
+                found.append((chunk.caption, own))
+        if not found:
+            raise ScoreError(f"no-{what}", f"no chunk of the text has {'an' if what == 'image' else 'a'} {what}")
+        return found

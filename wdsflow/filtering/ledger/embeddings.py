@@ -1,31 +1,48 @@
-"""Embeddings in a ledger: their columns, the file that collects them, and matrices for other tools."""
+"""Embeddings in a ledger: their columns, the file that collects them, and those of an earlier run that scores read again."""
 
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.arrow_columns import texts
-from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, read_about
-from wdsflow.filtering.recipe.recipe import canonical
-from wdsflow.filtering.where.language.values import Call
-from wdsflow.shards.atomic import write_file, writing
+from wdsflow.filtering.recipe.recipe import canonical, differences, digest, written_stages
+from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.filtering.where.values import Call
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.base import SourceError
+from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.clip import ClipScore
-from wdsflow.stages.scores.model.models.embedded import Embedded
+from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
+from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.embedded import Embedded, embedding_key
+from wdsflow.stages.scores.sample_view import View
+from wdsflow.stages.scores.score_errors import ScoreError
 
-from .ledger_row import GROUP, KEYS
+from .ledger import texts
+from .ledger_row import (
+    GROUP,
+    KEYS,
+    About,
+    EmbeddingAbout,
+    LedgerError,
+    Row,
+    embedding_columns,
+    no_ledgers,
+    read_about,
+    same_shard,
+)
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-
-_MORE = " more"
+    Vector = NDArray[np.float32]
 
 
 class EmbeddingColumn(NamedTuple):
@@ -37,10 +54,10 @@ class EmbeddingColumn(NamedTuple):
 
     @property
     def more(self) -> str:
-        """The name of the column with further embeddings."""
-        return f"{self.name}{_MORE}"
+        """The column with further embeddings."""
+        return f"{self.name} more"
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         model = self.embedded.model
         about = {
@@ -53,8 +70,8 @@ class EmbeddingColumn(NamedTuple):
             "model": model.identity(),
             "facts": model.facts(),
         }
-        found: dict[str, Any] = json.loads(canonical(about))
-        return found
+        plain: EmbeddingAbout = json.loads(canonical(about))
+        return plain
 
 
 def column_name(embedded: Embedded) -> str:
@@ -68,26 +85,19 @@ def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)
 
 
-_BUFFER = 1 << 20
-
-
 class Spool:
     """Takes embeddings, and returns them as columns. Its file has no name, and disappears with the process."""
 
     def __init__(self, columns: Sequence[EmbeddingColumn], folder: Path) -> None:
         self.columns = columns
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 - closed by close
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 - closed by close
         self._end = 0
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def add(self, row: Row, embedded: Embedded, found: Sequence[tuple[str, Any]]) -> None:
-        """Add all (key, embedding) of one kind that a score has for a sample, if their keys are new."""
-        self.add_to(column_name(embedded), row, found)
-
-    def add_to(self, column: str, row: Row, found: Sequence[tuple[str, Any]]) -> None:
+    def add(self, column: str, row: Row, found: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
@@ -100,7 +110,7 @@ class Spool:
                 self._file.write(data)
                 self._end += len(data)
 
-    def about(self) -> list[dict[str, Any]]:
+    def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
         return [column.about() for column in self.columns]
 
@@ -135,18 +145,18 @@ class Spool:
         lacking = pa.array(np.array([not each for each in others], bool))
         return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=lacking)
 
-    def _read(self, places: Sequence[int | None], size: int) -> "NDArray[Any]":
+    def _read(self, places: Sequence[int | None], size: int) -> "NDArray[np.float16]":
         """Return an array (places, size); zeros for None."""
         import numpy as np
 
-        found = np.zeros((len(places), size), "<f2")
+        found: NDArray[np.float16] = np.zeros((len(places), size), "<f2")
         for row, place in enumerate(places):
             if place is not None:
                 found[row] = np.frombuffer(os.pread(self._file.fileno(), 2 * size, place), "<f2")
         return found
 
 
-def halves(values: "NDArray[Any]") -> "pa.Array":
+def halves(values: "NDArray[np.float16]") -> "pa.Array":
     """Return half floats as a column, without a copy."""
     import pyarrow as pa
 
@@ -158,73 +168,233 @@ def _keys(row: Row) -> str | None:
     return json.dumps(found, sort_keys=True) if found else None
 
 
-ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
+Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same
 
 
-def kind_of(path: Path) -> str | None:
-    """Return whether a file of this name is for embeddings of images or of captions, None if it is for neither."""
-    return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
+class Served:
+    """The models whose embeddings a ledger has. ``missing``: lines on why it lacks those of other models."""
+
+    def __init__(self, about: About, models: Sequence[Model], path: Path) -> None:
+        self.entries: Entries = {}
+        self.missing: list[str] = []
+        columns = about.get("embeddings", [])
+        if not columns:
+            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+        for model in models:
+            if not isinstance(model, (ClipImage, ClipText)):
+                continue
+            identity = json.loads(canonical(model.identity()))
+            if same := [column for column in columns if column["model"] == identity]:
+                self.entries[model] = same
+            else:
+                told = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
+                self.missing.append(f"{path} has none of the {told}: {_why(columns, identity)}")
+        if not self.entries:
+            raise LedgerError("\n".join(self.missing) or "--ledger is for scores of a CLIP, and the recipe has none")
+        for model, entries in self.entries.items():  # decoders need facts; models are loaded only if embeddings lack
+            model.recall(entries[0]["facts"])
 
 
-def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, one per line; return n.
-
-    It has a row for each kept sample with an embedding, of its first image or caption, in the order of shards and
-    samples. Raises ValueError if the ledgers have no embeddings, or those of several models; OSError if the disk fails.
-    """
-    kind = kind_of(path)
-    column, size = _column(layout, records, str(kind))
-    keys: list[str] = []
-    with writing(path) as file:
-        with os.fdopen(os.dup(file), "wb") as stream:
-            _header(stream, 0, size)
-            for found, values in _kept(layout, records, column):
-                keys += found
-                stream.write(values.tobytes())
-            stream.seek(0)
-            _header(stream, len(keys), size)
-        if any("\n" in key or "\r" in key for key in keys):
-            raise ValueError(f"keys with line breaks cannot be listed in the .txt next to {path}")
-        write_file(path.with_suffix(".txt"), "".join(f"{key}\n" for key in keys).encode())
-    return len(keys)
+def _why(entries: Sequence[EmbeddingAbout], identity: Mapping[str, object]) -> str:
+    """Return the difference from the most similar column."""
+    own = [entry["model"] for entry in entries if entry["model"]["kind"] == identity["kind"]]
+    found = sorted((list(differences(model, identity)) for model in own), key=len)
+    return "; ".join(found[0]) if found else f"it has those of the {entries[0]['model']['kind']}"
 
 
-def _header(stream: Any, rows: int, size: int) -> None:
-    """Write numpy's header, of fixed length, with room for more rows."""
-    from numpy.lib import format as npy
+class StoredEmbeddings:
+    """The embeddings of one shard, read one group of rows at a time."""
 
-    npy.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": (rows, size)})
+    def __init__(self, path: Path, entries: Entries) -> None:
+        import pyarrow.parquet as pq
+
+        self._path, self._file = path, pq.ParquetFile(path)
+        self._entries = entries
+        self._all = list({entry["column"]: entry for each in entries.values() for entry in each}.values())
+        self._names = [each for entry in self._all for each in (entry["column"], entry["more"])]
+        self._groups: OrderedDict[int, _Group] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def find(self, row: Row, model: Model, key: str) -> "Vector | None":
+        """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
+        entries = self._entries.get(model)
+        if entries is None or row.number >= self._file.metadata.num_rows:
+            return None
+        return self._group(row.number // GROUP).find(row.number % GROUP, entries, key)
+
+    def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
+        """Yield each column with the (key, embedding) that it has of a sample. Raises SourceError."""
+        if row.number < self._file.metadata.num_rows:
+            yield from self._group(row.number // GROUP).all_of(row.number % GROUP, self._all)
+
+    def _group(self, number: int) -> "_Group":
+        group = self._groups.get(number)
+        if group is None:
+            group = self._groups[number] = _Group(self._read(number))
+            if len(self._groups) > 2:  # samples come in order, those that wait for a model a little later
+                self._groups.popitem(last=False)
+        return group
+
+    def _read(self, number: int) -> "pa.Table":
+        import pyarrow as pa
+
+        try:
+            return self._file.read_row_group(number, columns=[KEYS, *self._names])
+        except (pa.ArrowException, OSError) as error:  # a fault of the shard, not of a sample
+            raise SourceError("io", f"{self._path} cannot be read: {error}") from None
 
 
-def _column(layout: Layout, records: Sequence[ShardRecord], kind: str) -> tuple[str, int]:
-    """Return the only column of that kind, and the length of its embeddings."""
-    columns: dict[str, int] = {}
-    for record in records:
-        about = read_about(layout.ledger(record.name))
-        columns |= {entry["column"]: entry["size"] for entry in about.get("embeddings", []) if entry["of"] == kind}
-    if not columns:
-        raise LedgerError(f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings")
-    if len(columns) > 1:
-        raise LedgerError(
-            f"the ledgers have several embeddings of {kind}s, and one list cannot hold them: {', '.join(columns)}"
-        )
-    return next(iter(columns.items()))
+class _Group:
+    def __init__(self, table: "pa.Table") -> None:
+        found = table.column(KEYS).to_pylist()
+        self._keys: list[dict[str, list[str]]] = [json.loads(keys) if keys else {} for keys in found]
+        self._columns = {name: table.column(name).combine_chunks() for name in table.column_names if name != KEYS}
+
+    def find(self, row: int, entries: Sequence[EmbeddingAbout], key: str) -> "Vector | None":
+        """Return the embedding of a row in one of some columns."""
+        for entry in entries:
+            own = self._keys[row].get(entry["column"], [])
+            if key in own:
+                return self._vector(row, entry, own.index(key))
+        return None
+
+    def all_of(self, row: int, entries: Sequence[EmbeddingAbout]) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
+        """Yield each column with the (key, embedding) that it has of a row."""
+        for entry in entries:
+            own = self._keys[row].get(entry["column"], [])
+            yield entry["column"], [(key, self._vector(row, entry, place)) for place, key in enumerate(own)]
+
+    def _vector(self, row: int, entry: EmbeddingAbout, place: int) -> "Vector":
+        found = self._columns[entry["more" if place else "column"]][row].values
+        numbers = found[place - 1].values if place else found
+        vector: Vector = numbers.to_numpy(zero_copy_only=False).astype("float32")
+        return vector
 
 
-def _kept(layout: Layout, records: Sequence[ShardRecord], column: str) -> "Iterator[tuple[list[str], NDArray[Any]]]":
-    """Yield keys and embeddings of kept samples, a group of rows at a time."""
-    import numpy as np
-    import pyarrow.parquet as pq
+class CopiedEmbeddings:
+    """The unchanged embeddings of a ledger, for the ledger of a later pass."""
 
-    for record in records:
-        with pq.ParquetFile(layout.ledger(record.name)) as file:
+    def __init__(self, path: Path) -> None:
+        self._path, self._about = path, read_about(path)
+        if not embedding_columns(self._about):
+            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+
+    def about(self) -> list[EmbeddingAbout]:
+        """Return the metadata of each column."""
+        return list(self._about["embeddings"])
+
+    def groups(self, _: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":
+        """Yield the columns as they were written, one group at a time."""
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self._path) as file:
             for number in range(file.num_row_groups):
-                table = file.read_row_group(number, columns=["key", "outcome", column])
-                vectors = table.column(column).combine_chunks()
-                kept = np.array([each == "kept" for each in table.column("outcome").to_pylist()], bool)
-                chosen = kept & vectors.is_valid().to_numpy(zero_copy_only=False)
-                keys = table.column("key").to_pylist()
-                width = vectors.type.list_size
-                start, stop = vectors.offset * width, (vectors.offset + len(vectors)) * width
-                numbers = vectors.values.to_numpy(zero_copy_only=False)[start:stop].reshape(len(vectors), width)
-                yield [key for key, own in zip(keys, chosen, strict=True) if own], numbers[chosen].astype("<f2")
+                table = file.read_row_group(number, columns=embedding_columns(self._about))
+                yield {name: table.column(name).combine_chunks() for name in table.column_names}
+
+
+class Reuse(NamedTuple):
+    """The folder of an earlier run, the models whose embeddings it has, a digest of its ledgers, and missing models."""
+
+    layout: Layout
+    served: frozenset[Model]
+    digest: str
+    missing: tuple[str, ...]
+
+
+def reuse_of(
+    ledger: str | os.PathLike[str], names: Sequence[str], models: Sequence[Model], stages: Sequence[SampleStage]
+) -> Reuse:
+    """Return which embeddings a run may take from the ledgers of these shards. Each ledger is checked again in its turn.
+
+    Raises LedgerError if one is missing, or if the first has embeddings of none of the models.
+    """
+    layout = Layout(Path(ledger))
+    if not layout.inside.is_dir():
+        raise no_ledgers(layout.folder)
+    try:
+        marks = [fingerprint(str(layout.ledger(name))) for name in names]
+    except OSError as error:
+        raise LedgerError(f"a ledger is missing in {layout.folder}: {error}") from None
+    first = layout.ledger(names[0])
+    served = _served_by(models, stages, read_about(first), first)
+    return Reuse(layout, frozenset(served.entries), digest(marks), tuple(served.missing))
+
+
+def stored_embeddings(
+    models: Sequence[Model], stages: Sequence[SampleStage], record: ShardRecord, reuse: Reuse
+) -> StoredEmbeddings:
+    """Return the embeddings of a shard. Raises LedgerError: of another shard, other stages, or less than the first had."""
+    path = reuse.layout.ledger(record.name)
+    about = read_about(path)
+    same_shard(about, record, path)
+    served = _served_by(models, stages, about, path)
+    if served.entries.keys() != reuse.served:
+        raise LedgerError("\n".join(served.missing) or f"{path} has more embeddings than the first ledger")
+    return StoredEmbeddings(path, served.entries)
+
+
+def own_embeddings(models: Sequence[Model], about: About, path: Path) -> StoredEmbeddings | None:
+    """Return the embeddings of a ledger that gets more scores; None if it has none."""
+    if not about.get("embeddings"):
+        return None
+    return StoredEmbeddings(path, Served(about, models, path).entries)
+
+
+def _served_by(models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path) -> Served:
+    if about["recipe"].get("stages", []) != written_stages(stages):
+        raise LedgerError(f"{path} was scored with other stages than those of the recipe")
+    return Served(about, models, path)
+
+
+class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
+    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
+
+    ``own``: those that the shard's ledger has already. They are kept as they are.
+    """
+
+    def __init__(
+        self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None, own: StoredEmbeddings | None = None
+    ) -> None:
+        self.spool, self._stored, self._own = spool, stored, own
+
+    def __exit__(self, *_: object) -> None:
+        """Close what is open."""
+        for each in (self.spool, self._stored, self._own):
+            if each is not None:
+                each.close()
+
+    def find(self, row: Row, view: View, request: Request) -> Output | None:
+        """Return the output of a request if it is already known. Raises ScoreError."""
+        places = [each for each in (self._own, self._stored) if each is not None]
+        if not places or not isinstance(request.model, (ClipImage, ClipText)):
+            return None
+        key = embedding_key(view, request)
+        return next((found for each in places if (found := each.find(row, request.model, key)) is not None), None)
+
+    def keep_own(self, row: Row) -> None:
+        """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
+        if self.spool is not None and self._own is not None:
+            for column, found in self._own.all_of(row):
+                self.spool.add(column, row, found)
+
+    def keep(
+        self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
+    ) -> None:
+        """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
+        if self.spool is None or not isinstance(score, ClipScore):
+            return
+        try:
+            keys = [embedding_key(view, request) for request in requests]
+        except ScoreError:  # the file is gone: its embedding could not be found again
+            return
+        for embedded in score.embedded():
+            found = zip(keys, requests, outputs, strict=True)
+            own = [(key, output) for key, request, output in found if request.model == embedded.model]
+            self.spool.add(column_name(embedded), row, own)
+
+
+NONE = ShardEmbeddings()

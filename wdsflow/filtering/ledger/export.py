@@ -6,19 +6,21 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.output_targets import finder
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.embeddings import kind_of, write_embeddings
+from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
+from wdsflow.filtering.run_folder import Layout, ShardRecord, finder
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 
-from .arrow_columns import in_utf8
+from .ledger import in_utf8
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Columns that img2dataset writes for each sample, as text or integers; the sample's json has the same.
 _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
@@ -39,7 +41,7 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file for the list")
     discard(*create(path))
-    return write_embeddings if kind_of(path) else ways[path.suffix]
+    return write_embeddings if embedding_kind(path) else ways[path.suffix]
 
 
 def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
@@ -65,7 +67,7 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
                 yield sample, samples
 
 
-def _json(sample: TarSample, samples: Samples) -> dict[str, Any]:
+def _json(sample: TarSample, samples: Samples) -> dict[str, object]:
     row = sample.fields.get("json")
     try:
         found = parse_json(samples.read(row)) if row is not None else {}
@@ -120,9 +122,9 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     return count
 
 
-def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, Any]:
+def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
     found = _json(sample, samples)
-    row: dict[str, Any] = {"key": in_utf8(sample.key), "shard": shard}
+    row: dict[str, object] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
         value = found.get(name)
         row[name] = None if value is None else in_utf8(value if isinstance(value, str) else json.dumps(value))
@@ -131,3 +133,77 @@ def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, Any]:
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
         row[name] = value if whole else None
     return row
+
+
+ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
+
+
+def embedding_kind(path: Path) -> str | None:
+    """Return whether a file of this name is for embeddings of images or of captions, None if it is for neither."""
+    return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
+
+
+def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
+    """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, one per line; return n.
+
+    It has a row for each kept sample with an embedding, of its first image or caption, in the order of shards and
+    samples. Raises ValueError if the ledgers have no embeddings, or those of several models; OSError if the disk fails.
+    """
+    kind = embedding_kind(path)
+    column, size = _embedding_column(layout, records, str(kind))
+    keys: list[str] = []
+    with writing(path) as file:
+        with os.fdopen(os.dup(file), "wb") as stream:
+            _npy_header(stream, 0, size)
+            for found, values in _kept_vectors(layout, records, column):
+                keys += found
+                stream.write(values.tobytes())
+            stream.seek(0)
+            _npy_header(stream, len(keys), size)
+        if any("\n" in key or "\r" in key for key in keys):
+            raise ValueError(f"keys with line breaks cannot be listed in the .txt next to {path}")
+        write_file(path.with_suffix(".txt"), "".join(f"{key}\n" for key in keys).encode())
+    return len(keys)
+
+
+def _npy_header(stream: BinaryIO, rows: int, size: int) -> None:
+    """Write numpy's header, of fixed length, with room for more rows."""
+    from numpy.lib import format as npy
+
+    npy.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": (rows, size)})
+
+
+def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str) -> tuple[str, int]:
+    """Return the only column of that kind, and the length of its embeddings."""
+    columns: dict[str, int] = {}
+    for record in records:
+        about = read_about(layout.ledger(record.name))
+        columns |= {entry["column"]: entry["size"] for entry in about.get("embeddings", []) if entry["of"] == kind}
+    if not columns:
+        raise LedgerError(f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings")
+    if len(columns) > 1:
+        raise LedgerError(
+            f"the ledgers have several embeddings of {kind}s, and one list cannot hold them: {', '.join(columns)}"
+        )
+    return next(iter(columns.items()))
+
+
+def _kept_vectors(
+    layout: Layout, records: Sequence[ShardRecord], column: str
+) -> "Iterator[tuple[list[str], NDArray[np.float16]]]":
+    """Yield keys and embeddings of kept samples, a group of rows at a time."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    for record in records:
+        with pq.ParquetFile(layout.ledger(record.name)) as file:
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number, columns=["key", "outcome", column])
+                vectors = table.column(column).combine_chunks()
+                kept = np.array([each == "kept" for each in table.column("outcome").to_pylist()], bool)
+                chosen = kept & vectors.is_valid().to_numpy(zero_copy_only=False)
+                keys = table.column("key").to_pylist()
+                width = vectors.type.list_size
+                start, stop = vectors.offset * width, (vectors.offset + len(vectors)) * width
+                numbers = vectors.values.to_numpy(zero_copy_only=False)[start:stop].reshape(len(vectors), width)
+                yield [key for key, own in zip(keys, chosen, strict=True) if own], numbers[chosen].astype("<f2")

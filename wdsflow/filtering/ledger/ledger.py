@@ -2,25 +2,72 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.kinds import names_of
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value, spelled
 from wdsflow.shards.atomic import write_file, writing
 
-from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
-from .ledger_row import FORMAT, GROUP, KEYS, NOT_COMPARED, LedgerError, Row, calls_of, names_of, read_about, same_shard
+from .ledger_row import (
+    FORMAT,
+    GROUP,
+    KEYS,
+    NOT_COMPARED,
+    About,
+    EmbeddingAbout,
+    LedgerError,
+    Row,
+    calls_of,
+    embedding_columns,
+    no_ledgers,
+    read_about,
+    same_shard,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T", str, str | None)
+
+
+def column(values: Sequence[Any], kind: str) -> "pa.Array":
+    """Return a column of float64, truth values or texts.
+
+    Raises OverflowError for a number that is too large, UnicodeEncodeError for a text that UTF-8 cannot hold.
+    """
+    import pyarrow as pa
+
+    stored = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}[kind]
+    try:
+        return pa.array(values, stored)
+    except (pa.ArrowInvalid, OverflowError):  # integers to which the nearest float is not equal
+        if kind != "number":
+            raise
+        return pa.array([None if value is None else float(value) for value in values], stored)
+
+
+def texts(values: Sequence[str | None]) -> "pa.Array":
+    """Return a column of texts. Raises UnicodeEncodeError for one that UTF-8 cannot hold."""
+    return column(values, "text")
+
+
+def names(values: Sequence[str | None]) -> "pa.Array":
+    """Return a column of texts with few distinct values."""
+    return texts(values).dictionary_encode()
+
+
+def in_utf8(text: T) -> T:
+    """Return text that UTF-8 can encode."""
+    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
-_KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
@@ -32,7 +79,7 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 class Vectors(Protocol):
     """The source of a shard's embeddings when its ledger is written."""
 
-    def about(self) -> list[dict[str, Any]]:
+    def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
 
     def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
@@ -44,7 +91,7 @@ def write_ledger(
     rows: Sequence[Row],
     kinds: Mapping[Call, str],
     gathered: Sequence[Call],
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     vectors: Vectors | None = None,
 ) -> None:
     """Write the ledger of a shard, one row per sample in the order of the tar.
@@ -72,7 +119,7 @@ def write_ledger(
         if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
             classes.add(Unknown)  # computed, but null: different from not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
-        columns[column_of(str(call))] = _KINDS[kind](cells)
+        columns[column_of(str(call))] = column(cells, kind)
     for call in gathered:
         columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
     several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
@@ -119,13 +166,15 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
+    import pyarrow as pa
+
     fields = [row.fields for row in rows]
     listed = {each: in_utf8(";".join(each)) for each in set(fields)}
     return {
-        "sample": integers([row.number for row in rows]),
+        "sample": pa.array([row.number for row in rows], pa.int64()),
         "key": texts([in_utf8(row.key) for row in rows]),
-        "offset": integers([row.start for row in rows]),
-        "size": integers([row.end - row.start for row in rows]),
+        "offset": pa.array([row.start for row in rows], pa.int64()),
+        "size": pa.array([row.end - row.start for row in rows], pa.int64()),
         "image_xxh3": texts([row.digest for row in rows]),
         "outcome": names([row.outcome for row in rows]),
         "term": names([row.term for row in rows]),
@@ -141,7 +190,7 @@ def column_of(name: str) -> str:
     return f"score {name}" if name in RESERVED else name
 
 
-def _cell(value: "Value | Unknown", kind: str) -> Any:
+def _cell(value: Value | Unknown, kind: str) -> Scalar | None:
     if value is None or isinstance(value, (Unknown, list)):
         return None
     if kind == "number":
@@ -166,7 +215,7 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
 
 def read_ledger(
     path: Path, only: Sequence[int] | None = None, *, calls: Collection[Call] | None = None
-) -> tuple[list[Row], dict[str, Any]]:
+) -> tuple[list[Row], About]:
     """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
     ``calls``: the only scores that are read, without what was gathered to compare samples; None for all.
@@ -176,7 +225,7 @@ def read_ledger(
 
     about = read_about(path)
     try:
-        left_out = set(names_of(about))
+        left_out = set(embedding_columns(about))
         kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
         if calls is not None:
             left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
@@ -232,3 +281,39 @@ def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collec
     record.headers = [(start, end) for start, end in about["headers"]]
     record.damage = about["damage"]
     return rows
+
+
+class SampleScores:
+    """Looks up samples in the ledgers of a run. Raises LedgerError if a folder has none."""
+
+    def __init__(self, folder: Path) -> None:
+        layout = Layout(folder)
+        records = records_in_order(layout)
+        if not records:
+            raise no_ledgers(folder)
+        self._paths = {os.path.realpath(record.url): layout.ledger(record.name) for record in records}
+        self._names = {record.name: layout.ledger(record.name) for record in records}
+
+    def of(self, url: str, key: str, offset: int) -> dict[str, str]:
+        """Return scores and outcome of the sample with a member header at ``offset``; nothing if there is none.
+
+        A shard is found by its path, otherwise by its name: also in the output of the run, where offsets differ and a
+        key that occurs once decides. Raises LedgerError.
+        """
+        path = self._paths.get(os.path.realpath(url))
+        rows = [row for row in _rows(path or self._names.get(names_of([url])[0])) if row.key == key]
+        found = next((row for row in rows if row.start <= offset < row.end), None) if path else None
+        if found is None and len(rows) == 1:
+            found = rows[0]
+        return {str(call): _shown(value) for call, value in found.values.items()} if found is not None else {}
+
+
+@lru_cache(maxsize=1)
+def _rows(path: Path | None) -> list[Row]:
+    return read_ledger(path)[0] if path is not None else []
+
+
+def _shown(value: "Value | Unknown") -> str:
+    if value is None or isinstance(value, Unknown):
+        return f"unknown ({value.slug})" if value else "unknown"
+    return ", ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

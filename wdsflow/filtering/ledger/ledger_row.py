@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Call, Scalar, Setting, Unknown, Value
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.folder.shard_record import ShardRecord
+    from wdsflow.filtering.run_folder import ShardRecord
     from wdsflow.filtering.where.predicate import Judgement
 
 
@@ -65,6 +65,46 @@ def part_twins(rows: Iterable[Row]) -> None:
             before = row
 
 
+class ScoreColumnAbout(TypedDict):
+    """A score that has a column."""
+
+    name: str
+    settings: dict[str, Scalar | list[Scalar]]
+    kind: str
+
+
+class EmbeddingAbout(TypedDict):
+    """The two columns of the embeddings of a model: the first one of each sample, and ``more``."""
+
+    column: str
+    more: str
+    of: str
+    settings: dict[str, Scalar]
+    dtype: str
+    size: int
+    model: dict[str, object]
+    facts: object
+
+
+class About(TypedDict, total=False):
+    """The metadata of a ledger: what the walk over the shard found, and how the scores were computed."""
+
+    format: int
+    wdsflow: str
+    scores: list[ScoreColumnAbout]
+    gathered: list[str]
+    embeddings: list[EmbeddingAbout]
+    recipe: dict[str, object]
+    view: dict[str, object]
+    identities: dict[str, object]
+    shard: dict[str, object]
+    input: dict[str, object]
+    headers: list[tuple[int, int]]
+    members: int
+    left_out: dict[str, int]
+    damage: list[str]
+
+
 FORMAT = 1
 GROUP = 2048  # rows that are written together, and read together: 4 MiB of 1,024 numbers each
 KEYS = "embedded"  # the column with the source of each embedding
@@ -87,33 +127,33 @@ def no_ledgers(folder: Path) -> LedgerError:
     return LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
 
 
-def read_about(path: Path) -> dict[str, Any]:
+def read_about(path: Path) -> About:
     """Return the metadata of a ledger. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         metadata = pq.read_schema(path).metadata or {}
-        about = json.loads(metadata[b"wdsflow"])
+        about: About = json.loads(metadata[b"wdsflow"])
     except FileNotFoundError:
         raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
         raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
-    return dict(about)
+    return about
 
 
-def calls_of(about: Mapping[str, Any]) -> dict[Call, str]:
+def calls_of(about: About) -> dict[Call, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
     return {Call(item["name"], _settings(item["settings"])): item["kind"] for item in about["scores"]}
 
 
-def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _settings(found: Mapping[str, Scalar | list[Scalar]]) -> tuple[tuple[str, Setting], ...]:
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
 
 
-def names_of(about: Mapping[str, Any]) -> list[str]:
+def embedding_columns(about: About) -> list[str]:
     """Return the columns of a ledger other than those of scores."""
     entries = about.get("embeddings", [])
     return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []
@@ -126,7 +166,7 @@ class OtherShard(LedgerError):
         super().__init__(f"{path} was made from another shard than {url}, or the shard has changed since: score again")
 
 
-def same_shard(about: Mapping[str, Any], record: "ShardRecord", path: Path) -> None:
+def same_shard(about: About, record: "ShardRecord", path: Path) -> None:
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = about["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):

@@ -1,27 +1,138 @@
-"""The page of a run, as ``wdsflow report`` writes it."""
+"""What a finished run wrote down: its shards, its recipe, and the rows of its ledgers."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.ledger.ledger_row import LedgerError, Row
-from wdsflow.filtering.where.language.tokens import WhereError
-from wdsflow.filtering.where.language.values import Call
+import numpy as np
+from numpy.typing import NDArray
+
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.tokens import WhereError
+from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
+from wdsflow.records.report import Report
 from wdsflow.shards.compact import compact
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
-from .choices import Choice, choices
-from .near_samples import near_samples
-from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
+from .studio import (
+    Choice,
+    Floats,
+    Limit,
+    PredicateParts,
+    Slider,
+    choice,
+    compares_kept,
+    for_script,
+    results_of,
+    slider,
+    take_apart,
+    twins_of,
+)
+
+MOST_ROWS = 200_000
+SEED = 0
+
+
+@dataclass
+class RunFacts(Report[ShardRecord]):
+    """A run, as its folder describes it."""
+
+    folder: Path
+    run: dict[str, Any]  # what was asked: "kind", "urls", "recipe" ...
+    records: tuple[ShardRecord, ...]  # in the order of the shards
+
+    @property
+    def outcomes(self) -> Sequence[ShardRecord]:
+        """The shards, in order."""
+        return self.records
+
+    @property
+    def recipe(self) -> dict[str, object]:
+        """The recipe, as JSON holds it."""
+        found = self.run.get("recipe")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def kind(self) -> str:
+        """The command: "filter", "score" or "cut"."""
+        return str(self.run.get("kind", ""))
+
+
+def read_run(folder: Path) -> RunFacts:
+    """Return the facts of a run. Raises LedgerError if no run wrote to the folder, or if it has finished no shard."""
+    layout = Layout(folder)
+    try:
+        run = json.loads(layout.run_file.read_bytes())
+        records = tuple(records_in_order(layout))
+    except (OSError, ValueError):
+        raise LedgerError(
+            f"{folder} is not the folder of a run: give the one that filter, score or cut wrote"
+        ) from None
+    if not isinstance(run, dict):
+        raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
+    if not records:
+        raise LedgerError(f"{folder} holds a run that has finished no shard: run the command again to resume it")
+    return RunFacts(folder, run, records)
+
+
+def scores_of(facts: RunFacts) -> dict[Call, str]:
+    """Return the scores that all ledgers of a run have, with their kinds. Raises LedgerError."""
+    layout = Layout(facts.folder)
+    common: dict[Call, str] | None = None
+    for record in facts.records:
+        found = calls_of(read_about(layout.ledger(record.name)))
+        common = found if common is None else {call: kind for call, kind in common.items() if call in found}
+    return common or {}
+
+
+def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[ShardRecord, list[Row]]]:
+    """Yield the rows of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
+    layout = Layout(facts.folder)
+    total = facts.total("samples")
+    drawn = np.sort(np.random.default_rng(SEED).choice(total, most, replace=False)) if total > most else None
+    first = 0
+    for record in facts.records:
+        only = None
+        if drawn is not None:
+            low, high = np.searchsorted(drawn, (first, first + record.samples))
+            only = (drawn[low:high] - first).tolist()
+        first += record.samples
+        yield record, read_ledger(layout.ledger(record.name), only)[0]
+
+
+FEW = 6  # samples on each side of a cut
+
+
+def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
+    """Return rows in the order of the score, at most ``most`` or those at its ends and cuts; rows without a value do not count."""
+    known, lows, highs = np.flatnonzero(slider.low >= 0), slider.lows, slider.highs
+    by_low, by_high = (known[np.argsort(values[known], kind="stable")] for values in (lows, highs))
+    chosen = {*by_low[:FEW].tolist(), *by_high[-FEW:].tolist()}
+    for limits, order, values in ((start.low, by_low, lows), (start.high, by_high, highs)):
+        if (limit := limits.get(slider.call)) is not None:
+            chosen |= _around(order, values[order], limit, above=limits is start.low)
+    room = most - len(chosen)
+    if room > 0:
+        at = np.unique(np.linspace(0, len(by_low) - 1, min(room, len(by_low))).astype(np.int64))
+        chosen.update(by_low[at].tolist())
+    return [row for row in by_low.tolist() if row in chosen]
+
+
+def _around(order: NDArray[np.int64], values: Floats, limit: Limit, *, above: bool) -> set[int]:
+    """Return the rows on both sides of a cut. ``above``: values above it are kept, so that a strict cut is dropped."""
+    at = int(np.searchsorted(values, limit.value, "right" if limit.strict == above else "left"))
+    return set(order[max(at - FEW, 0) : at + FEW].tolist())
+
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 
@@ -50,7 +161,8 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
     sliders = [each for each in found if each is not None]
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
-    chosen = [*choices(rows, named, dict(start.ticked.values()))]
+    ticked = dict(start.ticked.values())
+    chosen = [each for call in named if (each := choice(rows, call, ticked.get(call, ()))) is not None]
     start = _only(start, sliders, chosen)
     shown, views = _pictures(rows, places, sliders, start) if pictures else ({}, [])
     studio = {
@@ -84,7 +196,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
 
 def _judged(
     facts: RunFacts, shards: Sequence[tuple[str, Sequence[Row]]], rows: Sequence[Row], parts: PredicateParts
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the sliders need to know of the samples, and of the terms that are no sliders."""
     total, drawn = facts.total("samples"), sum(len(listed) for _, listed in shards)
     rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(rows, parts.rest)}
@@ -109,7 +221,7 @@ def _only(start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Cho
     return replace(start, low=low, high=high, rest=(*start.rest, *rest))
 
 
-def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:
+def _flow(facts: RunFacts) -> Iterator[dict[str, object]]:
     """Yield the steps from all samples to those that are kept, as shares of all."""
     total = facts.total("samples")
     left = total
@@ -126,7 +238,7 @@ def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:
     yield _step("kept", facts.total("kept"), 0, total, "good")
 
 
-def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, Any]:
+def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, object]:
     whole = max(total, 1)
     return {"label": label, "count": count, "left": before / whole, "width": count / whole, "kind": kind}
 
@@ -138,7 +250,7 @@ def _pictures(
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
     chosen: dict[Call, list[int]] = {}
     for each in sliders:
-        chosen[each.call] = near_samples(each, start, each.lows, each.highs, of_one)
+        chosen[each.call] = near_samples(each, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
     urls = {id(row): url for url, row in places}
     by_url: dict[str, dict[int, int]] = {}
@@ -158,8 +270,10 @@ def _pictures(
     return shown, views
 
 
-def _least(value: Any) -> float:
-    return float(min(each for each in value if each is not None) if isinstance(value, list) else value)
+def _least(value: Value | Unknown) -> float:
+    """Return the smallest number of a sample that has one."""
+    values = value if isinstance(value, list) else [value]
+    return float(min(each for each in values if isinstance(each, (int, float))))
 
 
 def _for_script(shown: SampleView) -> dict[str, str]:

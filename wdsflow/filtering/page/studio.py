@@ -1,24 +1,143 @@
-"""The sliders of a run's page: each numeric score as codes, and the predicate with which they begin."""
+"""Scores of a run's page as sliders and boxes to tick, and what each sample has."""
 
 import base64
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.language.tree import Compare, Literal, Membership, NameRef, Node, Not
-from wdsflow.filtering.where.language.values import PENDING, Call, Scalar, Unknown
 from wdsflow.filtering.where.predicate import Term, parse
+from wdsflow.filtering.where.tree import Compare, Literal, Membership, NameRef, Node, Not
+from wdsflow.filtering.where.values import PENDING, Call, Pending, Scalar, Unknown, Value, spelled
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
-from wdsflow.text.words import number_text
+from wdsflow.text.words import number_text, roundest_after
 
-from .score_codes import PENDING as NOT_COMPUTED
-from .score_codes import UNKNOWN, codes_of, edges_of, packed
+UNKNOWN, NOT_COMPUTED = -1, -2  # could not be computed; was not needed
+
+Floats: TypeAlias = NDArray[np.float64]
+Codes: TypeAlias = NDArray[np.signedinteger]
+_Known: TypeAlias = Value | Unknown | Pending
+
+
+def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
+    """Return at most ``most`` edges, ascending, and those of ``also``.
+
+    Each distinct value is one if there are few enough. Otherwise they are at equal shares of the values, each the number
+    of fewest digits that divides the values at the same place.
+    """
+    ordered = np.sort(values[np.isfinite(values)])
+    distinct = np.unique(ordered)
+    if len(distinct) <= most:
+        found = set(distinct.tolist())
+    else:
+        places = np.unique(np.searchsorted(distinct, ordered[np.linspace(0, len(ordered) - 1, most).astype(np.int64)]))
+        found = {
+            roundest_after(float(distinct[place - 1]) if place else -math.inf, float(distinct[place]))
+            for place in places.tolist()
+        }
+    return sorted(found | {float(each) for each in also if math.isfinite(each)})
+
+
+def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
+    """Return the codes of finite values."""
+    ends = np.asarray(edges, np.float64)
+    left = np.searchsorted(ends, values, "left")
+    equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
+    found: Codes = 2 * left + equal
+    return found
+
+
+def packed(codes: Codes, kind: type[np.unsignedinteger]) -> str:
+    """Return whole numbers as the bytes of a type of numpy's, in base64."""
+    return base64.b64encode(codes.astype(kind).tobytes()).decode()
+
+
+_LISTED = 20  # values with a box each
+_LONGEST = 200  # characters of one
+_OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One score of all rows that is no number: its most frequent values, and which of them each row has.
+
+    ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the values that the
+    run's own predicate allows, none if it allows all.
+    """
+
+    call: Call
+    values: list[tuple[Scalar, int]]  # with the number of samples
+    masks: list[int]
+    codes: Codes
+    ticked: tuple[Scalar, ...] = ()
+
+    @property
+    def shown(self) -> list[tuple[str, int]]:
+        """The values as texts, with their numbers of samples."""
+        return [(_shown(value), count) for value, count in self.values]
+
+    def for_script(self) -> dict[str, object]:
+        """Return what ``studio.js`` needs."""
+        return {
+            "name": str(self.call),
+            "literals": [spelled(value) for value, _ in self.values],
+            "start": [value in self.ticked for value, _ in self.values],
+            "masks": self.masks,
+            "codes": packed(self.codes, np.uint16 if len(self.masks) > 256 else np.uint8),
+            "bits": 16 if len(self.masks) > 256 else 8,
+            "unknown": _UNKNOWN,
+            "pending": _PENDING,
+        }
+
+
+def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Choice | None:
+    """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
+    values = [_entries(row.values.get(call, PENDING)) for row in rows]
+    counts: Counter[Scalar] = Counter(
+        value for entries in values for value in set(entries) if isinstance(value, (bool, str))
+    )
+    frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
+    if not frequent:
+        return None
+    wanted = tuple(dict.fromkeys(ticked)) if all(map(_can_be_written, ticked)) else ()
+    wanted = wanted if len(wanted) <= _LISTED else ()
+    others = [value for value in frequent if value not in wanted][: _LISTED - len(wanted)]
+    listed = sorted(((value, counts[value]) for value in (*wanted, *others)), key=lambda each: -each[1])
+    bits = {value: 1 << number for number, (value, _) in enumerate(listed)}
+    masks: dict[int, int] = {}
+    codes = [masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks)) for entries in values]
+    if len(masks) > 1 << 16:
+        return None
+    return Choice(call, listed, list(masks), np.array(codes, np.int64), wanted)
+
+
+def _can_be_written(value: Scalar) -> bool:
+    """Return whether a predicate can name a value: a short text without control characters."""
+    return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
+
+
+def _bit(entry: Scalar | Pending | None, bits: Mapping[Scalar, int]) -> int:
+    if entry is PENDING:
+        return _PENDING
+    return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
+
+
+def _entries(value: _Known) -> Sequence[Scalar | Pending | None]:
+    """Return the values of a sample; None is one that could not be computed."""
+    if isinstance(value, list):
+        return value or [None]
+    return [None if isinstance(value, Unknown) else value]
+
+
+def _shown(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 _MOST_EDGES = 500
 _MOST_BYTES = 2_000_000  # of all codes, before they are written as text
@@ -40,9 +159,7 @@ class PredicateParts:
     low: dict[Call, Limit]
     high: dict[Call, Limit]
     rest: tuple[Term, ...]
-    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(
-        default_factory=dict
-    )  # values that single scores may have
+    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(default_factory=dict)  # values that scores may have
     compared: tuple[Term, ...] = ()  # they compare what all others keep, so that other thresholds change their values
 
 
@@ -52,11 +169,11 @@ class Slider:
 
     call: Call
     edges: list[float]
-    low: Any  # int16 array; UNKNOWN or NOT_COMPUTED
-    high: Any
+    low: Codes  # or UNKNOWN, NOT_COMPUTED
+    high: Codes
     chart: Chart
-    lows: Any  # float64 array
-    highs: Any
+    lows: Floats
+    highs: Floats
 
 
 def take_apart(where: str) -> PredicateParts:
@@ -141,7 +258,7 @@ def slider(
     return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high)
 
 
-def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
+def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
     """Return the smallest and the largest of a sample's values, and 0, or why there are none."""
     if value is PENDING:
         return 0.0, 0.0, NOT_COMPUTED
@@ -152,17 +269,17 @@ def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
     return min(known), max(known), 0
 
 
-def _codes(values: Any, state: Any, edges: Sequence[float]) -> Any:
+def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
     return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
 
 
-def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, Any]:
+def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, object]:
     """Return what ``studio.js`` needs. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(found.edges)
-    kind: Any = np.uint8 if largest < 254 else np.uint16
+    kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
     special = np.iinfo(kind).max
 
-    def stored(codes: Any) -> str:
+    def stored(codes: Codes) -> str:
         return packed(np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)), kind)
 
     same = bool(np.array_equal(found.low, found.high))

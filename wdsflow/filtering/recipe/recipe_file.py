@@ -3,28 +3,33 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from wdsflow.filtering.where.language.tokens import instead_of
 from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.ranked_number import share_predicate
+from wdsflow.filtering.where.rewriting import share_predicate
+from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.stages.scores.score_catalog import all_scores
 
-from .recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
-from .recipe_stages import StagesError, read_stages, schema_of_stages
+from .recipe import Empty, LinesTo, Numbering, Recipe, StagesError, Unknowns, read_stages, schema_of_stages
 
 _LARGEST = 64 << 20  # a run.json names all shards
 _DEEPEST = 4
+
+
+if TYPE_CHECKING:
+    import yaml
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
 
 class RecipeError(ValueError):
     """An invalid recipe; the message names the place and the reason."""
 
 
-def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
+def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe of a file, or the default one, overridden by flags (None: not given).
 
     Raises RecipeError, ValueError if a flag's predicate is empty.
@@ -33,8 +38,8 @@ def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
     given = {name: value for name, value in flags.items() if value is not None}
     if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
         raise ValueError("--where is empty: name what to keep, or all samples with --where true")
-    if "scores" in given:
-        given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
+    if isinstance(scores := given.get("scores"), Iterable):
+        given["scores"] = tuple(part.strip() for text in scores for part in _parts(text) if part.strip())
     if path is not None:
         _check_scores(recipe, str(path), lines, given)
     return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
@@ -57,7 +62,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, Any]) -> None:
+def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, object]) -> None:
     """Raise RecipeError for invalid scores, unless a flag replaces them."""
     places: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
@@ -97,7 +102,7 @@ def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
     return _checked(found, str(path), lines), lines
 
 
-def _json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+def _json(path: Path, text: str) -> tuple[object, dict[str, int]]:
     """Return a recipe, or the one in the record of a run."""
     try:
         found = json.loads(text)
@@ -106,7 +111,7 @@ def _json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     return found["recipe"] if isinstance(found, dict) and isinstance(found.get("recipe"), dict) else found, {}
 
 
-def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -126,7 +131,7 @@ def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     return found, lines
 
 
-def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+def _yaml(path: Path, text: str) -> tuple[object, dict[str, int]]:
     import yaml
 
     try:
@@ -147,11 +152,11 @@ def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
     return found if found is not None else {}, lines
 
 
-def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
+def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
     """Yield the paths of keys in a tree of YAML, such as "stages.1.rename"; lists count from 1."""
     import yaml
 
-    pairs: list[tuple[str, Any, Any]] = []
+    pairs: list[tuple[str, yaml.Node, yaml.Node]] = []
     if isinstance(node, yaml.MappingNode):
         pairs = [(str(key.value), key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
@@ -162,19 +167,19 @@ def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
             yield from _lines_of(value, f"{at}{name}.")
 
 
-def _model() -> Any:
+def _model() -> "type[BaseModel]":
     """Return the pydantic model of a recipe; created on demand, because importing pydantic is slow."""
     from pydantic import ConfigDict, Field, create_model
 
     defaults = Recipe()
-    about: dict[str, tuple[Any, str]] = {
+    about: dict[str, tuple[object, str]] = {
         "where": (str, "Predicate: which samples to keep; empty keeps all."),
         "keep": (
             list[str],
             'Shares of the samples to keep as well: "clip_similarity top 30%", "blur bottom 10% of kept".',
         ),
         "stages": (
-            list[Any],
+            list[object],
             "Stages that run on each sample before it is scored; members that they change are written again.",
         ),
         "scores": (list[str], "More scores for the ledger, for every sample."),
@@ -200,13 +205,14 @@ def _model() -> Any:
     }
     assert about.keys() == {item.name for item in fields(Recipe)}
     plain = defaults.to_dict()
-    parts: dict[str, Any] = {
+    parts: dict[str, object] = {
         name: (kind, Field(default=plain.get(name, []), description=text)) for name, (kind, text) in about.items()
     }
-    return create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
+    model: type[BaseModel] = create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
+    return model
 
 
-def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> Recipe:
+def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int]) -> Recipe:
     from pydantic import ValidationError
 
     values = {str(name): list(value) if isinstance(value, tuple) else value for name, value in found.items()}
@@ -231,7 +237,7 @@ def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
     return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
 
 
-def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> str:
+def _told(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     place = _place(name, source, lines)
     if error["type"] == "extra_forbidden":

@@ -1,35 +1,32 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.site import Mark
+from wdsflow.filtering.deciding.checked_values import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
-from wdsflow.filtering.deciding.failures import Strikes, struck_in
 from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.program import Program, program_of
-from wdsflow.filtering.folder.outcome_counts import count
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.deciding.program import Program, count, program_of
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.embeddings import Spool, columns_of
-from wdsflow.filtering.ledger.known_embeddings import (
+from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
+    Spool,
+    columns_of,
     own_embeddings,
     stored_embeddings,
 )
-from wdsflow.filtering.ledger.ledger import Vectors, read_scored
-from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about
-from wdsflow.filtering.recipe.recipe import Recipe, differences, digest
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.samples.tar_fields import Views
-from wdsflow.filtering.where.language.values import Call
+from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
+from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about, same_shard
+from wdsflow.filtering.recipe.recipe import differences
+from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
+from wdsflow.filtering.samples import Gone, Views
+from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.models.at import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
@@ -38,10 +35,47 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .kept_pieces import same_sample
-from .known_rows import KILLED, KnownRows, add_cheap, lacking
-from .shard_outputs import write_shard
+from .shard_outputs import same_sample, write_shard
 from .shard_task import ShardTask
+
+_OTHERS = "its ledger has other samples; score it again with --restart"
+KILLED = "killed-worker"  # the trouble of a sample that killed its process
+
+
+class KnownRows:
+    """The samples of a ledger with fewer scores, from which a shard's samples take the values that are there.
+
+    ``calls``: the scores that need not be computed. Raises LedgerError if the ledger is of another shard.
+    """
+
+    def __init__(self, layout: Layout, record: ShardRecord, program: Program) -> None:
+        path = layout.ledger(record.name)
+        rows, about = read_ledger(path)
+        same_shard(about, record, path)
+        self.path, self.about = path, about
+        there = set(about["identities"])
+        compared = frozenset(program.dataset_calls)
+        self.calls = frozenset(call for call in program.scores if str(call) in there and call not in compared)
+        self._rows: Mapping[int, Row] = {row.number: row for row in rows}
+        self._gathered = frozenset(program.gathered_calls)
+
+    def fill(self, row: Row) -> None:
+        """Give a sample the values that are known. Raises SourceChangedError if it is another one."""
+        known = self._rows.get(row.number)
+        if known is None or not same_sample(known, row):
+            raise SourceChangedError(_OTHERS)
+        row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
+        row.values = {call: value for call, value in known.values.items() if call in self.calls}
+        for call in self._gathered:  # what comparisons said is not kept: they are made again
+            if call in known.gathered:
+                row.gathered[call] = known.gathered[call]
+            elif isinstance(found := known.values.get(call), Unknown):
+                row.values[call] = found
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """Raise SourceChangedError if the shard has fewer samples, or more."""
+        if len(rows) != len(self._rows):
+            raise SourceChangedError(_OTHERS)
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
@@ -52,7 +86,7 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """
     failure = partial(ShardFailure, task.shard, task.url, task.name)
     try:
-        return _work(task, mark)
+        return _Job(task, mark).run()
     except SourceError as error:
         return failure(str(error), error.kind)
     except LedgerError as error:
@@ -63,169 +97,175 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
         raise
 
 
-def _work(task: ShardTask, mark: Mark) -> ShardRecord:
-    program = program_of(task.recipe)
-    _check_versions(task, program)
-    identity = input_identity(task.url)
-    record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
-    with (
-        seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
-        _embeddings(task, program, record, known := _known(task, program, record)) as embeddings,
-    ):
-        if damage:
-            record.damage.append(damage)
-        if task.scored is None:
-            rows = _score(task, source, program, record, mark, (embeddings, known))
-        else:
-            rows = read_scored(task.scored, task.name, record)
-            _refuse_other_samples(task, task.scored.ledger(task.name), source, rows, record)
+class _Job:
+    def __init__(self, task: ShardTask, mark: Mark) -> None:
+        self.task, self.mark, self.program = task, mark, program_of(task.recipe)
+        expected, found = task.about.get("identities"), self.program.score_identities
+        if expected is not None and expected != found:
+            what = "; ".join(differences(expected, found))
+            raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
+        self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
+        self.known: KnownRows | None = None
+        self.calls: tuple[Call, ...] = ()  # the scores to compute
+
+    def run(self) -> ShardRecord:
+        task, program, record = self.task, self.program, self.record
+        with (
+            seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
+            self._embeddings() as embeddings,
+        ):
+            if damage:
+                record.damage.append(damage)
+            rows = self._score(source, embeddings) if task.scored is None else self._scored(task.scored, source)
+            if task.compares or not program.dataset_calls:
+                for row in rows:
+                    program.decide(row)
+                if task.tars:
+                    part_twins(rows)
+                    kept = (row for row in rows if row.outcome == "kept")
+                    kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
+            count(rows, record, program)
+            record.struck = struck_in(rows, self.calls) if record.failed else {}
+            record.check()
+            if task.write:
+                self._write(source, rows, embeddings)
+        return record
+
+    def _embeddings(self) -> ShardEmbeddings:
+        """Open the ledgers whose values and embeddings are used, and a spool if embeddings are kept."""
+        task, program = self.task, self.program
+        if task.scored is not None:
+            return ShardEmbeddings()
+        if task.known is not None:
+            self.known = KnownRows(task.known, self.record, program)
+        there = self.known.calls if self.known is not None else ()
+        self.calls = tuple(call for call in program.scores if call not in program.ranks and call not in there)
+        stored = own = spool = None
+        if task.embedded is not None:
+            stored = stored_embeddings(program.models, task.recipe.stages, self.record, task.embedded)
+        if task.recipe.embeddings and task.write:
+            if self.known is not None:
+                own = own_embeddings(program.models, self.known.about, self.known.path)
+            spool = Spool(columns_of(program.scores.values()), task.layout.spool)
+        return ShardEmbeddings(spool=spool, stored=stored, own=own)
+
+    def _scored(self, scored: Layout, source: Source) -> list[Row]:
+        """Read the scores of all samples from a ledger, and add those that are cheap to compute."""
+        task, program = self.task, self.program
+        rows, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
+        # A shard of the same size and pieces may have been written again: its samples must be those of the ledger. Of
+        # the output of a command, nothing else is known.
+        is_pipe, then = task.url.startswith("pipe:"), read_about(path)["input"].get("changed")
+        if is_pipe or then != self.record.input.get("changed"):
+            samples, _ = kind_of(task.url).opened(source, task.url, task.recipe, ViewOptions(), contents=False)
+            for row, sample in zip_longest(rows, samples):
+                if row is None or sample is None or not same_sample(row, sample):
+                    raise OtherShard(path, self.record.url)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
-        if task.scored is not None:
-            add_cheap(task, source, program, rows, mark)
-        if task.compares or not program.dataset_calls:
-            for row in rows:
-                program.decide(row)
-            if task.tars:
-                part_twins(rows)
-                kind, kept = kind_of(task.url, task.recipe.lines_to), (row for row in rows if row.outcome == "kept")
-                kind.quarantine_uncopyable(source, task.url, task.recipe, kept)
-        count(rows, record, program)
-        computes = record.failed and task.scored is None
-        record.struck = struck_in(rows, lacking(program, known)) if computes else {}
-        record.check()
-        if task.write:
-            if input_identity(task.url) != identity:
-                raise SourceChangedError
-            try:
-                write_shard(task, source, program, rows, record, _vectors(task, embeddings))
-            except SourceChangedError:
-                if task.scored is None:
-                    raise
-                raise OtherShard(task.scored.ledger(task.name), task.url) from None
-    return record
+        self._add_cheap(source, rows)
+        return rows
 
+    def _add_cheap(self, source: Source, rows: Sequence[Row]) -> None:
+        """Compute the scores of headers and texts that a ledger lacks, for the samples that they may decide.
 
-def _known(task: ShardTask, program: Program, record: ShardRecord) -> KnownRows | None:
-    return KnownRows(task.known, record, program) if task.known is not None and task.scored is None else None
-
-
-def _refuse_other_samples(
-    task: ShardTask, ledger: Path, source: Source, rows: Sequence[Row], record: ShardRecord
-) -> None:
-    """Raise OtherShard if a shard that was written again since it was scored does not have the samples of its ledger.
-
-    Its size and some of its bytes are those that were scored, otherwise ``same_shard`` has refused it.
-    """
-    then, now = read_about(ledger)["input"].get("changed"), record.input.get("changed")
-    if then == now and not task.url.startswith("pipe:"):  # of what a command will write, nothing is known before
-        return
-    samples, _ = kind_of(task.url).opened(source, task.url, task.recipe, ViewOptions(), contents=False)
-    for row, sample in zip_longest(rows, samples):
-        if row is None or sample is None or not same_sample(row, sample):
-            raise OtherShard(ledger, record.url)
-
-
-def _embeddings(task: ShardTask, program: Program, record: ShardRecord, known: KnownRows | None) -> ShardEmbeddings:
-    if task.scored is not None:
-        return ShardEmbeddings()
-    stored = stored_embeddings(program, record, task.embedded) if task.embedded is not None else None
-    keep = task.recipe.embeddings and task.write
-    own = own_embeddings(program, known.about, known.path) if keep and known is not None else None
-    spool = Spool(columns_of(program.scores.values()), task.layout.spool) if keep else None
-    return ShardEmbeddings(spool=spool, stored=stored, own=own)
-
-
-def _vectors(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:
-    if task.recipe.embeddings and task.scored is not None:
-        return CopiedEmbeddings(task.scored.ledger(task.name))
-    return embeddings.spool
-
-
-def _check_versions(task: ShardTask, program: Program) -> None:
-    expected, found = task.about.get("identities"), program.score_identities
-    if expected is not None and expected != found:
-        what = "; ".join(differences(expected, found))
-        raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
-
-
-def _score(
-    task: ShardTask,
-    source: Source,
-    program: Program,
-    record: ShardRecord,
-    mark: Mark,
-    has: tuple[ShardEmbeddings, KnownRows | None],
-) -> list[Row]:
-    """Read all samples and compute the scores that decide the predicate, but for those that are known."""
-    options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
-    embeddings, known = has
-    calls = lacking(program, known)
-    contents = program.reads_contents(known.calls if known is not None else ())
-    samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
-    strikes = Strikes(calls)
-    with _modelled(task, program, mark, strikes, embeddings, calls) as modelled:
-        rows = _read(task, samples, views, program, (modelled, strikes), mark, has)
-    if known is not None:
-        known.check(rows)
-    _find_scattered(rows)
-    record.members, record.headers = samples.members, samples.headers
-    record.left_out = dict(sorted(samples.left_out.items()))
-    record.damage += samples.damage
-    return rows
-
-
-def _modelled(
-    task: ShardTask,
-    program: Program,
-    mark: Mark,
-    strikes: Strikes,
-    embeddings: ShardEmbeddings,
-    calls: Sequence[Call],
-) -> AbstractContextManager[Modelled | None]:
-    if program.model_calls.isdisjoint(calls):
-        return nullcontext()
-    served = task.embedded.served if task.embedded is not None else ()
-    wanted = [model for model in program.models_of(calls) if model not in served]
-    models = models_at(task.models, task.shard, wanted)
-    return Modelled(program, models, mark, strikes, embeddings)
-
-
-def _read(
-    task: ShardTask,
-    samples: Samples,
-    views: Views,
-    program: Program,
-    by: tuple[Modelled | None, Strikes],
-    mark: Mark,
-    has: tuple[ShardEmbeddings, KnownRows | None],
-) -> list[Row]:
-    rows, (modelled, strikes), (embeddings, known) = [], by, has
-    for sample in samples:
-        row = Row(sample.number, sample.key, sample.start, sample.end)
-        row.fields, row.trouble = views.fields_of(sample), sample.trouble
-        rows.append(row)
-        if known is not None:
-            known.fill(row)
-            embeddings.keep_own(row)
-        if sample.number in task.aside:
-            row.trouble = KILLED
-        if not row.trouble:
-            mark.set(sample.number)
+        Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
+        """
+        task, program = self.task, self.program
+        waiting = {row.number: row for row in rows if program.is_open(row)} if program.cheap_calls else {}
+        if not waiting:
+            return
+        options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+        samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
+        for sample in samples:
+            row = waiting.pop(sample.number, None)
+            if row is None:
+                continue
+            if not same_sample(row, sample):
+                raise SourceChangedError(_OTHERS)
+            self.mark.set(sample.number)
             try:
                 view = views.view(sample)
-            except Gone as gone:
-                row.trouble, row.about = gone.trouble, gone.detail
-                continue
-            program.score(row, view)
-            if strikes:
-                strikes.see(row)
-            if modelled is not None:
-                modelled.add(row, view)
-    mark.set(-1)
-    if modelled is not None:
-        modelled.finish()
-    return rows
+            except Gone as gone:  # it was there when it was scored
+                raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
+            program.resume(row, view, cheap=True)
+            if not waiting:
+                break
+        self.mark.set(-1)
+        if waiting:
+            raise SourceChangedError(_OTHERS)
+
+    def _score(self, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
+        """Read all samples and compute the scores that decide the predicate, but for those that are known."""
+        task, program, record, known = self.task, self.program, self.record, self.known
+        options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+        contents = program.reads_contents(known.calls if known is not None else ())
+        samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
+        strikes = Strikes(self.calls)
+        with self._modelled(strikes, embeddings) as modelled:
+            rows = self._read(samples, views, embeddings, strikes, modelled)
+        if known is not None:
+            known.check(rows)
+        _find_scattered(rows)
+        record.members, record.headers = samples.members, samples.headers
+        record.left_out = dict(sorted(samples.left_out.items()))
+        record.damage += samples.damage
+        if task.compares:
+            add_resolved(program, rows, task.layout, task.name)
+        return rows
+
+    def _modelled(self, strikes: Strikes, embeddings: ShardEmbeddings) -> AbstractContextManager[Modelled | None]:
+        task, program = self.task, self.program
+        if program.model_calls.isdisjoint(self.calls):
+            return nullcontext()
+        served = task.embedded.served if task.embedded is not None else ()
+        wanted = [model for model in program.models_of(self.calls) if model not in served]
+        models = models_at(task.models, task.shard, wanted)
+        return Modelled(program, models, self.mark, strikes, embeddings)
+
+    def _read(
+        self, samples: Samples, views: Views, embeddings: ShardEmbeddings, strikes: Strikes, modelled: Modelled | None
+    ) -> list[Row]:
+        rows, known = [], self.known
+        for sample in samples:
+            row = Row(sample.number, sample.key, sample.start, sample.end)
+            row.fields, row.trouble = views.fields_of(sample), sample.trouble
+            rows.append(row)
+            if known is not None:
+                known.fill(row)
+                embeddings.keep_own(row)
+            if sample.number in self.task.aside:
+                row.trouble = KILLED
+            if not row.trouble:
+                self.mark.set(sample.number)
+                try:
+                    view = views.view(sample)
+                except Gone as gone:
+                    row.trouble, row.about = gone.trouble, gone.detail
+                    continue
+                self.program.score(row, view)
+                if strikes:
+                    strikes.see(row)
+                if modelled is not None:
+                    modelled.add(row, view)
+        self.mark.set(-1)
+        if modelled is not None:
+            modelled.finish()
+        return rows
+
+    def _write(self, source: Source, rows: list[Row], embeddings: ShardEmbeddings) -> None:
+        task, scored = self.task, self.task.scored
+        if input_identity(task.url) != self.record.input:
+            raise SourceChangedError
+        vectors: Vectors | None = embeddings.spool
+        if scored is not None and task.recipe.embeddings:
+            vectors = CopiedEmbeddings(scored.ledger(task.name))
+        try:
+            write_shard(task, source, self.program, rows, self.record, vectors)
+        except SourceChangedError:
+            if scored is None:
+                raise
+            raise OtherShard(scored.ledger(task.name), task.url) from None
 
 
 def _find_scattered(rows: Iterable[Row]) -> None:
@@ -235,8 +275,3 @@ def _find_scattered(rows: Iterable[Row]) -> None:
         first = parts.setdefault(row.key, row)
         if first is not row and set(first.fields).isdisjoint(row.fields):
             first.trouble, row.trouble = first.trouble or "scattered", row.trouble or "scattered"
-
-
-def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
-    """Return the digest by which a later run returns whether a shard is done."""
-    return digest({"recipe": recipe.to_dict(), **identities})

@@ -1,19 +1,110 @@
-"""Writes the files of a shard when the outcomes of all its samples are known."""
+"""Writes the files of a shard when the outcomes of all its samples are known: output, quarantine and ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from wdsflow.filtering.deciding.program import Program
-from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
+from wdsflow.filtering.ledger.ledger import Vectors, in_utf8, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.filtering.samples import Staging, pieces_of
+from wdsflow.filtering.where.values import Unknown
+from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.atomic import write_json_lines
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
+from wdsflow.shards.tar.walk import Walk
+from wdsflow.stages.base import SampleStage
 
-from .kept_pieces import kept_pieces
-from .quarantine import write_quarantine
 from .shard_task import ShardTask
+
+_SMALL = 12 << 10  # mean bytes of a member
+
+
+def kept_pieces(
+    source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
+) -> Iterator[Piece]:
+    """Yield the parts of the tar of the kept samples of a shard, in order, without the end of a tar.
+
+    Stages run again on kept samples. ``headers``: the ranges of its global headers. Raises SourceError, OSError.
+    """
+    if not stages:
+        yield from with_headers([(row.start, row.end) for row in kept], headers)
+        return
+    wanted = {row.number: row for row in kept}
+    waiting = sorted(headers, reverse=True)
+    samples = Samples(source, contents=_are_small(source))
+    staging = Staging(stages, samples, url)
+    for sample in samples:
+        row = wanted.pop(sample.number, None)
+        if row is None:
+            continue
+        if not same_sample(row, sample):
+            raise SourceChangedError
+        while waiting and waiting[-1][0] < sample.start:
+            yield waiting.pop()
+        yield from pieces_of(sample, staging.fields(sample), samples)
+    if wanted:
+        raise SourceChangedError
+
+
+def same_sample(row: Row, sample: TarSample | Row) -> bool:
+    """Return whether a row of a ledger is about a sample, or about that of another row: the same key, in the same place."""
+    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # of a ledger it is plain
+    return same_key and (row.start, row.end) == (sample.start, sample.end)
+
+
+def _are_small(source: Source) -> bool:
+    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
+    first = next(iter(Walk(source)), None)
+    rows = first.rows if first is not None else []
+    return sum(row[1] for row in rows) < _SMALL * len(rows)
+
+
+def write_quarantine(
+    layout: Layout, name: str, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
+) -> dict[str, object] | None:
+    """Write quarantined samples of a shard as a file of its kind, and one with their reasons next to it, one line each.
+
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
+    Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
+    OSError, SourceChangedError.
+    """
+    aside = [row for row in rows if row.outcome == "quarantined"]
+    path, reasons = layout.quarantine(name), layout.reasons(name)
+    if not aside:
+        path.unlink(missing_ok=True)
+        reasons.unlink(missing_ok=True)
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_lines(reasons, (_reason(row, url) for row in aside))
+    ranges = with_headers([(row.start, row.end) for row in aside], headers)
+    write_pieces(path, source, ranges, closed=kind_of(name).is_tar)
+    return fingerprint(str(path))
+
+
+def _reason(row: Row, url: str) -> dict[str, object]:
+    return {
+        "key": in_utf8(row.key),
+        "shard": url,
+        "sample": row.number,
+        "offset": row.start,
+        "size": row.end - row.start,
+        "error": row.error,
+        "stage": stage_of(row),
+        "detail": in_utf8(row.detail),
+    }
+
+
+def stage_of(row: Row) -> str:
+    """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
+    if row.trouble:
+        return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
+    found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
+    return next(found, "where")
 
 
 def write_shard(

@@ -1,14 +1,14 @@
 """The task of one shard, as a value."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.models.model_place import ModelPlace
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.known_embeddings import Reuse
+    from wdsflow.filtering.ledger.embeddings import Reuse
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,13 @@ class ShardTask:
     recipe: Recipe
     layout: Layout
     identity: str = ""  # digest of recipe, scores and their versions, for the manifest
-    about: dict[str, Any] = field(default_factory=dict)  # for the ledger's metadata
+    about: dict[str, object] = field(default_factory=dict)  # for the ledger's metadata
     tars: bool = True  # False: only the ledger
     write: bool = True  # False: no files
     budget: int = 1 << 30  # bytes that decoding one image may take
     allow_pipe: bool = False
     scored: Layout | None = None  # a folder with a ledger of this shard that has all values; then no sample is read
-    known: Layout | None = (
-        None  # a folder with a ledger of this shard that has some values: they are not computed again
-    )
+    known: Layout | None = None  # a folder with a ledger of this shard that has some of the values
     embedded: "Reuse | None" = None  # a folder with a ledger of this shard whose embeddings are used
     compares: bool = False  # the folder has the values of scores that compare all samples
     models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run

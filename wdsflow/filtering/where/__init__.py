@@ -10,33 +10,3 @@ Guarantees:
 * **Unknown**: a failed score, a list without entries, NaN and a division by zero are unknown.
 * **Form**: ``parse(str(where)) == where``.
 """
-
-from wdsflow.filtering.where.language.tokens import WhereError
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown, Value
-
-from .explain_plan import explain
-from .known_facts import FACTS
-from .predicate import Judgement, Term, Where, parse, parse_score
-from .predicate_planner import Pilot, Plan, PlanStep, pilot_from_json, pilot_of, plan, plan_by
-
-__all__ = [
-    "FACTS",
-    "PENDING",
-    "Call",
-    "Judgement",
-    "Pilot",
-    "Plan",
-    "PlanStep",
-    "Term",
-    "Unknown",
-    "Value",
-    "Where",
-    "WhereError",
-    "explain",
-    "parse",
-    "parse_score",
-    "pilot_from_json",
-    "pilot_of",
-    "plan",
-    "plan_by",
-]

@@ -9,11 +9,10 @@ holds if it holds for all; any(...) needs only one. Two such scores in one condi
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from wdsflow.filtering.where.language.functions import FUNCTIONS
-from wdsflow.filtering.where.language.tree import (
+from .tree import (
     And,
     Apply,
     Arithmetic,
@@ -28,13 +27,14 @@ from wdsflow.filtering.where.language.tree import (
     Or,
     Quantified,
     Reduce,
+    children,
 )
-from wdsflow.filtering.where.language.values import PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
+from .values import FUNCTIONS, PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
 
-Lookup: TypeAlias = Mapping[Call, Any]
+Lookup: TypeAlias = Mapping[Call, object]
 Run: TypeAlias = Callable[[Lookup], Result]
 
-SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+SIGNS: dict[str, Callable[..., bool | int | float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -54,21 +54,21 @@ _NULL = Unknown("null")
 _EMPTY = Unknown("nothing-to-score")
 
 
-def entry(value: Any, kind: Kind) -> Scalar | Unknown:
+def entry(value: object, kind: Kind) -> Scalar | Unknown:
     """Return one value for the evaluation: a value of another type is unknown."""
-    if type(value) in KINDS[kind]:
+    if isinstance(value, (bool, int, float, str)) and type(value) in KINDS[kind]:
         return _NOT_A_NUMBER if value != value else value  # noqa: PLR0124 (the test for NaN)
     if value is None:
         return _NULL
     if isinstance(value, Unknown):
         return value
-    plain: Any = value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else None  # numpy's scalars
-    if type(plain) in KINDS[kind]:
+    item = getattr(value, "item", None)  # of numpy's scalars
+    if item is not None and not getattr(value, "shape", ()) and type(plain := item()) in KINDS[kind]:
         return entry(plain, kind)
     return Unknown("wrong-kind", f"a {type(value).__name__} instead of a {kind}")
 
 
-def result_of(value: Any, kind: Kind) -> Result:
+def result_of(value: object, kind: Kind) -> Result:
     """Return a score's value for the evaluation. An empty list is unknown: a missing value must never mean keep."""
     if value.__class__ in KINDS[kind] and value == value:  # noqa: PLR0124 (the test for NaN)
         return value  # type: ignore[return-value]
@@ -82,7 +82,7 @@ def result_of(value: Any, kind: Kind) -> Result:
     return entry(value, kind)
 
 
-def spread(function: Callable[..., Any], values: list[Result]) -> Result:
+def spread(function: Callable[..., Scalar], values: list[Result]) -> Result:
     """Apply a function to single values, entry by entry where there are several, unless one of them is unknown."""
     several = False
     unknown: Unknown | None = None
@@ -101,12 +101,12 @@ def spread(function: Callable[..., Any], values: list[Result]) -> Result:
     return rows if isinstance(rows, Unknown) else Many(_apply(function, row) for row in rows)
 
 
-def _apply(function: Callable[..., Any], values: Any) -> Scalar | Unknown:
+def _apply(function: Callable[..., Scalar], values: Iterable[Result]) -> Scalar | Unknown:
     for value in values:
         if isinstance(value, Unknown):
             return value
     try:
-        made: Scalar = function(*values)
+        made = function(*values)
     except ZeroDivisionError:
         return Unknown("division-by-zero")
     except OverflowError:
@@ -144,7 +144,7 @@ def kleene(values: list[Result], decisive: bool) -> Result:
     return (not decisive) if unknown is None else unknown
 
 
-def fold(entries: Any, decisive: bool) -> Any:
+def fold(entries: Sequence[Scalar | Unknown], decisive: bool) -> Scalar | Unknown:
     """Return whether all (``decisive`` is False) or any (True) of the entries hold."""
     if decisive in entries:
         return decisive
@@ -159,13 +159,15 @@ def over(value: Result, decisive: bool) -> Result:
 def _reduce(how: str, value: Result) -> Result:
     if not isinstance(value, Many):
         return value
+    numbers: list[float] = []
     for item in value:
         if isinstance(item, Unknown):
             return item
-    numbers: Any = value
+        assert not isinstance(item, str)  # the parser admits numbers only
+        numbers.append(item)
     if how == "mean":
         return spread(lambda: sum(numbers) / len(numbers), [])
-    return min(numbers) if how == "min" else max(numbers)  # type: ignore[no-any-return]
+    return min(numbers) if how == "min" else max(numbers)
 
 
 def _is_null(value: Result) -> Result:
@@ -222,19 +224,54 @@ def runner(node: Node) -> Run:
             return lambda values: over(inner(values), how == "any")
 
 
-def _bound(test: Callable[[Any, Any], Any], call: Call, kind: Kind, bound: Scalar) -> Run:
+def _bound(test: Callable[..., bool | int | float], call: Call, kind: Kind, bound: Scalar) -> Run:
     """Return the function for a score and a constant, the most frequent condition: several times as fast for one value."""
     kinds = KINDS[kind]
 
     def run(values: Lookup) -> Result:
         value = values.get(call, PENDING)
         if value.__class__ in kinds and value == value:  # noqa: PLR0124 (the test for NaN)
-            return test(value, bound)  # type: ignore[no-any-return]
+            return test(value, bound)
         return spread(test, [result_of(value, kind), bound])
 
     return run
 
 
-def _spread(function: Callable[..., Any], bodies: tuple[Node, ...]) -> Run:
+def _spread(function: Callable[..., Scalar], bodies: tuple[Node, ...]) -> Run:
     runs = [runner(body) for body in bodies]
     return lambda values: spread(function, [run(values) for run in runs])
+
+
+Seek: TypeAlias = Callable[[Lookup], list[Call]]
+
+
+def seeker(node: Node) -> Seek:
+    """Return a function from values to the missing scores that may still decide; for a tree whose result is pending.
+
+    Below `and` and `or`, decided parts need no more scores. All other nodes need everything below them.
+    """
+    if isinstance(node, NameRef):
+        call = node.call
+        return lambda values: [] if call in values else [call]
+    if isinstance(node, Compare):
+        return _seek_chain(node)
+    below = [seeker(child) for child in children(node)]
+    if isinstance(node, (And, Or)):
+        runs = [runner(child) for child in children(node)]
+        pairs = list(zip(runs, below, strict=True))
+        return lambda values: [call for run, seek in pairs if run(values) is PENDING for call in seek(values)]
+    if len(below) == 1:
+        return below[0]
+    return lambda values: [call for seek in below for call in seek(values)]
+
+
+def _seek_chain(node: Compare) -> Seek:
+    runs = [runner(operand) for operand in node.operands]
+    seeks = [seeker(operand) for operand in node.operands]
+
+    def seek(values: Lookup) -> list[Call]:
+        made = links(node, [run(values) for run in runs])
+        open_ends = {end for at, link in enumerate(made) if link is PENDING for end in (at, at + 1)}
+        return [call for end in sorted(open_ends) for call in seeks[end](values)]
+
+    return seek

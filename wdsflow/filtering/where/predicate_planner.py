@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from wdsflow.filtering.where.language.values import PENDING, Call, Many, Unknown, Value, Values
+from wdsflow.text.escape import escape
 
 from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
+from .values import PENDING, Call, Many, Pending, Unknown, Value, Values
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
@@ -71,7 +71,7 @@ class Plan:
         """The function that judges a sample, computing what is needed as it is needed."""
         return Driver(self.terms, self.rank)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"where": self.where, "steps": self.steps, "rank": self.rank}
 
 
@@ -132,13 +132,15 @@ class Driver:
         steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
         self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
 
-    def __call__(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+    def __call__(
+        self, compute: Callable[[Call], Value | Unknown | Pending]
+    ) -> tuple[Judgement, dict[Call, Value | Unknown]]:
         """Judge a sample; return the judgement and the values that were computed for it.
 
         ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
         """
         values: dict[Call, Value | Unknown] = {}
-        results: list[Any] = self._before.copy()
+        results = self._before.copy()
         touched = self._touched
         if False in results:
             return self._drop[results.index(False)], values
@@ -158,11 +160,11 @@ class Driver:
                             return drop, values
                         results[other] = result
         for at, result in enumerate(results):
-            if result is not True:
+            if isinstance(result, Unknown):
                 return Judgement(None, self._terms[at], result), values
         return KEEP, values
 
-    def _next(self, at: int, values: dict[Call, Any]) -> Call:
+    def _next(self, at: int, values: Values) -> Call:
         return min(self._terms[at].seek(values), key=self._rank.__getitem__)
 
 
@@ -195,7 +197,7 @@ class Pilot:
         there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
         return there / max(self.samples, 1)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return JSON for `pilot_from_json`."""
         return {
             "seconds": {str(call): cost for call, cost in self.seconds.items()},
@@ -211,7 +213,7 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
     return Pilot(where, dict(seconds), dict(found))
 
 
-def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
+def pilot_from_json(where: Where, data: Mapping[str, Mapping[str, float]]) -> Pilot:
     """Return a stored pilot, for the predicate for which it was measured. Raises KeyError if it lacks a score."""
     seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
     return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
@@ -226,3 +228,71 @@ def plan_by(text: str, where: Where, *, last: Collection[Call] = ()) -> Plan:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
     return plan(where, pilot.seconds, pilot.passing, last=last)
+
+
+_WIDEST = 60  # characters of a term
+
+
+def explain(plan: Plan, pilot: Pilot | None = None) -> str:
+    """Return the plan as a table: one line per term, in order, and the average cost of a sample.
+
+    "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops.
+    Without a pilot the table has no shares, and rough costs of the tiers.
+    """
+    tiers = dict(plan.where.tiers)
+    rows = [("", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ()))]
+    average = 0.0
+    above: list[Term] = []
+    for number, step in enumerate(plan.steps, 1):
+        reached = pilot.reaching(above) if pilot else 1.0
+        average += step.cost * reached
+        above.append(step.term)
+        names = ", ".join(map(str, step.calls)) or "-"
+        dearest = _dearest(step.calls, tiers)
+        shares = (_share(pilot.reaching((step.term,))), _share(reached)) if pilot else ()
+        rows.append(
+            (str(number), _cut(str(step.term)), _cut(names), dearest, _time(step.cost) if step.calls else "-", *shares)
+        )
+    everything = sum(step.cost for step in plan.steps)
+    if pilot:
+        last = (
+            f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
+            f" with every score for every sample {_time(everything)}; {_share(pilot.reaching(above))} pass all terms"
+        )
+    else:
+        last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
+    return "\n".join([*_table(rows), last])
+
+
+def _dearest(calls: tuple[Call, ...], tiers: dict[Call, str]) -> str:
+    order = ("header", "text", "pixels", "model")
+    found = {tiers[call] for call in calls}
+    return max(found, key=lambda tier: order.index(tier) if tier in order else len(order), default="-")
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = {0, 4, 5, 6}
+    return [
+        "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _cut(text: str) -> str:
+    return escape(text, limit=_WIDEST)
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _time(seconds: float) -> str:
+    """Return a time with three digits and its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

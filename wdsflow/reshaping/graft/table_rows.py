@@ -14,10 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.folder.layout import Layout, records_in_order
-from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
 from wdsflow.filtering.recipe.recipe import recorded_recipe
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.patterns import expand_braces, natural

@@ -4,13 +4,11 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from wdsflow.filtering.json_place import with_captions
-from wdsflow.filtering.kinds import kind_of
+from wdsflow.filtering.deciding.checked_values import guarded, in_plain
+from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.samples.staged_samples import Gone
-from wdsflow.filtering.where.explain_plan import explain
-from wdsflow.filtering.where.language.values import Call, Unknown, Value
-from wdsflow.filtering.where.predicate_planner import Pilot, pilot_of, plan
+from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of, plan
+from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.source.unpack import seekable
@@ -18,9 +16,9 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .checked_values import in_plain
-from .failures import guarded
-from .program import Program, program_of
+from .json_place import with_captions
+from .kinds import kind_of
+from .samples import Gone
 
 SAMPLES, SHARDS = 500, 4
 

@@ -1,4 +1,4 @@
-"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, and ledgers that get more scores."""
+"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, ledgers that get more scores; and how runs differ."""
 
 import json
 import shutil
@@ -8,18 +8,135 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger_row import read_about
-from wdsflow.filtering.recipe.recipe import differences
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import Lock
 from wdsflow.shards.shard_identity import input_identity
+from wdsflow.text.shell import quote
+from wdsflow.text.words import how_many
 
-from .layout import MANIFEST, Layout
-from .other_run import Differs, differ, grows, has_fewer, scores_of
-from .output_targets import finder, give_numbers, outputs_of, refuse, take_numbers
-from .shard_record import ShardRecord
+from .kinds import kind_of
+from .run_folder import MANIFEST, Layout, ShardRecord, finder, give_numbers, outputs_of, refuse, take_numbers
+
+_ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
+_OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
+
+
+class Differs(ValueError):
+    """A folder holds a different run. ``differences``: (in the folder, requested), as text."""
+
+    def __init__(self, folder: Path, before: Mapping[str, object], asked: Mapping[str, object]) -> None:
+        self.differences = list(_differences(before, asked))
+        kinds = [str(run.get("kind")) for run in (before, asked)]
+        other = kinds[0] != kinds[1]  # then a missing setting means nothing
+        there, here = (
+            ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
+            for side in (0, 1)
+        )
+        one, two = (f" with {words}" if words else "" for words in (there, here))
+        this = f"this is {_ONE_OF.get(kinds[1], 'a run')}{two}" if other else f"this run has {here}"
+        super().__init__(f"{folder} holds {_ONE_OF.get(kinds[0], 'a run')}{one}; {this}")
+
+
+def differ(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
+    """Return whether two runs differ: another version of wdsflow does not matter, unless ``code`` differs."""
+    one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
+    return canonical(one) != canonical(other)
+
+
+def grows(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
+    """Return whether two runs of ``score`` differ only in their scores: a ledger can get the columns that it lacks."""
+    if {before.get("kind"), asked.get("kind")} != {"score"}:
+        return False
+    mine = ({**run, "scores": None, "recipe": _without_scores(run)} for run in (before, asked))
+    return not differ(*mine) and _agree(before.get("scores"), asked.get("scores"))
+
+
+def has_fewer(about: Mapping[str, object], asked: Mapping[str, object]) -> bool:
+    """Return whether a ledger, by its metadata, has some of the scores of a run of ``score``, and nothing else differs."""
+    old, new = (set(scores_of(run)) for run in (about, asked))
+    return (
+        old < new
+        and canonical(_without_scores(about)) == canonical(_without_scores(asked))
+        and canonical(about.get("view")) == canonical(asked.get("view"))
+        and _agree(about.get("identities"), asked.get("scores"))
+    )
+
+
+def scores_of(run: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the scores of a run, or of a ledger, by its recipe."""
+    recipe = run.get("recipe")
+    found = recipe.get("scores") if isinstance(recipe, dict) else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def _without_scores(run: Mapping[str, object]) -> object:
+    recipe = run.get("recipe")
+    return {**recipe, "scores": []} if isinstance(recipe, dict) else recipe
+
+
+def _agree(old: object, new: object) -> bool:
+    """Return whether the scores that two runs share would have the same values."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return False
+    return all(canonical(old[name]) == canonical(new[name]) for name in old.keys() & new.keys())
+
+
+def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    told = before.get("kind") != asked.get("kind")
+    old, new = before.get("recipe"), asked.get("recipe")
+    if isinstance(old, dict) and isinstance(new, dict):
+        defaults = Recipe().to_dict()
+        adds = not told and before.get("kind") == "score"  # other scores are added to those that are there
+        for name in (each for each in new if not (adds and each == "scores")):
+            if canonical(old.get(name)) != canonical(new[name]):
+                told = True
+                yield _option(name, old.get(name), defaults), _option(name, new[name], defaults)
+    for name in ("urls", "quarantine"):
+        if canonical(before.get(name)) != canonical(asked.get(name)):
+            told = True
+            yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
+    if not told:  # the same command, with other libraries or another version of wdsflow
+        for found in differences(_rest(before), _rest(asked)):
+            yield _parted(found)
+
+
+def _rest(run: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in run.items() if name not in {"wdsflow", "recipe", "urls", "names"}}
+
+
+def _parted(found: str) -> tuple[str, str]:
+    """Return one of the ``differences`` as two texts."""
+    what, _, values = found.partition(": ")
+    old, _, new = values.partition(" is now ")
+    what = "outcomes of version" if what == "code" else what.removeprefix("scores.").replace(".versions.", " by ")
+    return f"{what} {old}", f"{what} {new or 'other values'}"
+
+
+def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
+    """Return a setting of a recipe as the option that sets it."""
+    if name == "pilot":
+        return "a measured order of terms" if value else "no measured order"
+    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    if name == "stages":
+        return f"stages {canonical(value)}" if value else "no stages"
+    if isinstance(value, bool):
+        return option if value else f"no {option}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if value in ("", None, []):
+        return f"no {option}"
+    return f"{option} {quote(text)}" + (" (the default)" if value == defaults.get(name) else "")
+
+
+def _named(name: str, value: object, other: object) -> str:
+    if name == "quarantine":
+        return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
+    urls, others = (each if isinstance(each, list) else [] for each in (value, other))
+    only = [url for url in urls if url not in set(map(str, others))]
+    example = f", among them {only[0]}" if only else ""
+    return f"{how_many(len(urls), 'shard')}{example}"
 
 
 class LeftOver(NamedTuple):
@@ -43,7 +160,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout, self.identity = layout, ""
         self._lies_at: Callable[[str], Path] | None = None
 
-    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, Any]) -> LeftOver:
+    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, object]) -> LeftOver:
         """Return which of the shards (number, url, name) are done. ``asked``: the request."""
         self.read()
         found = LeftOver({}, [], [])
@@ -125,11 +242,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Return whether a shard has the results of this run."""
         return line.recipe == self.identity
 
-    def keeps(self, options: Mapping[str, Any]) -> bool:
+    def keeps(self, options: Mapping[str, object]) -> bool:
         """Return whether the folder holds this run."""
         return self.options is not None and not differ(self.options, options)
 
-    def refuse_other(self, options: Mapping[str, Any]) -> None:
+    def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise Differs if the folder holds a run that does something else; ledgers can get more scores."""
         before = self.options
         if before is None or self.keeps(options):
@@ -139,7 +256,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         if not (grows(before, options) and alone):
             raise Differs(self.folder, before, options)
 
-    def refuse_taken(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
         if self.options is None:
             refuse(self.layout, options)
@@ -154,16 +271,20 @@ class RunRecord(OutputRecord[ShardRecord]):
 
     def await_others(self) -> None:
         """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
-        for path in self.layout.workers_locks() if self.is_alone else [self.layout.workers_lock(*self.part)]:
+        for path in (
+            sorted(self.layout.inside.glob("lock*.workers"))
+            if self.is_alone
+            else [self.layout.workers_lock(*self.part)]
+        ):
             if path.exists():
                 Lock(path, patience=60).close()
 
-    def asked_to_dict(self) -> dict[str, Any]:
+    def asked_to_dict(self) -> dict[str, object]:
         """Return the request."""
-        found: dict[str, Any] = json.loads(json.dumps(self.options, sort_keys=True))
+        found: dict[str, object] = json.loads(json.dumps(self.options, sort_keys=True))
         return found
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
         """Read it. Raises KeyError, TypeError, ValueError."""
         if not all(isinstance(found[name], list) for name in ("names", "urls")):
             raise ValueError("not a request")
@@ -175,7 +296,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout.numbering.unlink(missing_ok=True)
         shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
 
-    def why(self, name: str, before: Any, now: Any) -> str:
+    def why(self, name: str, before: Any, now: object) -> str:
         """Return why a shard is processed again."""
         if name == "from":
             return f"its output was made from {before[1]}"
@@ -184,11 +305,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         return f"the input changed ({'; '.join(differences(before, now))})"
 
 
-def _origin(number: int, url: str, recipe: str) -> dict[str, Any]:
+def _origin(number: int, url: str, recipe: str) -> dict[str, object]:
     return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
 
 
-def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
+def _as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
     """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
     aside, recipe = before.get("quarantine"), before.get("recipe")
     return replace(

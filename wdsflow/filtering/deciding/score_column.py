@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,25 +10,34 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.layout import Layout, records_in_order
-from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger import column_of, read_ledger
+from wdsflow.filtering.ledger.ledger_row import (
+    LedgerError,
+    MissingScore,
+    Row,
+    calls_of,
+    no_ledgers,
+    part_twins,
+    read_about,
+)
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
-from wdsflow.filtering.where.evaluate_predicate import runner
-from wdsflow.filtering.where.language.tree import NameRef, Reduce
-from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.where.evaluate_predicate import Run, runner
 from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.tree import NameRef, Reduce
+from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest
 
-from .ledger import column_of, read_ledger
-from .ledger_row import LedgerError, MissingScore, Row, calls_of, no_ledgers, part_twins, read_about
+from .program import program_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
 _PARTS = ("sample", "key", "trouble", "several", "failed")
@@ -65,7 +75,7 @@ class ScoreColumn:
     several: int = 0
     where: str | None = ""
     numbers: "Numbers | None" = None
-    counts: Counter[Any] | None = field(default_factory=Counter)
+    counts: Counter[Scalar] | None = field(default_factory=Counter)
     eligible: "Numbers | None" = None
     twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
 
@@ -242,7 +252,7 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     return numbers
 
 
-def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers") -> None:
+def _add_rare(column: ScoreColumn, table: "pa.Table", readable: "Flags", numbers: "Numbers") -> None:
     """Add what is not in the column of the score: several values of a sample, and failures."""
     call = str(column.call)
     for place, text in _valid(table["several"], readable):
@@ -255,6 +265,7 @@ def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers"
         elif isinstance(found := _smallest(column.call)({column.call: values}), Unknown):
             column.failed[found.slug] += 1
         else:
+            assert isinstance(found, (int, float))
             numbers[place] = found
     for _, entries in _valid(table["failed"], readable):
         for entry in entries:
@@ -264,7 +275,7 @@ def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers"
 
 
 @lru_cache(maxsize=4)
-def _smallest(call: Call) -> Any:
+def _smallest(call: Call) -> Run:
     """Return the function from the values of a sample to its smallest value, or Unknown."""
     return runner(Reduce("min", NameRef(call, "number")))
 
@@ -294,14 +305,14 @@ def _keep_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> Non
         column.twins.append((keys, numbers))
 
 
-def _parted(keys: Sequence[str], kept: Any) -> int:
+def _parted(keys: Sequence[str], kept: "Flags") -> int:
     """Return how many kept samples are quarantined because samples between them and one of the same key are dropped."""
     rows = [Row(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
     part_twins(rows)
     return sum(row.outcome != "kept" for row in rows)
 
 
-def _valid(cells: Any, readable: Any) -> Iterator[tuple[int, Any]]:
+def _valid(cells: "pa.Array", readable: "Flags") -> "Iterator[tuple[int, Any]]":
     if cells.null_count < len(cells):
         for place in (cells.is_valid().to_numpy() & readable).nonzero()[0].tolist():
             yield place, cells[place].as_py()
@@ -316,8 +327,48 @@ def _sorted(parts: "list[Numbers]") -> "Numbers":
     return numbers[: int(np.searchsorted(numbers, np.nan))]
 
 
-def _count(column: ScoreColumn, values: Sequence[Any]) -> None:
+def _count(column: ScoreColumn, values: Sequence[Scalar]) -> None:
     if column.counts is not None:
         column.counts.update(values)
         if len(column.counts) > _MOST_TEXTS:
             column.counts = None
+
+
+_LONGEST = 40  # characters of a text
+
+
+def example_predicate(layout: Layout, names: Sequence[str]) -> str:
+    """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
+    for name in names:
+        try:
+            rows, about = read_ledger(layout.ledger(name))
+        except LedgerError:
+            continue
+        for call, kind in calls_of(about).items():
+            values = [row.values.get(call) for row in rows]
+            known = [value for value in values if not isinstance(value, (list, Unknown)) and value is not None]
+            if found := _condition(str(call), kind, known):
+                return found
+    return ""
+
+
+def _condition(call: str, kind: str, values: Sequence[Scalar]) -> str:
+    numbers = [
+        value for value in values if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
+    ]
+    if numbers:
+        return f"{call} >= {_floor(statistics.median_low(numbers))}"
+    if kind == "boolean" and values:
+        return call if all(values) else f"not {call}"
+    texts = Counter(value for value in values if isinstance(value, str) and kind == "text" and len(value) <= _LONGEST)
+    return f"{call} == {spelled(texts.most_common(1)[0][0])}" if texts else ""
+
+
+def _floor(value: float) -> str:
+    """Return a number of few digits that is not above a value, and near it.
+
+    >>> _floor(153.21), _floor(0.987654321), _floor(-3.0), _floor(20480)
+    ('153.2', '0.987654321', '-3', '20480')
+    """
+    short = float(f"{value:.4g}")
+    return number_text(short if value * 0.99 <= short <= value else float(value))

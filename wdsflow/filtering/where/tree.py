@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .functions import FUNCTIONS
-from .values import Call, Kind, Scalar, spelled
+from .values import FUNCTIONS, Call, Kind, Scalar, spelled
 
 DEEPEST = 50  # levels of a tree; each costs a few frames of Python's stack, where it is built and where it is evaluated
 
@@ -165,12 +164,16 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.body,)
 
 
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it, from left to right."""
+    yield node
+    for child in children(node):
+        yield from nodes_of(child)
+
+
 def calls_of(node: Node) -> Iterator[Call]:
     """Yield the scores of a tree, from left to right, some more than once."""
-    if isinstance(node, NameRef):
-        yield node.call
-    for child in children(node):
-        yield from calls_of(child)
+    return (each.call for each in nodes_of(node) if isinstance(each, NameRef))
 
 
 def printed(node: Node, floor: int = _OR) -> str:

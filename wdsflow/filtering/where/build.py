@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from wdsflow.text.words import how_many
 
-from .functions import FUNCTIONS, PatternError, compiled
 from .tokens import WhereError
 from .tree import (
     DEEPEST,
@@ -24,7 +23,7 @@ from .tree import (
     Quantified,
     Reduce,
 )
-from .values import Kind, Scalar
+from .values import FUNCTIONS, Kind, PatternError, Scalar, compiled
 
 _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "a condition", "text": "a text"}
 

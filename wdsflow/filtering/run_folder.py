@@ -1,0 +1,329 @@
+"""The output folder of a run: its paths, the records of its finished shards, and the names of its outputs."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wdsflow.records.counts import Counts
+from wdsflow.records.line import Line, lines_paths, read_lines
+from wdsflow.records.refusals import refuse_inputs
+from wdsflow.records.unfinished import INSIDE
+from wdsflow.shards.atomic import sync_folder, write_file
+from wdsflow.shards.source.base import Range
+
+from .kinds import kind_of
+
+
+@dataclass
+class ShardRecord(Line):
+    """A finished shard."""
+
+    passing: ClassVar[frozenset[str]] = frozenset({"struck"})
+
+    shard: int  # its index among all shards of the run
+    url: str
+    name: str  # of the output
+    recipe: str  # digest
+    input: dict[str, object]
+    samples: int = 0
+    kept: int = 0
+    uncounted: int = 0  # kept, but no samples to readers: of a key that came before
+    dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
+    quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
+    failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, also those decided without it
+    members: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)  # reason why members belong to no sample -> members
+    headers: list[Range] = field(default_factory=list)  # global PAX headers
+    damage: list[str] = field(default_factory=list)
+    output: dict[str, object] | None = None  # identity of the tar, None if no sample was kept
+    # Tars of a file of JSON lines: identity, with the samples in it.
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ledger: dict[str, object] = field(default_factory=dict)  # identity
+    quarantine: dict[str, object] | None = None  # identity
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Scores that failed for all samples: how often, error and detail. Not in the manifest.
+    struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> int:
+        """The samples of the output as readers count them."""
+        return self.kept - self.uncounted
+
+    @property
+    def tars(self) -> list[str]:
+        """The names of the written tars."""
+        return [self.name] if self.output is not None and kind_of(self.name).is_tar else [*self.parts]
+
+    @property
+    def origin(self) -> dict[str, object]:
+        """What decides its files."""
+        return {"from": [self.shard, self.url], "recipe": self.recipe, "input": self.input}
+
+    def sums(self) -> Iterable[Counts]:
+        """Yield the counts of samples."""
+        yield Counts("samples", self.samples, self.kept, Counter(self.dropped) + Counter(self.quarantined))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {name: value for name, value in super().to_dict().items() if value or name != "uncounted"}
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "ShardRecord":
+        """Read a line. Raises ValueError if it is invalid: cut, of another version, or of another form."""
+        record = super().from_line(line)
+        if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
+            raise ValueError("a tar without its number of samples")
+        return record
+
+
+@dataclass
+class ShardFailure:
+    """A shard that could not be processed; the next run tries it again.
+
+    ``kind``: that of a SourceError, "ledger" if its ledger does not fit, otherwise "". ``lacks``: the score that the
+    ledger lacks, if that is the reason.
+    """
+
+    shard: int
+    url: str
+    name: str
+    reason: str
+    kind: str = ""
+    lacks: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
+
+    ``dense``: outputs wait inside until all are done, and are then numbered.
+    """
+
+    folder: Path
+    quarantine_folder: Path | None = None
+    dense: bool = False
+
+    @property
+    def inside(self) -> Path:
+        """The folder of wdsflow's own files."""
+        return self.folder / INSIDE
+
+    @property
+    def run_file(self) -> Path:
+        """The recipe of the run."""
+        return self.inside / "run.json"
+
+    @property
+    def has_ledgers(self) -> bool:
+        """Whether a run worked here, even one that finished no shard."""
+        return self.run_file.is_file() or (self.inside / "ledger").is_dir()
+
+    @property
+    def scored(self) -> "Layout":
+        """The folder of the first pass's ledgers."""
+        return Layout(self.inside / "scored")
+
+    def lock(self, index: int = 0, count: int = 1) -> Path:
+        """Return the lock file of a run."""
+        return self.inside / ("lock" if count == 1 else f"lock-{index:05d}-of-{count:05d}")
+
+    def workers_lock(self, index: int = 0, count: int = 1) -> Path:
+        """Return the lock file of workers on other machines."""
+        return self.lock(index, count).with_suffix(".workers")
+
+    def tar(self, name: str) -> Path:
+        """Return the path of an output."""
+        return (self.waiting if self.dense else self.folder) / name
+
+    @property
+    def waiting(self) -> Path:
+        """The folder in which outputs wait for their numbers."""
+        return self.inside / "tars"
+
+    @property
+    def numbering(self) -> Path:
+        """The file with the number of each output."""
+        return self.inside / "numbering.json"
+
+    def ledger(self, name: str) -> Path:
+        """Return the path of a shard's ledger."""
+        return self.inside / "ledger" / f"{_stem(name)}.parquet"
+
+    @property
+    def resolved_folder(self) -> Path:
+        """The folder of values between two passes."""
+        return self.inside / "resolved"
+
+    def resolved(self, name: str, score: int) -> Path:
+        """Return the path of the values that a comparing score has for the samples of a shard."""
+        return self.resolved_folder / f"{_stem(name)}.{score}.json"
+
+    @property
+    def quarantined(self) -> Path:
+        """The folder of quarantined samples."""
+        return self.quarantine_folder or self.inside / "quarantine"
+
+    def quarantine(self, name: str) -> Path:
+        """Return the path of a shard's quarantined samples."""
+        return self.quarantined / name
+
+    def reasons(self, name: str) -> Path:
+        """Return the path of the reasons, next to the quarantined samples."""
+        return self.quarantine(name).with_suffix(kind_of(name).reasons)
+
+    def folders(self) -> list[Path]:
+        """Return the folders of outputs."""
+        inside = self.inside
+        found = [self.folder, inside, inside / "ledger", self.resolved_folder, self.spool, self.quarantined]
+        return [*found, self.waiting] if self.dense else found
+
+    @property
+    def spool(self) -> Path:
+        """The folder in which shards are unpacked while they are processed."""
+        return self.inside / "spool"
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(kind_of(name).ending)
+
+
+MANIFEST = "manifest"  # without extension
+
+
+def records_in_order(layout: Layout) -> list[ShardRecord]:
+    """Return the finished shards of a run in their order."""
+    found = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
+    return sorted(found.values(), key=lambda record: record.shard)
+
+
+def dense_name(number: int) -> str:
+    """Return the name of an output by its place among those that have samples."""
+    return f"{number:05d}.tar"
+
+
+def numbered(layout: Layout) -> dict[str, str]:
+    """Return the numbered outputs, and the names under which they were written."""
+    try:
+        found = json.loads(layout.numbering.read_bytes())
+        return {str(dense): str(name) for dense, name in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError):
+        raise FileExistsError(
+            f"{layout.numbering} is damaged: remove {layout.folder}, or choose another folder with -o"
+        ) from None
+
+
+def finder(layout: Layout) -> Callable[[str], Path]:
+    """Return a function that returns the current path of an output."""
+    numbers = {name: dense for dense, name in numbered(layout).items()}
+
+    def lies_at(name: str) -> Path:
+        waiting = layout.waiting / name
+        if waiting.exists():
+            return waiting
+        return layout.folder / numbers[name] if name in numbers else layout.tar(name)
+
+    return lies_at
+
+
+def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, int]:
+    """Move all outputs out, under their numbers; return samples by name. If killed, the next call continues."""
+    with_samples = [record for record in records if record.output is not None]
+    names = {dense_name(number): record.name for number, record in enumerate(with_samples)}
+    if names != numbered(layout):
+        write_file(layout.numbering, json.dumps(names, indent=1).encode() + b"\n")
+    for dense, name in names.items():
+        with suppress(FileNotFoundError):  # already moved
+            os.replace(layout.waiting / name, layout.folder / dense)
+    sync_folder(layout.folder)
+    with suppress(OSError):
+        layout.waiting.rmdir()
+    return {dense: record.counted for dense, record in zip(names, with_samples, strict=True)}
+
+
+def take_numbers(layout: Layout) -> None:
+    """Move all outputs back inside: one of them is written again and may change the numbers of others."""
+    names = numbered(layout)
+    if not names:
+        return
+    layout.waiting.mkdir(exist_ok=True)
+    for dense, name in names.items():
+        if not (layout.waiting / name).exists():
+            with suppress(FileNotFoundError):
+                os.replace(layout.folder / dense, layout.waiting / name)
+    sync_folder(layout.waiting)
+    layout.numbering.unlink()
+
+
+class QuarantineTaken(FileExistsError):
+    """The quarantine folder is used for something else, or has files of the same names."""
+
+
+def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
+    """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
+    _refuse_aside(layout)
+    for folder, targets in _targets(layout, asked):
+        taken: dict[str, str] = {}
+        for target, name in targets:
+            _refuse_twice(taken.setdefault(target, name), name, target)
+        if folder == layout.quarantined and layout.quarantine_folder is None:
+            continue  # nobody else writes there
+        found = taken.keys() & _listed(folder)
+        refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
+        if found:
+            kind = FileExistsError if folder == layout.folder else QuarantineTaken
+            raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
+
+
+def outputs_of(path: Path, asked: Mapping[str, Any]) -> list[Path]:
+    """Return the files that there may be of an output of a run."""
+    recipe = asked.get("recipe")
+    return kind_of(path.name, recipe.get("lines_to", "") if isinstance(recipe, dict) else "").outputs(path)
+
+
+def aside_of(layout: Layout) -> str | None:
+    """Return the quarantine folder of a run, relative to its folder."""
+    if layout.quarantine_folder is None:
+        return None
+    return os.path.relpath(os.path.realpath(layout.quarantine_folder), os.path.realpath(layout.folder))
+
+
+def _refuse_aside(layout: Layout) -> None:
+    """Raise FileExistsError if samples quarantined would lie among others of their name."""
+    if layout.quarantine_folder is None:
+        return
+    aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))
+    if aside == out or os.path.commonpath((aside, inside)) == inside:
+        raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
+
+
+def _refuse_twice(one: str, other: str, target: str) -> None:
+    if one != other:
+        raise FileExistsError(
+            f"{target} would be written for {one} and for {other}: filter them into different folders"
+        )
+
+
+def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, list[tuple[str, str]]]]:
+    """Yield each folder with (name of a file, output that it belongs to)."""
+    names = [str(name) for name in asked["names"]]
+    if layout.dense:
+        yield layout.folder, [(dense_name(number), dense_name(number)) for number in range(len(names))]
+    else:
+        yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
+    reasons = ((layout.reasons(name).name, name) for name in names)
+    yield layout.quarantined, [*((name, name) for name in names), *reasons]
+
+
+def _listed(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
