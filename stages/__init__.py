@@ -8,15 +8,11 @@ from inspect import isabstract
 from .base import Counts, Dropped, SampleStage, Stage, StageError
 from .batch import Batch, Unbatch
 from .clean_text import CleanText
-from .contract import ContractError
-from .decode import Decode
+from .decode import Decode, Resize
 from .fields import Drop, HasFields, Rename
 from .json_text import JsonText
-from .pipeline import Pipeline
-from .resize import Resize
-from .sample import Sample
-from .select import Select
-from .shuffle import Shuffle
+from .pipeline import ContractError, Pipeline
+from .select import Sample, Select, Shuffle
 from .tokenize import Tokenize
 
 __all__ = [

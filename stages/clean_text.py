@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.shards.output_names import alternatives
 
 from .base import Sample, SampleStage, StageError
-from .fields import listed, present, settled
-from .texts import Output, written
+from .fields import Output, listed, present, settled, written
 
 if TYPE_CHECKING:
     import ftfy
@@ -98,7 +97,7 @@ class CleanText(SampleStage):
         self.counts.noted.update(notes)
         return sample
 
-    def _decoded(self, name: str, value: Any) -> tuple[str, bool]:
+    def _decoded(self, name: str, value: object) -> tuple[str, bool]:
         if not isinstance(value, (str, bytes, bytearray, memoryview)):
             hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
             raise StageError("not-text", f"{name!r} is not text but {type(value).__name__}{hint}")

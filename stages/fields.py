@@ -8,6 +8,14 @@ from wdsflow.shards.output_names import alternatives, is_meta
 
 from .base import Dropped, Sample, SampleStage, StageError
 
+Output = Literal["same", "str", "bytes"]
+
+
+def written(text: str, source: object, output: Output) -> str | bytes:
+    """Return a text as ``output`` asks for it; "same": as UTF-8 bytes if ``source``, which it came from, is bytes."""
+    raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
+    return text.encode() if raw else text
+
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
     """Return those of the names that the sample has, in the order given."""

@@ -1,13 +1,17 @@
-"""What holds for every stage, as a test to call: for ours, and for those that others write."""
+"""Laws of all stages as a test to call, for custom stages too; and a model score of one sample."""
 
 import copy
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .base import Sample, Stage
 from .pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .scores.base import Value
+    from .scores.model.model_score import Loaded, Model, ModelScore, Output, Request
 
 
 def assert_stage_laws(
@@ -93,17 +97,17 @@ def keys_of(items: Iterable[Sample]) -> list[str]:
     ]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, arrays, tensors and Pillow images by content."""
+def same(one: object, other: object) -> bool:
+    """Return whether two values are equal, arrays, tensors and Pillow images by content."""
     if type(one) is not type(other):
         return False
-    if isinstance(one, dict):
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "numpy"):
+    if hasattr(one, "numpy") and hasattr(other, "numpy"):
         one, other = one.numpy(), other.numpy()
-    if hasattr(one, "tobytes"):
+    if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
         looks = [(getattr(value, "shape", None), getattr(value, "mode", None)) for value in (one, other)]
         return looks[0] == looks[1] and bool(one.tobytes() == other.tobytes())
     return bool(one == other)
@@ -124,3 +128,24 @@ def _check_counts(stage: Stage | Pipeline, samples: list[Sample], outputs: list[
     assert counts.seen == total, f"seen {counts.seen} is not the sum of what was counted, {total}"
     assert counts.seen == len(keys_of(samples)), "all that went in is counted as seen"
     assert counts.kept == len(keys_of(outputs)), "all that came out is counted as kept"
+
+
+def compute(score: "ModelScore", sample: dict[str, bytes], device: str = "cpu") -> "Value":
+    """Return a model score of one sample, computed in this process. Raises ScoreError, and errors of loading."""
+    import torch
+
+    from .scores.sample_view import View
+
+    view = View(sample)
+    loaded: dict[Model, Loaded] = {}
+
+    with torch.inference_mode():
+        outputs = [_output(request, loaded, device) for request in score.requests(view)]
+    return score.value(view, outputs)
+
+
+def _output(request: "Request", loaded: "dict[Model, Loaded]", device: str) -> "Output":
+    item = request.make() if request.after is None else request.make(_output(request.after, loaded, device))
+    if request.model not in loaded:
+        loaded[request.model] = request.model.load(device)
+    return request.model.run(loaded[request.model], [item])[0]

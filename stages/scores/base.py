@@ -12,8 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
-from .score_errors import ScoreError
-from .selection import parse_captions, parse_images
+from .sample_fields import ScoreError, parse_captions, parse_images
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader

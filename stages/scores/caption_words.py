@@ -10,8 +10,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..tokenize import named_tokenizer
-from .base import Scalar, TextScore, versions_of
-from .score_errors import ScoreError
+from .base import Scalar, ScoreError, TextScore, versions_of
 
 if TYPE_CHECKING:
     from .sample_view import View

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..base import Dropped, StageError
 from ..decode import Decode
-from .base import Kind, PixelScore, Tolerance
-from .score_errors import ScoreError
+from .base import Kind, PixelScore, ScoreError, Tolerance
 
 if TYPE_CHECKING:
     import numpy as np

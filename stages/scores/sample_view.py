@@ -6,12 +6,25 @@ from typing import Any, ClassVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
+from wdsflow.shards.output_names import IMAGES
 
 from ..fields import named
 from .pixels import SIDE, Picture, decode_picture
-from .sample_fields import CHUNK, Fields, Held, caption_texts, image_header, json_tree
-from .score_errors import ScoreError
-from .selection import CAPTIONS, IMAGES, VIDEOS, FieldNames, chosen, parse_captions, parse_images
+from .sample_fields import (
+    CAPTIONS,
+    CHUNK,
+    VIDEOS,
+    FieldNames,
+    Fields,
+    Held,
+    ScoreError,
+    caption_texts,
+    chosen,
+    image_header,
+    json_tree,
+    parse_captions,
+    parse_images,
+)
 from .video_frames import Frames, MadeFrames, Prepares, Sampling, video_frames
 from .videos import VideoFacts, video_facts
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from .sample_fields import FieldReader
-from .score_errors import ScoreError
+from .sample_fields import FieldReader, ScoreError
 from .videos import VideoFacts, facts_of, opened, video_stream
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from PIL import Image
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
+from wdsflow.stages.scores.model.clip import embedding_key
 from wdsflow.stages.scores.model.models import clip as clip_loading
-from wdsflow.stages.scores.model.models.alone import compute
-from wdsflow.stages.scores.model.models.embedded import embedding_key
+from wdsflow.stages.testing import compute
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 

@@ -15,8 +15,8 @@ from wdsflow.filtering.run_filter import score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.model.models.alone import compute
 from wdsflow.stages.scores.sample_view import ViewOptions
+from wdsflow.stages.testing import compute
 
 pytest.importorskip("av", reason="PyAV is not installed")
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

@@ -12,10 +12,9 @@ from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
-from wdsflow.stages.scores.model.models.alone import compute
-from wdsflow.stages.scores.model.models.geometry import Geometry
-from wdsflow.stages.scores.model.models.prepare import Prepare, full_size
+from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare, full_size
 from wdsflow.stages.scores.pixels import Picture, decode_picture
+from wdsflow.stages.testing import compute
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")

@@ -12,9 +12,9 @@ from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import ShardView
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
+from wdsflow.stages.scores.base import ScoreError
+from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_errors import ScoreError
-from wdsflow.stages.scores.selection import chosen, parse_images
 
 from .media import MediaChunk, MediaRoot, MediaTokens, TokensSeen
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.shards.source.base import local_file
-from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.base import ScoreError
 
 _AUDIO = "<__dj__audio>"  # ignored, but not part of a caption
 _LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")

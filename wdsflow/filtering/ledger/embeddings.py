@@ -15,8 +15,7 @@ from wdsflow.filtering.recipe.recipe import canonical
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.clip import ClipScore
-from wdsflow.stages.scores.model.models.embedded import Embedded
+from wdsflow.stages.scores.model.clip import ClipScore, Embedded
 
 from .ledger_row import GROUP, KEYS
 

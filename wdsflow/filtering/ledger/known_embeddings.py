@@ -16,12 +16,11 @@ from wdsflow.filtering.recipe.recipe import canonical, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
-from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.stages.scores.base import ScoreError
+from wdsflow.stages.scores.model.clip import ClipScore, embedding_key
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
 from wdsflow.stages.scores.model.models.clip import ClipImage, ClipModel, ClipText
-from wdsflow.stages.scores.model.models.embedded import embedding_key
 from wdsflow.stages.scores.sample_view import View
-from wdsflow.stages.scores.score_errors import ScoreError
 
 from .ledger_row import GROUP, KEYS, names_of
 

@@ -8,8 +8,8 @@ from wdsflow.images.image_header import read_header
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore, Value
+from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
 
 from .staged_samples import Lying, Staging
 

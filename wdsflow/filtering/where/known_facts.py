@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wdsflow.shards.caption_field import look_up
-from wdsflow.stages.scores.base import Kind, Score, TextScore, Tier
-from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.base import Kind, Score, ScoreError, TextScore, Tier
 
 from .rank_percent import RankPercent
 
