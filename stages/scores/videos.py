@@ -1,22 +1,16 @@
 """Scores from the header of a video, which PyAV reads in parts."""
 
 import re
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from wdsflow.media.least_size import HEAD, least_size
 from wdsflow.text.install import install_extras
 
-from .base import Scalar, Score, ScoreError, Subject, Tier, Value, bare
+from .base import ScoreError, simple_score
 from .sample_fields import FieldReader, as_file
-
-if TYPE_CHECKING:
-    from .sample_view import View
-
 
 # Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
@@ -118,90 +112,42 @@ def _duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
     return None, False
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoScore(Score):
-    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
-
-    tier: ClassVar[Tier] = "header"
-    subject: ClassVar[Subject] = "video"
-    needs: ClassVar[tuple[str, ...]] = ("video",)
-    packages: ClassVar[tuple[str, ...]] = ("av",)
-
-    video: str = ""
-
-    @abstractmethod
-    def of(self, facts: VideoFacts) -> Scalar:
-        """Return the value of one video."""
-
-    def score(self, view: "View") -> Value:
-        """Return the value of the sample's videos."""
-        return bare([self.of(facts) for facts in view.videos(self.video)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duration(VideoScore):
+@simple_score(unit="seconds", low=0)
+def duration(facts: VideoFacts) -> float:
     """Duration of the video in seconds, to the microsecond, by its header.
 
     That of the first video stream, or of the whole file if the header has no other. "unknown-duration" if it has none,
     as in live recordings. From 0 on. Source: PyAV; Data-Juicer's video_duration rounds it to seconds.
     """
-
-    name: ClassVar[str] = "duration"
-    unit: ClassVar[str] = "seconds"
-    low: ClassVar[float | None] = 0
-
-    def of(self, facts: VideoFacts) -> float:
-        """Return the duration."""
-        if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header has no duration")
-        return round(float(facts.duration), 6)
+    if facts.duration is None:
+        raise ScoreError("unknown-duration", "the header has no duration")
+    return round(float(facts.duration), 6)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fps(VideoScore):
+@simple_score(unit="frames/s", low=0)
+def fps(facts: VideoFacts) -> float:
     """Frames per second of the video: the mean by its header, otherwise FFmpeg's guess.
 
     "unknown-fps" if there is neither. From 0 on. Source: PyAV's average_rate, guessed_rate.
     """
-
-    name: ClassVar[str] = "fps"
-    unit: ClassVar[str] = "frames/s"
-    low: ClassVar[float | None] = 0
-
-    def of(self, facts: VideoFacts) -> float:
-        """Return the rate."""
-        if facts.fps is None:
-            raise ScoreError("unknown-fps", "the header has no frame rate")
-        return round(float(facts.fps), 6)
+    if facts.fps is None:
+        raise ScoreError("unknown-fps", "the header has no frame rate")
+    return round(float(facts.fps), 6)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoHeight(VideoScore):
+@simple_score(unit="pixels", low=1)
+def video_height(facts: VideoFacts) -> int:
     """Height of the video's frames in pixels, as stored: a rotation in the header is ignored.
 
     From 1 on. Source: PyAV; Data-Juicer's video_height.
     """
-
-    name: ClassVar[str] = "video_height"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, facts: VideoFacts) -> int:
-        """Return the height."""
-        return facts.height
+    return facts.height
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoWidth(VideoScore):
+@simple_score(unit="pixels", low=1)
+def video_width(facts: VideoFacts) -> int:
     """Width of the video's frames in pixels, as stored: a rotation in the header is ignored.
 
     From 1 on. Source: PyAV; Data-Juicer's video_width.
     """
-
-    name: ClassVar[str] = "video_width"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, facts: VideoFacts) -> int:
-        """Return the width."""
-        return facts.width
+    return facts.width

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
-from ..base import ScoreError, versions_of
+from ..base import ScoreError
 from ..video_frames import How, Prepares, Sampling
 from .model_score import Item, ModelScore, Output
 
@@ -43,6 +43,8 @@ class PictureScore(ModelScore):
     large image at a reduced scale, "exact" at its full size; frames always have theirs.
     """
 
+    optional: ClassVar[tuple[str, ...]] = ("av",)
+
     image: str = ""
     video: str = ""
     frames: int = 3
@@ -65,10 +67,6 @@ class PictureScore(ModelScore):
     def sampled(self) -> Sampling:
         """Which frames of a video are used."""
         return Sampling(self.sampling, self.frames)
-
-    def versions(self) -> dict[str, str | None]:
-        """Return the versions of the libraries that affect a value; PyAV's if it is installed."""
-        return {**super().versions(), **versions_of("av")}
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
         """Return the images to use, none if videos are used. Raises ScoreError if there is neither."""

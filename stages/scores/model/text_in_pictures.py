@@ -213,6 +213,7 @@ class OcrCaptionOverlap(ReadScore):
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
+    optional: ClassVar[tuple[str, ...]] = (*ReadScore.optional, "unicode")
 
     caption: str = ""
 
@@ -225,10 +226,6 @@ class OcrCaptionOverlap(ReadScore):
         """Return the share of each caption."""
         written = set(_words("\n".join(self.texts(view, outputs))))
         return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
-
-    def versions(self) -> dict[str, str | None]:
-        """Return the versions that affect a value, including that of Unicode."""
-        return {**super().versions(), "unicode": unicodedata.unidata_version}
 
 
 def _words(text: str) -> list[str]:
