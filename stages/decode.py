@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
-from wdsflow.images.jpeg import coefficient_bytes
-from wdsflow.images.libjpeg import keeps_busy
+from wdsflow.images.jpeg import coefficient_bytes, keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.shards.output_names import IMAGES
 

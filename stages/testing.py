@@ -1,17 +1,12 @@
-"""Laws of all stages as a test to call, for custom stages too; and a model score of one sample."""
+"""The laws of all stages as a test to call, for custom stages too."""
 
 import copy
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 
 from .base import Sample, Stage
 from .pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from .scores.base import Value
-    from .scores.model.model_score import Loaded, Model, ModelScore, Output, Request
 
 
 def assert_stage_laws(
@@ -57,39 +52,6 @@ def assert_stage_laws(
     return outputs
 
 
-@dataclass(frozen=True)
-class Given:
-    """Samples as the source of a pipeline, which can go to a worker."""
-
-    samples: tuple[Sample, ...]
-
-    def __call__(self) -> Iterator[Sample]:
-        """Yield copies of the samples."""
-        return (dict(sample) for sample in self.samples)
-
-
-def has_jpg(sample: Sample) -> bool:
-    """Whether a sample has a field ``jpg``: a predicate that workers can import."""
-    return "jpg" in sample
-
-
-def through_loader(
-    stage: Callable[[Iterable[Sample]], Iterable[Sample]], samples: Sequence[Sample], method: str | None = None
-) -> list[Sample]:
-    """Return what comes out of a plain ``wds.DataPipeline`` with this stage.
-
-    ``method`` "fork", "spawn" or "forkserver" runs it in a worker of torch's DataLoader; None in this process.
-    """
-    import webdataset
-
-    pipeline = webdataset.DataPipeline(Given(tuple(samples)), stage)
-    if method is None:
-        return list(pipeline)
-    from torch.utils.data import DataLoader
-
-    return list(DataLoader(pipeline, batch_size=None, num_workers=1, multiprocessing_context=method))
-
-
 def keys_of(items: Iterable[Sample]) -> list[str]:
     """Return the keys of samples, or of the samples in batches."""
     return [
@@ -128,24 +90,3 @@ def _check_counts(stage: Stage | Pipeline, samples: list[Sample], outputs: list[
     assert counts.seen == total, f"seen {counts.seen} is not the sum of what was counted, {total}"
     assert counts.seen == len(keys_of(samples)), "all that went in is counted as seen"
     assert counts.kept == len(keys_of(outputs)), "all that came out is counted as kept"
-
-
-def compute(score: "ModelScore", sample: dict[str, bytes], device: str = "cpu") -> "Value":
-    """Return a model score of one sample, computed in this process. Raises ScoreError, and errors of loading."""
-    import torch
-
-    from .scores.sample_view import View
-
-    view = View(sample)
-    loaded: dict[Model, Loaded] = {}
-
-    with torch.inference_mode():
-        outputs = [_output(request, loaded, device) for request in score.requests(view)]
-    return score.value(view, outputs)
-
-
-def _output(request: "Request", loaded: "dict[Model, Loaded]", device: str) -> "Output":
-    item = request.make() if request.after is None else request.make(_output(request.after, loaded, device))
-    if request.model not in loaded:
-        loaded[request.model] = request.model.load(device)
-    return request.model.run(loaded[request.model], [item])[0]

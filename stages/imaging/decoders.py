@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
 from wdsflow.images.header import ImageHeader
-from wdsflow.images.libjpeg import load_simplejpeg
+from wdsflow.images.jpeg import load_simplejpeg
 
 from ..base import Dropped, StageError
 

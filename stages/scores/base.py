@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .videos import VideoFacts
 
 __all__ = [
+    "MEMORY",
     "SEEN_PIXELS",
     "TIERS",
     "DatasetScore",
@@ -29,6 +30,7 @@ __all__ = [
     "ImageScore",
     "Kind",
     "PixelScore",
+    "Records",
     "Scalar",
     "Score",
     "ScoreError",
@@ -48,6 +50,8 @@ Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
 Scalar = float | int | bool | str | None
 Input = TypeVar("Input")
+Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
+MEMORY = 256 << 20  # bytes
 Value = Scalar | list[Scalar]
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
 _PLAIN: dict[object, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
@@ -252,9 +256,7 @@ class DatasetScore(Score):
         """Return the bytes by which a sample is compared. Raises ScoreError."""
 
     @abstractmethod
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield (shard, sample, value) for each (shard, sample, what ``gather`` returned), in order.
 
         Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it holds temporary

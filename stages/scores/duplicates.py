@@ -1,11 +1,11 @@
 """Scores that compare samples with each other."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import DatasetScore, Kind, PixelScore, Subject, Tier, Value
+from .base import MEMORY, DatasetScore, Kind, PixelScore, Records, Subject, Tier, Value
 from .pixels import phash_bytes
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class CaptionCount(EqualCaptions):
     unit: ClassVar[str] = "captions"
     low: ClassVar[float | None] = 1
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield how often each caption occurs, in order."""
         from .equal_records import number_of_same
 
@@ -74,9 +72,7 @@ class Duplicate(DatasetScore):
         """Return 16 bytes for each image."""
         return b"".join(view.digests(self.image))
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image occurred before, in order."""
         from .equal_records import later_of_same
 
@@ -95,9 +91,7 @@ class DuplicateCaption(EqualCaptions):
     name: ClassVar[str] = "duplicate_caption"
     kind: ClassVar[Kind] = "boolean"
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each caption occurred before, in order."""
         from .equal_records import later_of_same
 
@@ -142,9 +136,7 @@ class NearDuplicate(DatasetScore):
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image is near one that stays, in order."""
         from .equal_records import near_kept
 

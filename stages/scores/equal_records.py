@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wdsflow.tables import Tables
 
-from .base import Value
+from .base import Records, Value
 
 Hashes = NDArray[np.uint64]
 Pair = tuple[NDArray[Any], NDArray[Any]]
@@ -214,7 +214,6 @@ def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tupl
             hashes, numbers = hashes[end:], numbers[end:]
 
 
-Records = Iterable[tuple[int, int, bytes]]
 _BLOCK = 1 << 14  # items that are added at once
 
 # An item is an image or a caption: `item` counts those of a sample. `high` and `low` are its key of 16 bytes; of a key

@@ -25,8 +25,7 @@ from .sample_fields import (
     parse_captions,
     parse_images,
 )
-from .video_frames import Frames, MadeFrames, Prepares, Sampling, video_frames
-from .videos import VideoFacts, video_facts
+from .videos import Frames, MadeFrames, Prepares, Sampling, VideoFacts, video_facts, video_frames
 
 
 @dataclass(frozen=True, kw_only=True)

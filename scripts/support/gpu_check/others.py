@@ -15,8 +15,8 @@ def text_detection(setting: Setting) -> list[Finding]:
     needs("easyocr", "easyocr_en_models", "shapely")
     import time
 
+    from support.one_score import compute
     from wdsflow.stages.scores.model.text_in_pictures import OcrArea
-    from wdsflow.stages.testing import compute
 
     picture = _page()
     begun = time.perf_counter()

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 from ..base import ScoreError
-from ..video_frames import How, Prepares, Sampling
+from ..videos import How, Prepares, Sampling
 from .model_score import Item, ModelScore, Output
 
 if TYPE_CHECKING:

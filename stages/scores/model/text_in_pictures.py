@@ -13,7 +13,7 @@ from .picture_score import PictureScore, Reduce
 
 if TYPE_CHECKING:
     from ..sample_view import View
-    from ..video_frames import Frames
+    from ..videos import Frames
     from .models.ocr import Boxes, Canvas, Line, Maps, Point, TextDetector, TextReader
 
 

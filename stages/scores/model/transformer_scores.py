@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from .models.transformer import ImageClassifier, LanguageModel, TextClassifier
 
 
+class TransformerScore(ModelScore):
+    """A score by a model of transformers, which its setting ``model`` names."""
+
+    needs: ClassVar[tuple[str, ...]] = ("transformers",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+    model: str
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings; a folder by a hash of its contents."""
+        return {**super().settings(), "model": source_of(self.model)}
+
+
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatch(PictureScore):
+class ImageTextMatch(TransformerScore, PictureScore):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -33,8 +45,6 @@ class ImageTextMatch(PictureScore):
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "Salesforce/blip-itm-base-coco"
     precision: Precision = "fp32"
@@ -76,10 +86,6 @@ class ImageTextMatch(PictureScore):
             ]
         )
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings; a folder by a hash of its contents."""
-        return {**super().settings(), "model": source_of(self.model)}
-
     def _pair(self, picture: ModelPicture, text: str) -> Item:
         import numpy as np
 
@@ -94,7 +100,7 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(PictureScore):
+class Classify(TransformerScore, PictureScore):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
@@ -111,8 +117,6 @@ class Classify(PictureScore):
     name: ClassVar[str] = "classify"
     subject: ClassVar[Subject] = "image"
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "nsfw"
     label: str = ""
@@ -154,7 +158,7 @@ class Classify(PictureScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassify(ModelScore):
+class TextClassify(TransformerScore):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
@@ -166,8 +170,6 @@ class TextClassify(ModelScore):
 
     name: ClassVar[str] = "text_classify"
     subject: ClassVar[Subject] = "caption"
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = ""
     label: str = ""
@@ -213,16 +215,12 @@ class TextClassify(ModelScore):
         place = label_index(self.model, self.label)
         return bare([round(finite(output[place]), 6) for output in outputs])
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings; a folder by a hash of its contents."""
-        return {**super().settings(), "model": source_of(self.model)}
-
 
 _MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionPerplexity(ModelScore):
+class CaptionPerplexity(TransformerScore):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
@@ -237,8 +235,6 @@ class CaptionPerplexity(ModelScore):
     name: ClassVar[str] = "caption_perplexity"
     low: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "openai-community/gpt2"
     max_tokens: int = 512
@@ -279,7 +275,3 @@ class CaptionPerplexity(ModelScore):
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the perplexity of each caption."""
         return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])
-
-    def settings(self) -> dict[str, object]:
-        """Return the settings; a folder by a hash of its contents."""
-        return {**super().settings(), "model": source_of(self.model)}

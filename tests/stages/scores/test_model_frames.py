@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.one_score import compute
 
 from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
@@ -16,7 +17,6 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.stages.scores import ScoreError, View
 from wdsflow.stages.scores.sample_view import ViewOptions
-from wdsflow.stages.testing import compute
 
 pytest.importorskip("av", reason="PyAV is not installed")
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
@@ -14,7 +15,6 @@ from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
 from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare, full_size
 from wdsflow.stages.scores.pixels import Picture, decode_picture
-from wdsflow.stages.testing import compute
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")

@@ -4,11 +4,11 @@ import math
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.testing import compute
 
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
 
