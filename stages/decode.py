@@ -33,7 +33,7 @@ Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
 
 _HEAD = 4096  # bytes that nearly all headers fit into
-_CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length that their header tells
+_CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length in their header
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,14 +235,14 @@ _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one 
 
 @dataclass(frozen=True)
 class Resize(SampleStage):
-    """Resize RGB images, bicubic with antialiasing, to the sizes that torchvision's ``Resize`` and ``CenterCrop`` give.
+    """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
-    ``size``: of the shortest side in pixels, or (height, width) for both, whatever becomes of the shape. ``crop`` cuts
-    the centre out, ``size`` x ``size``. Images are PIL images or arrays (height, width, 3) of uint8, and stay what they
-    are. Where torch can be imported its kernel is used, at most 2 levels from Pillow's and several times as fast; it is
-    Pillow's otherwise. What ``Decode`` made smaller while decoding comes out as if it had not.
+    ``size``: of the shortest side in pixels, or (height, width) without regard to the aspect ratio. ``crop`` cuts out
+    the centre, ``size`` x ``size``. Images are PIL images or arrays (height, width, 3) of uint8; the result has the
+    same type. If torch is installed its kernel is used, at most 2 levels from Pillow's and several times as fast;
+    otherwise Pillow's. Images that ``Decode`` reduced get the same result.
 
-    A result of more than 67 million pixels is dropped as "too-long"; a value that is no image fails as "not-pixels".
+    A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
     """
 
     name: ClassVar[str] = "resize"

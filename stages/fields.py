@@ -1,4 +1,4 @@
-"""Stages that rename, remove and need fields, and names with alternatives: ``jpg;png``."""
+"""Stages that rename, remove and require fields, and names with alternatives: ``jpg;png``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class HasFields(SampleStage):
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":
-        """Name the fields one by one."""
+        """Name the fields individually."""
         return cls(fields)
 
     @property
@@ -98,7 +98,7 @@ class HasFields(SampleStage):
         return frozenset(self.fields)
 
     def apply(self, sample: Sample) -> Sample:
-        """Let a sample go that lacks a field."""
+        """Drop a sample that lacks a field."""
         for entry in self.fields:
             if not any(name in sample for name in entry.split(";")):
                 raise Dropped(f"no-{entry}")
@@ -109,7 +109,7 @@ class HasFields(SampleStage):
 class Drop(SampleStage):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
-    ``fields`` are names joined by semicolons, or a tuple of names. A field that is not there is no matter, unless
+    ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
     ``on_missing`` is "raise" ("no-json").
 
     >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
@@ -188,7 +188,7 @@ class Rename(SampleStage):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
             raise ValueError("two renames have the same new name; join their alternatives with a semicolon")
-        object.__setattr__(self, "fields", pairs)  # hashable, whatever was given
+        object.__setattr__(self, "fields", pairs)  # hashable
 
     @classmethod
     def of(cls, **fields: str) -> "Rename":

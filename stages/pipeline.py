@@ -113,7 +113,7 @@ class Pipeline:
 
     Built, it has been checked: ``ContractError`` where a stage reads what no sample can have by then, with a hint.
     ``source`` names the fields that shards may hold: by default images of the usual extensions, txt, json and cls;
-    "*" for any. A callable that is not one of our stages is taken as it is; it may write anything, and counts nothing.
+    "*" for any. A callable that is not one of our stages is used as is; it may write any field, and counts nothing.
     Pipelines inside pipelines become their stages.
 
     >>> from wdsflow.stages import HasFields, Rename

@@ -51,7 +51,7 @@ class Select(SampleStage):
         return frozenset(self.fields)
 
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Let a sample go for which the predicate is false."""
+        """Drop a sample for which the predicate is false."""
         try:
             wanted = bool(self.predicate(sample))
         except Exception as error:  # any error of a user's function gets a place and a name
@@ -86,7 +86,7 @@ class Sample(SampleStage):
             raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
 
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Let a sample go by its key."""
+        """Drop a sample by its key."""
         key = sample.get("__key__")
         if not isinstance(key, str):
             raise StageError("no-key", "it has no key to decide by")

@@ -12,10 +12,10 @@ from .pipeline import Pipeline
 def assert_stage_laws(
     stage: Stage | Pipeline, samples: Sequence[Sample], *, ordered: bool = True, holds_back: bool = False
 ) -> list[Sample]:
-    """Raise AssertionError unless a stage keeps the laws on these samples; return what came out.
+    """Raise AssertionError unless a stage keeps the laws on these samples; return its output.
 
-    It is a frozen, hashable dataclass that can be pickled. It pulls nothing before it is asked, and, unless it
-    ``holds_back``, nothing beyond the sample that it yields. Its counts add up. A second pass over equal samples
+    It is a frozen, hashable dataclass that can be pickled. It is lazy: it pulls nothing before the first output, and, unless
+    it ``holds_back``, nothing beyond the sample that it yields. Its counts add up. A second pass over equal samples
     yields equal samples. It leaves the values that it was given as they were. Unless not ``ordered``, samples come
     out in the order in which they went in.
     """

@@ -25,14 +25,14 @@ _CONTRACT = (
 
 
 class TokenizerError(ValueError):
-    """A tokenizer does not return what training needs; the message says what it returned, and what it must return."""
+    """A tokenizer returns an unusable result; the message describes it, and the result that is required."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the tokenizer cannot be used: {what}.\n{_CONTRACT}")
 
 
 class CaptionFailure(Exception):
-    """A tokenizer raised for one caption, or for several at once; its own exception is the cause."""
+    """A tokenizer raised for one caption, or for several at once; its exception is the cause."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         super().__init__(texts)
@@ -42,6 +42,14 @@ class CaptionFailure(Exception):
 class _Fault(NamedTuple):
     what: str
     error: BaseException | None = None
+
+    def raised(self, texts: Sequence[str]) -> Exception:
+        """Return the exception for captions; the tokenizer's own is its cause."""
+        if self.error is None:
+            return TokenizerError(self.what)
+        failure = CaptionFailure(texts)
+        failure.__cause__ = self.error
+        return failure
 
 
 class TokenizerContract:
@@ -80,7 +88,7 @@ class TokenizerContract:
         if isinstance(rows, _Fault):
             for text in texts:
                 self._one(text)  # which of them it was
-            raise TokenizerError(rows.what) if rows.error is None else CaptionFailure(texts) from rows.error
+            raise rows.raised(texts)
         return self._alike(texts, rows)
 
     def _alike(self, texts: Sequence[str], rows: list[Any]) -> list[Any]:
@@ -91,14 +99,14 @@ class TokenizerContract:
         return rows
 
     def call(self, text: str, **options: Any) -> Any:
-        """Return the row of one caption, given further options of the tokenizer. Raises what it raises."""
+        """Return the row of one caption, given further options of the tokenizer. Raises its errors."""
         return _rows(self.tokenizer(text if self._form == "text" else [text], **options))[0]
 
     def _one(self, text: str) -> Any:
         rows = self._attempt(text if self._form == "text" else [text], 1)
         if not isinstance(rows, _Fault):
             return rows[0]
-        raise TokenizerError(rows.what) if rows.error is None else CaptionFailure([text]) from rows.error
+        raise rows.raised([text])
 
     def _check(self, texts: Sequence[str]) -> Literal["many", "list", "text"]:
         """Return how to call the tokenizer. A list of one row is no proof: one caption as ``[text]`` looks like it."""
@@ -108,11 +116,13 @@ class TokenizerContract:
             form, in_lists = "text", found[0]
             found = [self._attempt(text, 1) for text in texts]
             if all(isinstance(rows, _Fault) for rows in found):
+                assert isinstance(in_lists, _Fault)
+                assert isinstance(found[0], _Fault)
                 raise self._useless(texts, in_lists, found[0])
         alone = []
         for text, rows in zip(texts, found, strict=True):
             if isinstance(rows, _Fault):
-                raise TokenizerError(rows.what) if rows.error is None else CaptionFailure([text]) from rows.error
+                raise rows.raised([text])
             alone.append(rows[0])
         if form == "many" and any(not _same(*rows) for rows in found):
             return "list"  # by chance
@@ -122,7 +132,7 @@ class TokenizerContract:
     def _together(self, texts: Sequence[str], alone: Sequence[Any]) -> Literal["many", "list"]:
         together = self._attempt(list(texts), len(texts))
         if isinstance(together, _Fault):
-            raise TokenizerError(together.what) if together.error is None else CaptionFailure(texts) from together.error
+            raise together.raised(texts)
         other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
         if other is None:
             return "many"
@@ -133,17 +143,15 @@ class TokenizerContract:
                     return "list"  # by chance
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
-    def _useless(self, texts: Sequence[str], in_lists: Any, alone: Any) -> Exception:
+    def _useless(self, texts: Sequence[str], in_lists: _Fault, alone: _Fault) -> Exception:
         if alone.error is not None and len(texts) == 1:
-            failure = CaptionFailure(texts)
-            failure.__cause__ = alone.error
-            return failure
+            return alone.raised(texts)
         error = TokenizerError(f"{in_lists.what}; {alone.what}")
         error.__cause__ = alone.error or in_lists.error
         return error
 
     def _attempt(self, asked: str | list[str], count: int) -> list[Any] | _Fault:
-        """Return as many rows as asked for, or what the tokenizer did instead."""
+        """Return the expected number of rows, or the fault."""
         many = f"a list of {len(asked)} captions" if isinstance(asked, list) else f"the caption {_quoted(asked)}"
         try:
             result = self.tokenizer(asked)
@@ -167,7 +175,7 @@ def _place(error: BaseException) -> str:
 
 
 def _rows(result: Any) -> list[Any]:
-    """Return the rows of what a tokenizer returned. Raises TypeError, naming it, if it has none."""
+    """Return the rows of a tokenizer's result. Raises TypeError that describes it if it has none."""
     import numpy as np
     import torch
 
@@ -188,7 +196,7 @@ def _rows(result: Any) -> list[Any]:
 
 
 def _row(row: Any) -> Any:
-    """Return a list of numbers as an array, integers as torch.long has them; anything else as it is."""
+    """Return a list of numbers as an array, integers as int64; other rows unchanged."""
     import numpy as np
 
     if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
@@ -318,7 +326,7 @@ def named_tokenizer(model: str) -> Tokenizer:
 
 @cache
 def named_contract(model: str) -> TokenizerContract:
-    """Return the same, as it is called."""
+    """Return the contract of the same tokenizer."""
     return TokenizerContract(named_tokenizer(model))
 
 

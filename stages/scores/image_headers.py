@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sized(header: ImageHeader) -> ImageHeader:
-    """Return the header. Raises ScoreError "unknown-size" if it does not tell width and height."""
+    """Return the header. Raises ScoreError "unknown-size" if it has no width and height."""
     if header.width and header.height:
         return header
     raise ScoreError("unknown-size", f"the header of this {header.format} has no width and height")

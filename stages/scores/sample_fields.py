@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ScoreError(Exception):
     """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
 
-    It differs from a score of 0 or "": there is no value, which proves nothing.
+    It differs from a score of 0 or "": a missing value proves nothing.
     """
 
     def __init__(self, slug: str, detail: str) -> None:
@@ -134,12 +134,12 @@ class FieldReader(Protocol):
 
 
 def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
-    """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
+    """Return a field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
     return _Ranges(reader, name)
 
 
 class _Ranges(io.RawIOBase):
-    """A field as a file of which only what is asked for is read."""
+    """A field as a file: see ``as_file``."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
@@ -182,7 +182,7 @@ _BOMS = {
 
 
 def image_header(reader: FieldReader, name: str) -> ImageHeader:
-    """Return the header of an image that has one; ``width`` may still be 0 where the format keeps that elsewhere."""
+    """Return the header of an image; ``width`` is 0 if the format has no size in its header. Raises ScoreError."""
     size = reader.fields.size(name)
     head = reader.read(name, 0, _HEAD)
     header = read_header(head)
@@ -199,14 +199,14 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
 
 
 def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
-    """Return whether an image is an animation. A GIF tells by its second frame, which is looked for in the first MiB."""
+    """Return whether an image is an animation. Of a GIF, a second frame is searched in the first MiB."""
     if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
         header = read_header(reader.read(name, 0, MAX_HEADER)) or header
     return header.animated
 
 
 def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
-    """Return an image's orientation. A WebP tells it in a chunk after its pixels, which are not read."""
+    """Return an image's orientation. A WebP has it in a chunk after its pixels, which are not read."""
     if header.format in _TURNED_INSIDE:
         raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
     if header.format != "webp":
@@ -223,7 +223,7 @@ def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
 
 
 def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
-    """Return the captions of the first place that holds any."""
+    """Return the captions of the first place that has any."""
     for place in places:
         if isinstance(place, FieldNames):
             names = chosen(place, reader.fields)

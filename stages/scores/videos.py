@@ -11,7 +11,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from wdsflow.media.media_format import SIZE_HEAD, least_size
-from wdsflow.text.install import install_extras
 
 from .base import ScoreError, simple_score
 from .sample_fields import FieldReader, as_file
@@ -41,6 +40,8 @@ def opened(reader: FieldReader, name: str) -> "Iterator[InputContainer]":
     try:
         import av
     except ImportError:
+        from wdsflow.text.install import install_extras
+
         raise ScoreError("not-installed", f"videos need PyAV: {install_extras('video')}") from None
     size = reader.fields.size(name)
     if not size:

@@ -19,7 +19,7 @@ _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"
 
 
 def read_header(data: bytes) -> ImageHeader | None:
-    """Return what the first bytes of a file tell of the image, None if they are no image.
+    """Return the header in the first bytes of a file, None if they are not an image.
 
     4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` says with how many
     bytes to call again; that goes up to 1 MiB. Width, height, mode, progressive and orientation are Pillow's, but for
@@ -44,7 +44,7 @@ _SVG = re.compile(
 )
 
 # Formats that Pillow has no decoder for, or only names; and those for which it would run another program (eps)
-# or open what lies inside (iptc), which is never done here.
+# or open the file inside (iptc), which is never done here.
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic iptc jxl mp4 mpeg pdf svg wmf".split())
 _SEARCHED = 1 << 16  # bytes
 
@@ -67,7 +67,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def read_other(data: bytes) -> ImageHeader | None:
-    """Return the header of any other image format, None for bytes that are no image.
+    """Return the header of any other image format, None for bytes that are not an image.
 
     Where neither the magic nor Pillow's own plugins tell more, width and height are 0 and the mode is "".
     """
@@ -113,7 +113,7 @@ class _Head(BytesIO):
 
 
 def tiff_header(file: IO[bytes]) -> ImageHeader:
-    """Return the header of a TIFF, wherever in the file its first directory is. Raises whatever Pillow's plugin raises."""
+    """Return the header of a TIFF, anywhere in the file. Raises the errors of Pillow's plugin."""
     from PIL import TiffImagePlugin
 
     from .pillow import quiet

@@ -1,4 +1,4 @@
-"""Audio and video by their bytes: what a file is, and whether it is complete."""
+"""Audio and video by their bytes: the format of a file, and whether it is complete."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def is_cut(size: int, read: Read) -> bool:
             return size - at < 8 and not index  # or the source cannot read there
         length, name = int.from_bytes(head[:4], "big"), head[4:8]
         if not (name.isalnum() and name.isascii()) and name[:1] != b"\xa9" and name != b"\0\0\0\0":
-            return False  # something follows that is no box
+            return False  # something other than a box follows
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         elif not length:

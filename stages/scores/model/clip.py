@@ -262,7 +262,7 @@ class ClipSimilarity(ClipTextScore):
         return bare(list(values))
 
 
-_SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
+_SCALE = 100  # logit scale of OpenAI's models, and the limit of others
 _MOST_LABELS = 100  # labels: their embeddings travel with each batch
 
 
