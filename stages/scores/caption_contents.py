@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,6 +62,8 @@ class FlaggedWords(CountedScore):
 
     def settings(self) -> dict[str, object]:
         """Return the list by its hash, without its origin and its full text."""
+        from hashlib import blake2b
+
         digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
         return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
 

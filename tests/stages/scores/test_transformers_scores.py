@@ -16,6 +16,7 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
+from wdsflow.stages.scores.model.models import hub
 from wdsflow.stages.scores.model.models.hub import PrepareByProcessor, load_model, preparation, tokenizer_of
 from wdsflow.stages.scores.model.models.pictures import Prepare
 from wdsflow.stages.scores.model.models.transformer import token_ids
@@ -241,9 +242,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        from wdsflow.stages.scores.model.models.hub import processor_of
-
-        processor_of.cache_clear()
+        hub._loaded.cache_clear()
         made_by = preparation(folder)
         assert isinstance(made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor), name
         score = made("classify", model=folder, label="1")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..model_score import Loaded, Precision
@@ -61,29 +61,15 @@ def load_model(kind: str, name: str, precision: Precision, device: str) -> Loade
     return model.eval().to(device)
 
 
-@lru_cache(maxsize=16)
-def config_of(name: str) -> Any:
-    """Return a model's configuration."""
-    from transformers import AutoConfig
-
-    return AutoConfig.from_pretrained(**where(name))
-
-
-@lru_cache(maxsize=16)
-def tokenizer_of(name: str) -> Any:
-    """Return a model's tokenizer."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(**where(name))
-
-
-@lru_cache(maxsize=16)
-def processor_of(name: str) -> Any:
-    """Return a model's image processor."""
+@lru_cache(maxsize=48)
+def _loaded(kind: str, name: str) -> Any:
     import transformers
 
-    processors: Any = transformers.AutoImageProcessor
-    return processors.from_pretrained(**where(name))
+    return getattr(transformers, kind).from_pretrained(**where(name))
+
+
+config_of, tokenizer_of = partial(_loaded, "AutoConfig"), partial(_loaded, "AutoTokenizer")
+processor_of = partial(_loaded, "AutoImageProcessor")
 
 
 def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.float32]"]:
