@@ -3,21 +3,9 @@
 Each is a callable from samples to samples that works wherever samples are webdataset's dicts.
 """
 
-from inspect import isabstract
+from typing import TYPE_CHECKING
 
-from .base import Counts, Dropped, SampleStage, Stage, StageError
-from .batch import Batch, Unbatch
-from .clean_text import CleanText
-from .contract import ContractError
-from .decode import Decode
-from .fields import Drop, HasFields, Rename
-from .json_text import JsonText
-from .pipeline import Pipeline
-from .resize import Resize
-from .sample import Sample
-from .select import Select
-from .shuffle import Shuffle
-from .tokenize import Tokenize
+from wdsflow.lazy import lazy_names
 
 __all__ = [
     "STAGES",
@@ -43,8 +31,39 @@ __all__ = [
     "Unbatch",
 ]
 
-_OFFERED = [globals()[name] for name in __all__ if name != "STAGES"]
-# A stage that is not in __all__ is not shipped: nothing registers itself by being imported.
-STAGES: dict[str, type[Stage]] = {
-    each.name: each for each in _OFFERED if isinstance(each, type) and issubclass(each, Stage) and not isabstract(each)
-}
+if TYPE_CHECKING:
+    from .base import Counts, Dropped, SampleStage, Stage, StageError
+    from .batch import Batch, Unbatch
+    from .clean_text import CleanText
+    from .decode import Decode, Resize
+    from .fields import Drop, HasFields, Rename
+    from .json_text import JsonText
+    from .pipeline import ContractError, Pipeline
+    from .select import Sample, Select, Shuffle
+    from .tokenize import Tokenize
+
+    STAGES: dict[str, type[Stage]]
+else:  # scores, which are in here, need few of them
+    _MODULES = {
+        "base": "Counts Dropped SampleStage Stage StageError",
+        "batch": "Batch Unbatch",
+        "clean_text": "CleanText",
+        "decode": "Decode Resize",
+        "fields": "Drop HasFields Rename",
+        "json_text": "JsonText",
+        "pipeline": "ContractError Pipeline",
+        "select": "Sample Select Shuffle",
+        "tokenize": "Tokenize",
+    }
+    _lazy = lazy_names(__name__, {name: module for module, names in _MODULES.items() for name in names.split()})
+
+    def __getattr__(name: str) -> object:
+        if name != "STAGES":
+            return _lazy(name)
+        # A stage that is not in __all__ is not shipped: nothing registers itself on import.
+        offered = [_lazy(each) for each in __all__ if each != "STAGES"]
+        kinds = [each for each in offered if isinstance(each, type) and issubclass(each, _lazy("Stage"))]
+        return {each.name: each for each in kinds if not each.__abstractmethods__}
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""What a stage is: a frozen dataclass, callable from an iterator of samples to an iterator of samples.
+"""The base of stages: a frozen dataclass, callable from an iterator of samples to an iterator of samples.
 
-A sample is webdataset's own dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no runtime of ours:
-it works as it is in a ``wds.DataPipeline``, in a DataLoader's worker, or called by hand.
+A sample is webdataset's dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no runtime: it works in
+a ``wds.DataPipeline``, in a DataLoader's worker, or called directly.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ OnError = Literal["raise", "drop"]
 
 
 class Dropped(Exception):
-    """Raised by a stage's ``apply`` to let one sample go, for a reason that was to be expected.
+    """Raised by a stage's ``apply`` to drop one sample, for an expected reason.
 
     ``reason`` is a slug such as "no-caption": reasons are counted, so there must be few of them.
     """
@@ -26,7 +26,7 @@ class Dropped(Exception):
 
 
 class StageError(ValueError):
-    """A sample that a stage cannot handle; names stage, sample and shard. ``slug`` is what it is counted under."""
+    """A sample that a stage cannot handle; names stage, sample and shard. ``slug`` is its name in the counts."""
 
     def __init__(self, slug: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class StageError(ValueError):
 
 @dataclass
 class Counts:
-    """What became of the samples that a stage saw: ``seen == kept + dropped.total() + failed.total()`` after a pass.
+    """Numbers of the samples of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
 
     A stage that holds samples back (Shuffle, Batch) is behind by those while a pass goes on. Samples are counted also
     where batches go in or out.
@@ -49,10 +49,10 @@ class Counts:
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)  # by reason
     failed: Counter[str] = field(default_factory=Counter)  # by error
-    noted: Counter[str] = field(default_factory=Counter)  # what was done to samples that were kept; no part of the sum
+    noted: Counter[str] = field(default_factory=Counter)  # changes of kept samples; not part of the sum
 
     def __reduce__(self) -> tuple[type["Counts"], tuple[()]]:
-        # A copy in another process counts what that process sees.
+        # A copy in another process counts its own samples.
         return Counts, ()
 
 
@@ -65,7 +65,7 @@ class Stage(ABC):
     counts: Counts = field(default_factory=Counts, init=False, compare=False, hash=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a choice that there is not: a misspelt "drop" must not keep samples. Subclasses call this first."""
+        """Refuse an unknown choice: a misspelt "drop" must not keep samples. Subclasses call this first."""
         for item in fields(self):
             choices = get_args(item.type) if get_origin(item.type) is Literal else ()
             value = getattr(self, item.name)
@@ -74,21 +74,21 @@ class Stage(ABC):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Fields that must be there; alternatives are joined by a semicolon: ``jpg;png``."""
+        """Required fields; alternatives are joined by a semicolon: ``jpg;png``."""
         return frozenset()
 
     @property
     def writes(self) -> frozenset[str]:
-        """Fields that are there afterwards; alternatives joined by a semicolon: written where one of them was."""
+        """Fields that exist afterwards; of alternatives, joined by a semicolon, the one that existed is written."""
         return frozenset()
 
     @property
     def removes(self) -> frozenset[str]:
-        """Fields that are gone afterwards."""
+        """Fields that no longer exist afterwards."""
         return frozenset()
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
-        """Count a sample that cannot be handled; raise StageError that names it if ``on_error`` says so."""
+        """Count a sample that cannot be handled; raise StageError with its place if ``on_error`` is "raise"."""
         self.counts.failed[error.slug] += 1
         if on_error == "raise":
             place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
@@ -96,18 +96,18 @@ class Stage(ABC):
 
     @abstractmethod
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Take samples one by one and yield those that are kept, in order, as late as possible."""
+        """Yield the kept samples, in order and lazily."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleStage(Stage):
-    """A stage that looks at one sample at a time. ``on_error`` says whether a bad one ends the run or is counted."""
+    """A stage that works on one sample at a time. ``on_error``: whether a bad one ends the run or is counted."""
 
     on_error: OnError = "raise"
 
     @abstractmethod
     def apply(self, sample: Sample) -> Sample:
-        """Return the sample, changed; raise ``Dropped`` to let it go, ``StageError`` where it cannot be handled.
+        """Return the changed sample; raise ``Dropped`` to drop it, ``StageError`` if it cannot be handled.
 
         The given dict may be changed; its values may not.
         """

@@ -1,8 +1,8 @@
 """Gather samples into bounded batches, and take batches apart."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
 
@@ -153,7 +153,7 @@ def _check_fields(sample: Sample, batch: _Open) -> None:
         raise StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")
 
 
-def _height_width(value: Any) -> tuple[int, int]:
+def _height_width(value: object) -> tuple[int, int]:
     """Return an image's height and width: a Pillow image, or an array or tensor as HW, CHW or HWC.
 
     Raises TypeError if it is none of these.
@@ -170,7 +170,7 @@ def _height_width(value: Any) -> tuple[int, int]:
     raise TypeError(f"{type(value).__name__} has no height and width; put Decode before")
 
 
-def _token_count(value: Any) -> int:
+def _token_count(value: object) -> int:
     """Return the number of tokens of a text: the length of a list, or of a tensor's last dimension.
 
     Raises TypeError for text that is no tokens yet.
@@ -221,8 +221,8 @@ class Unbatch(Stage):
                 yield {name: value[index] for name, value in batch.items()}
 
 
-def _entries(value: Any) -> int | None:
-    if isinstance(value, (str, bytes, bytearray, dict, set)):
+def _entries(value: object) -> int | None:
+    if isinstance(value, (str, bytes, bytearray, dict, set)) or not isinstance(value, Sized):
         return None
     try:
         return len(value)

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.shards.output_names import alternatives
 
 from .base import Sample, SampleStage, StageError
-from .fields import listed, present, settled
-from .texts import Output, written
+from .fields import Output, listed, present, settled, written
 
 if TYPE_CHECKING:
     import ftfy
@@ -19,7 +18,7 @@ _BOMS = {  # UTF-32 before UTF-16: its little-endian mark begins with the other'
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-# Seen by no one and part of no word: byte order marks, zero-width spaces and word joiners. Joiners that emoji and
+# Invisible and part of no word: byte order marks, zero-width spaces and word joiners. Joiners that emoji and
 # Indic scripts are made of stay.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
@@ -40,7 +39,7 @@ class CleanText(SampleStage):
     ``fallback`` is the encoding of bytes that are not UTF-8, for instance "cp1252" (noted as "not-utf8"); without it
     they are an error. ``on_empty``: nothing visible is left: "drop" ("empty"), "raise" or "keep" (noted).
     ``on_missing``: the field is not there: "raise", "drop" or "keep" ("no-txt"). A text of more than ``max_bytes``
-    (characters, where it is decoded already) is an error ("large-text"), as is a value that is no text ("not-text").
+    (characters, if it is already decoded) is an error ("large-text"), as is a value that is not text ("not-text").
     ``field`` may name alternatives; all that are there are cleaned.
 
     >>> stage = CleanText(output="str")
@@ -73,11 +72,6 @@ class CleanText(SampleStage):
         """The text."""
         return frozenset({self.field})
 
-    @property
-    def writes(self) -> frozenset[str]:
-        """Nothing that was not there."""
-        return frozenset()
-
     def apply(self, sample: Sample) -> Sample:
         """Clean one sample's text."""
         notes: list[str] = []
@@ -98,7 +92,7 @@ class CleanText(SampleStage):
         self.counts.noted.update(notes)
         return sample
 
-    def _decoded(self, name: str, value: Any) -> tuple[str, bool]:
+    def _decoded(self, name: str, value: object) -> tuple[str, bool]:
         if not isinstance(value, (str, bytes, bytearray, memoryview)):
             hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
             raise StageError("not-text", f"{name!r} is not text but {type(value).__name__}{hint}")
@@ -123,7 +117,7 @@ def clean_text(text: str) -> str:
     >>> clean_text("\ufeffa\t cat&amp;dog\x00")
     'a cat&dog'
     """
-    if not (text.isascii() and text.isprintable() and "&" not in text):  # otherwise there is nothing to mend
+    if not (text.isascii() and text.isprintable() and "&" not in text):  # otherwise nothing to fix
         import ftfy
 
         text = ftfy.fix_text(text, _config()).translate(_INVISIBLE)
@@ -131,7 +125,7 @@ def clean_text(text: str) -> str:
 
 
 def visible(text: str) -> bool:
-    """Whether there is anything to see in a text: more than white space, controls and zero-width characters."""
+    """Return whether a text has a visible character, other than white space, controls and zero-width characters."""
     return any(char.isprintable() and not char.isspace() for char in text)
 
 

@@ -1,4 +1,4 @@
-"""Stages that rename, remove and need fields, and names with alternatives: ``jpg;png``."""
+"""Stages that rename, remove and require fields, and names with alternatives: ``jpg;png``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,14 @@ from typing import ClassVar, Literal
 from wdsflow.shards.output_names import alternatives, is_meta
 
 from .base import Dropped, Sample, SampleStage, StageError
+
+Output = Literal["same", "str", "bytes"]
+
+
+def written(text: str, source: object, output: Output) -> str | bytes:
+    """Return a text as ``output`` asks for it; "same": as UTF-8 bytes if ``source``, which it came from, is bytes."""
+    raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
+    return text.encode() if raw else text
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
@@ -81,7 +89,7 @@ class HasFields(SampleStage):
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":
-        """Name the fields one by one."""
+        """Name the fields individually."""
         return cls(fields)
 
     @property
@@ -90,7 +98,7 @@ class HasFields(SampleStage):
         return frozenset(self.fields)
 
     def apply(self, sample: Sample) -> Sample:
-        """Let a sample go that lacks a field."""
+        """Drop a sample that lacks a field."""
         for entry in self.fields:
             if not any(name in sample for name in entry.split(";")):
                 raise Dropped(f"no-{entry}")
@@ -101,7 +109,7 @@ class HasFields(SampleStage):
 class Drop(SampleStage):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
-    ``fields`` are names joined by semicolons, or a tuple of names. A field that is not there is no matter, unless
+    ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
     ``on_missing`` is "raise" ("no-json").
 
     >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
@@ -180,7 +188,7 @@ class Rename(SampleStage):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
             raise ValueError("two renames have the same new name; join their alternatives with a semicolon")
-        object.__setattr__(self, "fields", pairs)  # hashable, whatever was given
+        object.__setattr__(self, "fields", pairs)  # hashable
 
     @classmethod
     def of(cls, **fields: str) -> "Rename":

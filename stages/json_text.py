@@ -3,15 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
 from wdsflow.shards.output_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import listed
-from .shuffle import uniform
-from .texts import Output, written
+from .fields import Output, listed, written
+from .select import uniform
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class JsonText(SampleStage):
             self.counts.noted[slug] += 1
         return sample
 
-    def caption(self, key: str, json: Any) -> str:
+    def caption(self, key: str, json: object) -> str:
         """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
         tree = _decoded(json)
         others = []
@@ -152,7 +151,7 @@ def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
     return tuple(weights + [0.0] * (length - len(weights)))
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: object) -> object:
     if not isinstance(value, (bytes, bytearray, memoryview, str)):
         return value
     if len(value) > LARGEST:

@@ -1,14 +1,18 @@
-"""Keep samples by a predicate."""
+"""Which samples are kept, and in what order: by a predicate, by chance, shuffled within a bounded buffer."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from wdsflow.memory.sizes import parse_size, weigh
 from wdsflow.text.escape import escape
 
-from .base import Dropped, Sample, SampleStage, StageError
+from .base import Dropped, SampleStage, Stage, StageError
+from .base import Sample as SampleDict
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Select(SampleStage):
 
     name: ClassVar[str] = "select"
 
-    predicate: Callable[[Sample], Any]
+    predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
     fields: str | tuple[str, ...] = ()  # that the predicate reads, for the check of a Pipeline
 
@@ -43,17 +47,130 @@ class Select(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What the predicate was said to read."""
+        """The declared fields of the predicate."""
         return frozenset(self.fields)
 
-    def apply(self, sample: Sample) -> Sample:
-        """Let a sample go for which the predicate is false."""
+    def apply(self, sample: SampleDict) -> SampleDict:
+        """Drop a sample for which the predicate is false."""
         try:
             wanted = bool(self.predicate(sample))
-        except Exception as error:  # whatever a user's function raises gets a place and a name
+        except Exception as error:  # any error of a user's function gets a place and a name
             called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
             text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error
         if not wanted:
             raise Dropped(self.reason)
         return sample
+
+
+@dataclass(frozen=True)
+class Sample(SampleStage):
+    """Keep a share ``rate`` of the samples, chosen by their keys.
+
+    A sample's fate depends on its key and on ``seed`` alone: not on its shard, on the order or on the worker. What is
+    kept at a lower rate is also kept at a higher one. Samples of the same key are kept or dropped together.
+
+    >>> stage = Sample(0.25, seed=1)
+    >>> sum(1 for _ in stage({"__key__": f"{number:06}"} for number in range(1000)))
+    243
+    """
+
+    name: ClassVar[str] = "sample"
+
+    rate: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.rate <= 1:
+            raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
+
+    def apply(self, sample: SampleDict) -> SampleDict:
+        """Drop a sample by its key."""
+        key = sample.get("__key__")
+        if not isinstance(key, str):
+            raise StageError("no-key", "it has no key to decide by")
+        if uniform(self.seed, key) >= self.rate:
+            raise Dropped("not-sampled")
+        return sample
+
+
+def uniform(seed: int, key: str, what: str = "") -> float:
+    """Return a number in [0, 1) that depends only on the arguments.
+
+    >>> uniform(0, "000001") == uniform(0, "000001") != uniform(1, "000001")
+    True
+    """
+    text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
+    # 53 bits: as many as a float holds, so that the quotient is never rounded up to 1.
+    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
+
+
+@dataclass(frozen=True)
+class Shuffle(Stage):
+    """Shuffle samples within a buffer that is bounded by their number and by their bytes.
+
+    The first sample comes out when ``initial`` samples are in (by default all of ``size``, or what ``max_bytes`` lets
+    in); from then on the buffer grows by one for each two that go in, until it is full. A sample of more than
+    ``max_bytes`` passes the buffer by and is noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones:
+    they are some twenty times smaller, so the same bytes mix that many more.
+
+    The order depends on ``seed`` and ``epoch`` and on what comes in; ``dataclasses.replace(stage, epoch=1)`` gives the
+    next one.
+    """
+
+    name: ClassVar[str] = "shuffle"
+
+    size: int = 5000
+    max_bytes: int | str = "512MiB"
+    initial: int | None = None
+    seed: int = 0
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "max_bytes", parse_size(self.max_bytes))
+        if self.size < 1:
+            raise ValueError(f"size={self.size}: the buffer must hold at least one sample")
+        if self.initial is not None and not 1 <= self.initial <= self.size:
+            raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
+
+    def __call__(self, samples: Iterable[SampleDict]) -> Iterator[SampleDict]:
+        """Yield the samples in another order."""
+        counts, random = self.counts, Random(f"{self.seed} {self.epoch}")
+        initial = self.size if self.initial is None else self.initial
+        most = parse_size(self.max_bytes)
+        buffer: list[tuple[SampleDict, int]] = []
+        held, grows = 0, True
+        for sample in samples:
+            counts.seen += 1
+            weight = weigh(sample)
+            if weight > most:
+                counts.noted["too-large-to-shuffle"] += 1
+                counts.kept += 1
+                yield sample
+                continue
+            # Room is made before the sample goes in: the bound holds at all times.
+            while buffer and (len(buffer) >= self.size or held + weight > most):
+                out, lighter = _pick(buffer, random)
+                held -= lighter
+                counts.kept += 1
+                yield out
+            buffer.append((sample, weight))
+            held += weight
+            grows = not grows
+            if initial <= len(buffer) < self.size and grows:
+                out, lighter = _pick(buffer, random)
+                held -= lighter
+                counts.kept += 1
+                yield out
+        while buffer:
+            counts.kept += 1
+            yield _pick(buffer, random)[0]
+
+
+def _pick(buffer: list[tuple[SampleDict, int]], random: Random) -> tuple[SampleDict, int]:
+    # Of all of Random, only random() is promised to give the same numbers under every Python.
+    index = int(random.random() * len(buffer))
+    buffer[index], buffer[-1] = buffer[-1], buffer[index]
+    return buffer.pop()

@@ -1,10 +1,9 @@
-"""What holds for every stage, as a test to call: for ours, and for those that others write."""
+"""The laws of all stages as a test to call, for custom stages too."""
 
 import copy
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 
 from .base import Sample, Stage
 from .pipeline import Pipeline
@@ -13,10 +12,10 @@ from .pipeline import Pipeline
 def assert_stage_laws(
     stage: Stage | Pipeline, samples: Sequence[Sample], *, ordered: bool = True, holds_back: bool = False
 ) -> list[Sample]:
-    """Raise AssertionError unless a stage keeps the laws on these samples; return what came out.
+    """Raise AssertionError unless a stage keeps the laws on these samples; return its output.
 
-    It is a frozen, hashable dataclass that can be pickled. It pulls nothing before it is asked, and, unless it
-    ``holds_back``, nothing beyond the sample that it yields. Its counts add up. A second pass over equal samples
+    It is a frozen, hashable dataclass that can be pickled. It is lazy: it pulls nothing before the first output, and, unless
+    it ``holds_back``, nothing beyond the sample that it yields. Its counts add up. A second pass over equal samples
     yields equal samples. It leaves the values that it was given as they were. Unless not ``ordered``, samples come
     out in the order in which they went in.
     """
@@ -53,39 +52,6 @@ def assert_stage_laws(
     return outputs
 
 
-@dataclass(frozen=True)
-class Given:
-    """Samples as the source of a pipeline, which can go to a worker."""
-
-    samples: tuple[Sample, ...]
-
-    def __call__(self) -> Iterator[Sample]:
-        """Yield copies of the samples."""
-        return (dict(sample) for sample in self.samples)
-
-
-def has_jpg(sample: Sample) -> bool:
-    """Whether a sample has a field ``jpg``: a predicate that workers can import."""
-    return "jpg" in sample
-
-
-def through_loader(
-    stage: Callable[[Iterable[Sample]], Iterable[Sample]], samples: Sequence[Sample], method: str | None = None
-) -> list[Sample]:
-    """Return what comes out of a plain ``wds.DataPipeline`` with this stage.
-
-    ``method`` "fork", "spawn" or "forkserver" runs it in a worker of torch's DataLoader; None in this process.
-    """
-    import webdataset
-
-    pipeline = webdataset.DataPipeline(Given(tuple(samples)), stage)
-    if method is None:
-        return list(pipeline)
-    from torch.utils.data import DataLoader
-
-    return list(DataLoader(pipeline, batch_size=None, num_workers=1, multiprocessing_context=method))
-
-
 def keys_of(items: Iterable[Sample]) -> list[str]:
     """Return the keys of samples, or of the samples in batches."""
     return [
@@ -93,17 +59,17 @@ def keys_of(items: Iterable[Sample]) -> list[str]:
     ]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, arrays, tensors and Pillow images by content."""
+def same(one: object, other: object) -> bool:
+    """Return whether two values are equal, arrays, tensors and Pillow images by content."""
     if type(one) is not type(other):
         return False
-    if isinstance(one, dict):
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "numpy"):
+    if hasattr(one, "numpy") and hasattr(other, "numpy"):
         one, other = one.numpy(), other.numpy()
-    if hasattr(one, "tobytes"):
+    if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
         looks = [(getattr(value, "shape", None), getattr(value, "mode", None)) for value in (one, other)]
         return looks[0] == looks[1] and bool(one.tobytes() == other.tobytes())
     return bool(one == other)

@@ -1,17 +1,241 @@
-"""Captions to tokens."""
+"""Captions to tokens: one way to call any tokenizer, checked on real captions before its tokens are used."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from traceback import extract_tb
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from wdsflow.shards.output_names import alternatives
 from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError
 from .fields import listed, present
-from .tokenizer_contract import CaptionFailure, TokenizerContract
+
+_TRIED = 8  # different captions on which a tokenizer is checked
+_REPEATS = 10  # of the same call, before other tokens are a fault of the tokenizer
+_SHOWN = 40
+_CONTRACT = (
+    "A tokenizer takes a list of n captions and returns n rows of one length, such as a tensor (n, 77), and each caption "
+    "gets the same row alone and with others. Or it takes one caption and returns one row, which OpenCLIP reads as "
+    "tokenizer(text)[0]. A dict is read at input_ids. For a tokenizer of transformers: "
+    'functools.partial(tokenizer, padding="max_length", truncation=True, max_length=77, return_tensors="pt")'
+)
+
+
+class TokenizerError(ValueError):
+    """A tokenizer returns an unusable result; the message describes it, and the result that is required."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the tokenizer cannot be used: {what}.\n{_CONTRACT}")
+
+
+class CaptionFailure(Exception):
+    """A tokenizer raised for one caption, or for several at once; its exception is the cause."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__(texts)
+        self.texts = texts
+
+
+class _Fault(NamedTuple):
+    what: str
+    error: BaseException | None = None
+
+    def raised(self, texts: Sequence[str]) -> Exception:
+        """Return the exception for captions; the tokenizer's own is its cause."""
+        if self.error is None:
+            return TokenizerError(self.what)
+        failure = CaptionFailure(texts)
+        failure.__cause__ = self.error
+        return failure
+
+
+class TokenizerContract:
+    """Calls a tokenizer with lists, or with single captions where it takes only those. Can be pickled.
+
+    The first captions, at most eight different ones, decide: each is tokenized alone, and all of them together. A
+    tokenizer that draws by chance, such as OpenCLIP's with a ``reduction_fn``, is called for each caption on its own.
+    """
+
+    def __init__(self, tokenizer: Callable[..., Any]) -> None:
+        self.tokenizer = tokenizer
+        self._form: Literal["many", "list", "text"] | None = None
+        if getattr(tokenizer, "reduction_fn", None) is not None:
+            self._form = "text"
+        self._tried: tuple[str, ...] = ()
+        self._first: tuple[str, Any] | None = None  # a caption and its row: all others have the same length
+
+    def __reduce__(self) -> Any:
+        return TokenizerContract, (self.tokenizer,)
+
+    def __call__(self, texts: Sequence[str]) -> list[Any]:
+        """Return a row for each caption, as the tokenizer makes it: a tensor, or an array, also of a list of numbers.
+
+        Raises:
+            TokenizerError: the tokenizer does not keep to its contract.
+            CaptionFailure: it raised for one of the captions.
+        """
+        more = tuple(dict.fromkeys((*self._tried, *texts)))[:_TRIED]
+        draws = self._form == "list" or getattr(self.tokenizer, "reduction_fn", None) is not None
+        if len(more) > len(self._tried) and not draws:
+            self._form = self._check(more)
+            self._tried = more
+        if self._form != "many":
+            return self._alike(texts, [self._one(text) for text in texts])
+        rows = self._attempt(list(texts), len(texts))
+        if isinstance(rows, _Fault):
+            for text in texts:
+                self._one(text)  # which of them it was
+            raise rows.raised(texts)
+        return self._alike(texts, rows)
+
+    def _alike(self, texts: Sequence[str], rows: list[Any]) -> list[Any]:
+        """Return rows. Raises TokenizerError if they have other lengths than the first row ever."""
+        if rows:
+            self._first = self._first or (texts[0], rows[0])
+            _check_lengths((self._first[0], *texts), (self._first[1], *rows))
+        return rows
+
+    def call(self, text: str, **options: Any) -> Any:
+        """Return the row of one caption, given further options of the tokenizer. Raises its errors."""
+        return _rows(self.tokenizer(text if self._form == "text" else [text], **options))[0]
+
+    def _one(self, text: str) -> Any:
+        rows = self._attempt(text if self._form == "text" else [text], 1)
+        if not isinstance(rows, _Fault):
+            return rows[0]
+        raise rows.raised([text])
+
+    def _check(self, texts: Sequence[str]) -> Literal["many", "list", "text"]:
+        """Return how to call the tokenizer. A list of one row is no proof: one caption as ``[text]`` looks like it."""
+        form: Literal["many", "list", "text"] = "many"
+        found = [self._attempt([text, text], 2) for text in texts]
+        if all(isinstance(rows, _Fault) for rows in found):
+            form, in_lists = "text", found[0]
+            found = [self._attempt(text, 1) for text in texts]
+            if all(isinstance(rows, _Fault) for rows in found):
+                assert isinstance(in_lists, _Fault)
+                assert isinstance(found[0], _Fault)
+                raise self._useless(texts, in_lists, found[0])
+        alone = []
+        for text, rows in zip(texts, found, strict=True):
+            if isinstance(rows, _Fault):
+                raise rows.raised([text])
+            alone.append(rows[0])
+        if form == "many" and any(not _same(*rows) for rows in found):
+            return "list"  # by chance
+        _check_lengths(texts, alone)
+        return form if form == "text" else self._together(texts, alone)
+
+    def _together(self, texts: Sequence[str], alone: Sequence[Any]) -> Literal["many", "list"]:
+        together = self._attempt(list(texts), len(texts))
+        if isinstance(together, _Fault):
+            raise together.raised(texts)
+        other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
+        if other is None:
+            return "many"
+        for _ in range(_REPEATS):  # a tokenizer that rarely draws differs from itself in one of them
+            for asked, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
+                again = self._attempt(asked, len(asked))
+                if not isinstance(again, _Fault) and not _same(again[place], row):
+                    return "list"  # by chance
+        raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
+
+    def _useless(self, texts: Sequence[str], in_lists: _Fault, alone: _Fault) -> Exception:
+        if alone.error is not None and len(texts) == 1:
+            return alone.raised(texts)
+        error = TokenizerError(f"{in_lists.what}; {alone.what}")
+        error.__cause__ = alone.error or in_lists.error
+        return error
+
+    def _attempt(self, asked: str | list[str], count: int) -> list[Any] | _Fault:
+        """Return the expected number of rows, or the fault."""
+        many = f"a list of {len(asked)} captions" if isinstance(asked, list) else f"the caption {_quoted(asked)}"
+        try:
+            result = self.tokenizer(asked)
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return _Fault(f"for {many} it raised {type(error).__name__}: {error}{_place(error)}", error)
+        try:
+            rows = _rows(result)
+        except TypeError as error:
+            return _Fault(f"for {many} it returned {error}")
+        if len(rows) != count:
+            return _Fault(f"for {many} it returned {len(rows)} row{'' if len(rows) == 1 else 's'}")
+        return rows
+
+
+def _place(error: BaseException) -> str:
+    """Return which line of the tokenizer the error passed through; "" if it has none, as those in C."""
+    frames = extract_tb(error.__traceback__)[1:2]  # the first is the call here
+    return "".join(f", in {frame.name} ({frame.filename}, line {frame.lineno})" for frame in frames)
+
+
+def _rows(result: Any) -> list[Any]:
+    """Return the rows of a tokenizer's result. Raises TypeError that describes it if it has none."""
+    import numpy as np
+    import torch
+
+    if isinstance(result, Mapping):
+        if "input_ids" not in result:
+            raise TypeError(f"a dict without input_ids (its keys: {', '.join(map(str, result))})")
+        result = result["input_ids"]
+    if isinstance(result, torch.Tensor) and result.dim():
+        try:
+            return list(result.numpy())  # a row of torch's takes ten times as long
+        except (RuntimeError, TypeError):  # on another device, with gradients, of 16 bits
+            return list(result)
+    if isinstance(result, np.ndarray) and result.ndim:
+        return list(result)
+    if not isinstance(result, Sequence) or isinstance(result, (str, bytes)):
+        raise TypeError(f"a {type(result).__name__}, which has no rows")
+    return [_row(row) for row in result]
+
+
+def _row(row: Any) -> Any:
+    """Return a list of numbers as an array, integers as int64; other rows unchanged."""
+    import numpy as np
+
+    if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
+        return row
+    try:
+        found = np.asarray(row) if len(row) else np.empty(0, np.int64)
+    except ValueError as error:  # lists of unequal lengths in it
+        raise TypeError(f"a row of lists that have different lengths: {error}") from error
+    return found if found.dtype.kind in "biuf" else row
+
+
+def _check_lengths(texts: Sequence[str], rows: Sequence[Any]) -> None:
+    """Raise TokenizerError if rows of numbers cannot be stacked."""
+    shapes = [getattr(row, "shape", None) for row in rows]
+    for text, shape in zip(texts, shapes, strict=True):
+        if shape != shapes[0]:
+            one, other = list(shapes[0] or ()), list(shape or ())
+            raise TokenizerError(
+                f"its rows have different lengths: {one} for {_quoted(texts[0])}, {other} for {_quoted(text)}"
+            )
+
+
+def _same(one: Any, other: Any) -> bool:
+    import numpy as np
+    import torch
+
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    try:
+        return bool(one == other)
+    except (RuntimeError, TypeError, ValueError):
+        return False
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
 
 Tokenizer = Callable[[Any], Any]
 
@@ -102,7 +326,7 @@ def named_tokenizer(model: str) -> Tokenizer:
 
 @cache
 def named_contract(model: str) -> TokenizerContract:
-    """Return the same, as it is called."""
+    """Return the contract of the same tokenizer."""
     return TokenizerContract(named_tokenizer(model))
 
 

@@ -1,29 +1,160 @@
-"""Decoding by libjpeg-turbo, straight into an array, and by Pillow, which reads every format.
+"""Decoding by libjpeg-turbo, straight into an array, or by Pillow, which reads all formats: scale, memory, RGB."""
 
-Imports numpy: import this module where it is needed.
-"""
-
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from wdsflow.images.header import ImageHeader
-from wdsflow.images.libjpeg import load_simplejpeg
+from wdsflow.images.jpeg import load_simplejpeg
 
 from ..base import Dropped, StageError
-from .convert import Alpha, HighDepth, plain_rgb, to_rgb
-from .peak import Mode, Target, scale_of
-from .resample import Box
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    Gate = Callable[[Image], Target]
+    from .resample import Box, Pixels
+
+    Gate = Callable[[Image], "Target"]
+
+
+Mode = Literal["fast", "exact", "reference"]
+Target = int | tuple[int, int] | None
+
+_DCT_SCALE = 8  # libjpeg's smallest
+_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # bytes a pixel in Pillow's memory; all other modes take 4
+_CONVERTED = 4
+_ALPHA = 8  # transparency laid over a colour: a copy with alpha, and the result
+_DEEP = 12  # 16 bits and more, scaled: copies in numpy
+# Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured, rounded up.
+_DECODER = {"webp": 13, "gif": 5, "avif": 16, "jp2": 28, "tiff": 8, "png": 0, "bmp": 0, "jpeg": 0}
+_ANY_DECODER = 8
+_LEAN = frozenset(("jpeg", "png"))  # formats whose RGB images Pillow decodes into place
+_ROWS = 200  # bytes a column: rows that decoders work on
+_FIXED = 1 << 20
+
+
+def scale_of(width: int, height: int, target: Target, k: float = 2.0, most: int = _DCT_SCALE) -> int:
+    """Return the power of two by which an image can be reduced and still be ``k`` times the target on both sides.
+
+    ``target`` is (height, width) in pixels, or one number for both.
+
+    >>> scale_of(4000, 3000, 224), scale_of(640, 480, 224), scale_of(4000, 3000, None)
+    (4, 1, 1)
+    """
+    if target is None:
+        return 1
+    down, across = (target, target) if isinstance(target, int) else target
+    scale = 1
+    while 2 * scale <= most and width >= 2 * scale * k * across and height >= 2 * scale * k * down:
+        scale *= 2
+    return scale
+
+
+def peak_bytes(
+    header: ImageHeader, mode: Mode, target: Target = None, *, k: float = 2.0, coefficients: int | None = None
+) -> int:
+    """Return an upper bound of the memory for decoding, in bytes, including the result but not the encoded bytes.
+
+    ``coefficients``: ``coefficient_bytes`` of a JPEG; without it a progressive file counts as one without
+    subsampling. 0 if the header has no size.
+    """
+    width, height = header.width, header.height
+    working = _ROWS * width + _FIXED if width else 0
+    pixels = width * height
+    if header.format == "jpeg" and coefficients is None:
+        coefficients = (8 if header.mode == "CMYK" else 6) * pixels if header.progressive else 0
+    if header.format == "jpeg" and mode != "reference":
+        scale = scale_of(width, height, target, k) if mode == "fast" else 1
+        each = 3 + 4 if header.mode in {"RGB", "L"} else 4 + 4 + 3
+        return each * -(-width // scale) * -(-height // scale) + (coefficients or 0) + working
+    each = _STORED.get(header.mode, 4) + _DECODER.get(header.format, _ANY_DECODER)
+    if header.alpha and mode != "reference":
+        each += _ALPHA
+    elif header.mode[:1] in {"I", "F"} and mode != "reference":
+        each += _DEEP
+    elif header.mode != "RGB" or header.format not in _LEAN:
+        each += _CONVERTED
+    return (each + 3) * pixels + (coefficients or 0) + working  # 3 more for an array of the result
+
+
+Colour = tuple[int, int, int]
+Alpha = Literal["drop"] | Colour
+HighDepth = Literal["scale", "clip"]
+
+_WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
+_DEEP_MODES = ("I", "F")  # I;16 and its like too
+_AT_ONCE = 1 << 20  # values that are scaled at a time
+
+
+def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
+    """Return an RGB image, the same object if it is already RGB.
+
+    ``alpha`` "drop" shows the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
+    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
+    """
+    if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
+        return _on_colour(image, alpha)
+    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
+        from PIL import Image as Images
+
+        return Images.fromarray(scaled(image)).convert("RGB")
+    return plain_rgb(image)
+
+
+def plain_rgb(image: "Image") -> "Image":
+    """Do the same as ``convert("RGB")``, without its warning and without a copy of an RGB image."""
+    if image.mode == "RGB":
+        return image
+    # Changes no pixel: convert() only looks up the new transparent colour, and warns if there are many.
+    image.info.pop("transparency", None)
+    return image.convert("RGB")
+
+
+def scaled(image: "Image") -> "Pixels":
+    """Return an array (height, width) of uint8 from an image of one channel with more than 8 bits.
+
+    Integers from 0 to 65535 are 16-bit levels, floats from 0 to 1 are shares of white, floats from 0 to 255 are
+    levels; any other range is stretched from its lowest to its highest value. Values that are not finite are black.
+    """
+    import numpy as np
+
+    values = np.asarray(image)
+    low, high = _range(values)
+    if image.mode[:1] == "I":
+        floor, span = (0.0, 65535.0) if low >= 0 and high <= 65535 else (low, high - low)
+    elif low >= 0 and high <= 255:
+        floor, span = 0.0, 1.0 if high <= 1 else 255.0
+    else:
+        floor, span = low, high - low
+    result = np.zeros(values.shape, np.uint8)
+    step = max(1, _AT_ONCE // max(values.shape[1], 1))
+    for row in range(0, values.shape[0], step):
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+            part = values[row : row + step].astype(np.float64)
+        part = np.where(np.isfinite(part), part, floor)
+        result[row : row + step] = np.clip((part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255)
+    return result
+
+
+def _range(values: "NDArray[np.generic]") -> tuple[float, float]:
+    import numpy as np
+
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+
+
+def _on_colour(image: "Image", colour: Colour) -> "Image":
+    from PIL import Image as Images
+
+    clear = image.convert("RGBA")
+    result = Images.new("RGB", image.size, colour)
+    result.paste(clear, mask=clear)
+    return result
 
 
 # (transpose, flip left and right, flip top and bottom), in this order. EXIF 2.32, tag 274.
@@ -38,7 +169,7 @@ _STEPS = {
 }
 
 
-def upright(pixels: Any, box: Box, orientation: int) -> tuple[Any, Box]:
+def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Box]":
     """Return an array (height, width, channels) and its box, turned; numbers outside of 2 to 8 change nothing."""
     if orientation not in _STEPS:
         return pixels, box
@@ -62,10 +193,10 @@ def upright(pixels: Any, box: Box, orientation: int) -> tuple[Any, Box]:
 _MODES = frozenset(("RGB", "L"))
 
 
-def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[NDArray[np.uint8], Box] | None":
+def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, Box] | None":
     """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and which part of them is the picture.
 
-    None for what Pillow has to judge: damage, CMYK, no simplejpeg. ``scale`` is 1, 2, 4 or 8.
+    None if Pillow is needed: damage, CMYK, no simplejpeg. ``scale`` is 1, 2, 4 or 8.
     """
     decode = load_simplejpeg()
     if decode is None or header.mode not in _MODES:
@@ -73,7 +204,7 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[NDArray[
     width, height = -(-header.width // scale), -(-header.height // scale)
     smallest = {"min_width": width, "min_height": height} if scale > 1 else {}
     try:
-        pixels = decode(data, "RGB", strict=True, **smallest)
+        pixels: Pixels = decode(data, "RGB", strict=True, **smallest)
     except ValueError:
         return None
     if pixels.shape != (height, width, 3):
@@ -86,7 +217,7 @@ _NEVER_OPENED = frozenset(("EPS", "IPTC"))
 _MOST_REDUCED = 1 << 16
 _ORIENTATION = 0x0112
 _JPEG = ("JPEG", "MPO")
-_LEAN = ("JPEG", "PNG")  # formats of which Pillow keeps nothing but the pixels
+_PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
 Slug = Literal["not-an-image", "truncated", "undecodable"]
 
 
@@ -100,7 +231,7 @@ def _formats() -> tuple[str, ...]:
     return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
 
 
-def decode(
+def decode_with_pillow(
     data: bytes,
     mode: Mode,
     k: float,
@@ -109,11 +240,11 @@ def decode(
     gate: "Gate",
     *,
     upright: bool = False,
-) -> tuple["Image", Box, int]:
+) -> "tuple[Image, Box, int]":
     """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation if asked.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is called
-    with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, and Dropped if
+    with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, or Dropped if
     Pillow refuses the number of pixels.
     """
     from PIL import Image
@@ -131,14 +262,14 @@ def decode(
         result = plain_rgb(image) if mode == "reference" else to_rgb(image, alpha, high_depth)
         if scale > 1 and not jpeg:
             result = result.reduce(scale)
-        elif result is image and image.format not in _LEAN:
-            result = image.copy()  # it would keep its decoder, and that the file
+        elif result is image and image.format not in _PIXELS_ONLY:
+            result = image.copy()  # it would keep its decoder and the file alive
         return result, (0, 0, width / scale, height / scale), _orientation(image) if upright else 1
 
 
 @contextmanager
 def _errors_named() -> "Iterator[None]":
-    """Turn what Pillow raises into StageError, or Dropped where it refuses the number of pixels."""
+    """Turn Pillow's errors into StageError, or Dropped if it refuses the number of pixels."""
     from PIL import Image
 
     try:
@@ -150,10 +281,10 @@ def _errors_named() -> "Iterator[None]":
 
 
 def _orientation(image: "Image") -> int:
-    """Return the EXIF orientation, 1 where there is none; asked after decoding, as some formats have it at their end."""
+    """Return the EXIF orientation, 1 if there is none. Some formats have it at their end, so call it after decoding."""
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # noqa: BLE001 - a picture need not go because of its damaged EXIF
+    except Exception:  # noqa: BLE001 - damaged EXIF does not make a picture unusable
         return 1
 
 

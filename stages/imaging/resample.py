@@ -4,18 +4,73 @@ Imports numpy: import this module where it is needed.
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .spans import span
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+_MOST_EXTRA = 12
+_UNSEEN = 0.01  # output pixels: an invisible shift
+_EVEN = 0.577  # the root mean square of an error that runs evenly from -1 to 1
+
+
+class Span(NamedTuple):
+    """Pixels ``begin`` to ``end`` of one axis, to be resized at ``step`` source pixels for an output pixel.
+
+    A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels earlier, where that
+    is nearly one; they are cut off again. With ``flip`` all is counted from the other end of the axis. What is left of
+    the error is spread over both edges: ``shift`` is its root mean square, in output pixels.
+    """
+
+    begin: int
+    end: int
+    extra: int
+    step: float
+    flip: bool
+    shift: float
+
+
+def span(start: float, stop: float, length: int, count: int) -> Span:
+    """Return how to make ``count`` pixels of the part from ``start`` to ``stop`` of an axis of ``length`` pixels.
+
+    >>> span(12, 44, 100, 16)
+    Span(begin=12, end=44, extra=0, step=2.0, flip=False, shift=0.0)
+    >>> span(12.5, 46.25, 100, 16)[:3]
+    (2, 46, 5)
+    """
+    step = (stop - start) / count
+    if start == int(start):
+        return Span(int(start), _end(int(start), stop, length), 0, step, flip=False, shift=0.0)
+    half, least, chosen = count / 2, 1e9, (0, 0, False)
+    for flip, edge in ((False, start), (True, length - stop)):  # turning a picture round takes time
+        for extra in range(_MOST_EXTRA + 1):
+            place = edge - extra * step
+            begin = round(place)
+            shift = abs(place - begin) / step * half / (half + extra) * _EVEN
+            if shift < least and place >= 0:
+                least, chosen = shift, (begin, extra, flip)
+            if least < _UNSEEN:
+                break
+        if least < _UNSEEN:
+            break
+    begin, extra, flip = chosen
+    first, last = (length - stop, length - start) if flip else (start, stop)
+    even = (first + half * step - begin) / (extra + half)
+    return Span(begin, _end(begin, last, length), extra, even, flip, least)
+
+
+def _end(begin: int, stop: float, length: int) -> int:
+    return min(max(round(stop), begin + 1), length)
+
+
 Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the array
+
+Pixels = NDArray[np.uint8]
+Kernel = Literal["bicubic", "bilinear"]
 
 _KEY = "wdsflow.box"
 
@@ -28,13 +83,13 @@ class Scaled(np.ndarray):
 
     box: Box | None = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Keep the box when pickled."""
         rebuild, arguments, state = tuple(super().__reduce__())[:3]
         return rebuild, arguments, (self.box, state)
 
-    def __setstate__(self, state: Any) -> None:
-        """Take over what ``__reduce__`` gave."""
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Restore the state of ``__reduce__``."""
         self.box, rest = state
         super().__setstate__(rest)
 
@@ -49,7 +104,7 @@ def with_box(array: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
     return scaled
 
 
-def box_of(image: Any) -> Box:
+def box_of(image: "Pixels | Image") -> Box:
     """Return the part of an array (height, width, channels) or PIL image that is the picture."""
     if isinstance(image, np.ndarray):
         box = getattr(image, "box", None)
@@ -58,14 +113,11 @@ def box_of(image: Any) -> Box:
     return box if size == image.size else (0, 0, *image.size)  # crop() and the like carry info along
 
 
-def note_box(image: Any, box: Box) -> None:
+def note_box(image: "Image", box: Box) -> None:
     """Write the box into a PIL image, unless that is the whole image."""
     if box != (0, 0, *image.size):
         image.info[_KEY] = (image.size, box)
 
-
-Pixels = NDArray[np.uint8]
-Kernel = Literal["bicubic", "bilinear"]
 
 _LONG = 4  # a picture with more than so many crops side by side is not resized as a whole
 
@@ -104,7 +156,7 @@ def resize(
     """Resize the part of an array (height, width, 3) within ``box`` to (height, width); crop that to its centre.
 
     torch's kernel for uint8 is used where torch can be imported: at most 2 levels from Pillow's, four times as
-    fast. Else Pillow's own. The result need not be contiguous.
+    fast. Otherwise Pillow's. The result need not be contiguous.
     """
     if (crop is not None and size[0] * size[1] > _LONG * crop[0] * crop[1]) or not has_torch():
         from PIL import Image
@@ -116,7 +168,7 @@ def resize(
 def resize_with_pillow(
     image: "Image", box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
 ) -> "Image":
-    """Do the same for a PIL image, with Pillow's kernel; only what is left after the crop is computed."""
+    """Do the same for a PIL image, with Pillow's kernel; only the crop is computed."""
     from PIL import Image
 
     if crop is not None:
@@ -209,7 +261,7 @@ def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel
     """Resize the part of an array (height, width, 3) to (height, width); it need not be contiguous then.
 
     ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it had been cut out
-    before; between pixels what lies around it shines in at the edges, and it may be shifted as ``span`` says.
+    before; otherwise pixels around it affect its edges, and it may be shifted by ``Span.shift``.
     """
     left, top, right, bottom = part
     if not has_torch():

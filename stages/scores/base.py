@@ -1,27 +1,28 @@
 """Base classes of scores: a named number, truth value or text for each sample, with its cost tier.
 
-A score is a frozen dataclass whose fields are its settings. It reads a sample through a ``View``, which reads and
-decodes only what the scores need, and only once.
+A score is a frozen dataclass whose fields are its settings, or, if it has none of its own, a function: see
+``simple_score``. It reads a sample through a ``View``, which reads and decodes each part once, and only if needed.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
+from unicodedata import unidata_version
 
-from .score_errors import ScoreError
-from .selection import parse_captions, parse_images
+from .sample_fields import ScoreError, parse_captions, parse_images
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
 
     from .pixels import Picture
     from .sample_view import View
+    from .videos import VideoFacts
 
 __all__ = [
+    "MEMORY",
     "SEEN_PIXELS",
     "TIERS",
     "DatasetScore",
@@ -29,6 +30,7 @@ __all__ = [
     "ImageScore",
     "Kind",
     "PixelScore",
+    "Records",
     "Scalar",
     "Score",
     "ScoreError",
@@ -38,6 +40,7 @@ __all__ = [
     "Tolerance",
     "Value",
     "bare",
+    "simple_score",
     "versions_of",
 ]
 
@@ -46,9 +49,12 @@ Kind = Literal["number", "boolean", "text"]
 Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
 Scalar = float | int | bool | str | None
+Input = TypeVar("Input")
+Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
+MEMORY = 256 << 20  # bytes
 Value = Scalar | list[Scalar]
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
-_PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
+_PLAIN: dict[object, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
 
 
 class Tolerance(NamedTuple):
@@ -68,7 +74,8 @@ class Score(ABC):
 
     ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
     ``needs`` names the required extras of wdsflow. ``packages`` are the distributions whose versions affect a value,
-    ``revision`` counts changes of the definition: both belong to the identity. ``gpus`` is the share of a GPU for a
+    and ``optional`` those that may be missing; "unicode" is Python's table of characters. ``revision`` counts changes
+    of the definition. Versions and revision belong to the identity. ``gpus`` is the share of a GPU for a
     process that computes it: 0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced
     scale, or if that does not change values.
     """
@@ -82,6 +89,7 @@ class Score(ABC):
     subject: ClassVar[Subject] = "sample"
     needs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
     gpus: ClassVar[float] = 0.0
     scale_tolerance: ClassVar[Tolerance | None] = None
     revision: ClassVar[int] = 1
@@ -118,15 +126,15 @@ class Score(ABC):
         """Return the first line of the definition."""
         return (cls.__doc__ or "").strip().partition("\n")[0]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings by name."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.init}
 
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> dict[str, str | None]:
         """Return the versions of the libraries that affect a value."""
-        return versions_of(*self.packages)
+        return versions_of(*self.packages, *self.optional)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what affects a value in addition to the sample: name, revision, settings, versions of libraries."""
         return {
             "name": self.name,
@@ -145,7 +153,6 @@ class ImageScore(Score):
     image: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class HeaderScore(ImageScore):
     """A score from an image's header."""
 
@@ -160,7 +167,6 @@ class HeaderScore(ImageScore):
         return bare([self.of(header) for header in view.headers(self.image)])
 
 
-@dataclass(frozen=True, kw_only=True)
 class PixelScore(ImageScore):
     """A score from an image's pixels, of the picture that the view decodes for all such scores: see ``Picture``."""
 
@@ -174,6 +180,26 @@ class PixelScore(ImageScore):
     def score(self, view: "View") -> Value:
         """Return the value of the sample's images."""
         return bare([self.of(picture) for picture in view.pictures(self.image)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoScore(Score):
+    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
+
+    tier: ClassVar[Tier] = "header"
+    subject: ClassVar[Subject] = "video"
+    needs: ClassVar[tuple[str, ...]] = ("video",)
+    packages: ClassVar[tuple[str, ...]] = ("av",)
+
+    video: str = ""
+
+    @abstractmethod
+    def of(self, facts: "VideoFacts") -> Scalar:
+        """Return the value of one video."""
+
+    def score(self, view: "View") -> Value:
+        """Return the value of the sample's videos."""
+        return bare([self.of(facts) for facts in view.videos(self.video)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +221,7 @@ class TextScore(Score):
         return bare([of(text) for text in view.captions(self.caption)])
 
     def way(self, view: "View") -> Callable[[str], Scalar]:
-        """Return the function that scores the captions of a sample: ``of``, unless its kind of input has another count."""
+        """Return the function that scores the captions of a sample; see ``CountedScore``."""
         return self.of
 
 
@@ -217,7 +243,7 @@ class DatasetScore(Score):
 
     among: Among = "all"
 
-    def gathers(self) -> dict[str, Any]:
+    def gathers(self) -> dict[str, object]:
         """Return the settings that affect the result of ``gather``."""
         return {name: value for name, value in self.settings().items() if name not in self.compares}
 
@@ -230,9 +256,7 @@ class DatasetScore(Score):
         """Return the bytes by which a sample is compared. Raises ScoreError."""
 
     @abstractmethod
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield (shard, sample, value) for each (shard, sample, what ``gather`` returned), in order.
 
         Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it holds temporary
@@ -246,10 +270,37 @@ def bare(values: list[Scalar]) -> Value:
     return values[0] if len(values) == 1 else values
 
 
-def versions_of(*names: str) -> dict[str, Any]:
-    """Return the versions of distributions, None for those that are not installed."""
-    found: dict[str, Any] = dict.fromkeys(names)
+def versions_of(*names: str) -> dict[str, str | None]:
+    """Return the versions of distributions, None for those that are not installed; "unicode": that of Python's tables."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, str | None] = dict.fromkeys(names)
     for name in names:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
+            found[name] = unidata_version if name == "unicode" else version(name)
     return found
+
+
+_OF: dict[str, type[Score]] = {
+    "ImageHeader": HeaderScore,
+    "Picture": PixelScore,
+    "VideoFacts": VideoScore,
+    "str": TextScore,
+}
+_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
+
+
+def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[[Input], Scalar]], type[Score]]:
+    """Return a decorator that makes a score of a function from one image, caption or video to its value.
+
+    The annotation of the argument selects the input: ``ImageHeader``, ``Picture``, ``str`` (a caption), ``VideoFacts``;
+    that of the result the kind of value. ``facts``: class attributes of ``Score``. The docstring is the manual page.
+    """
+
+    def score_of(of: Callable[[Input], Scalar]) -> type[Score]:
+        given, returned = (each.__name__ for each in of.__annotations__.values())
+        own = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), "of": staticmethod(of)}
+        source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
+        return type(of.__name__, (_OF[given],), {**own, **source, **facts})
+
+    return score_of

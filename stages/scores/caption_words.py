@@ -9,9 +9,7 @@ from itertools import filterfalse
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ..tokenize import named_tokenizer
-from .base import Scalar, TextScore, versions_of
-from .score_errors import ScoreError
+from .base import Scalar, ScoreError, TextScore, simple_score
 
 if TYPE_CHECKING:
     from .sample_view import View
@@ -23,7 +21,7 @@ _MOST_CACHED = 1 << 17  # words
 
 
 def checked(name: str, n: int) -> None:
-    """Raise ValueError if ``n`` is no length of an n-gram."""
+    """Raise ValueError if ``n`` is not a length of an n-gram."""
     if not 1 <= n <= _LONGEST_NGRAM:
         raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST_NGRAM}")
 
@@ -103,6 +101,8 @@ def _stripped(word: str, is_special: Callable[[str], bool]) -> str:
 class CountedScore(TextScore):
     """``count``: "plain", "data-juicer", or "auto": Data-Juicer's way for its JSON lines, otherwise the plain one."""
 
+    optional: ClassVar[tuple[str, ...]] = ("unicode",)  # it defines letters and white space
+
     count: Literal["auto", "plain", "data-juicer"] = "auto"
 
     @abstractmethod
@@ -121,46 +121,24 @@ class CountedScore(TextScore):
         """Return the function that scores the captions of a sample."""
         return self.data_juicer if view.of_data_juicer and self.count == "auto" else self.of
 
-    def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which defines letters and white space."""
-        return {"unicode": unicodedata.unidata_version}
 
-
-@dataclass(frozen=True, kw_only=True)
-class AlnumRatio(TextScore):
+@simple_score(low=0, high=1, optional=("unicode",))
+def alnum_ratio(text: str) -> float:
     """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
 
     All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source: Data-Juicer's
     alnum_ratio, the same number.
     """
-
-    name: ClassVar[str] = "alnum_ratio"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-
-    def of(self, text: str) -> float:
-        """Return the share."""
-        return sum(map(str.isalnum, text)) / len(text) if text else 0.0
-
-    def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which defines letters."""
-        return {"unicode": unicodedata.unidata_version}
+    return sum(map(str.isalnum, text)) / len(text) if text else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CaptionLength(TextScore):
+@simple_score(unit="characters", low=0)
+def caption_length(text: str) -> int:
     """Length of the caption in characters (Unicode code points); white space at its ends counts.
 
     An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's text_len, the same number.
     """
-
-    name: ClassVar[str] = "caption_length"
-    unit: ClassVar[str] = "characters"
-    low: ClassVar[float | None] = 0
-
-    def of(self, text: str) -> int:
-        """Return the length."""
-        return len(text)
+    return len(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +155,14 @@ class CaptionTokens(TextScore):
     low: ClassVar[float | None] = 0
     needs: ClassVar[tuple[str, ...]] = ("openclip",)
     packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
+    optional: ClassVar[tuple[str, ...]] = ("transformers", "tokenizers")
 
     model: str = "ViT-B-32"
 
     def of(self, text: str) -> int:
         """Return the number of tokens."""
+        from ..tokenize import named_tokenizer
+
         tokenizable(text)
         tokenizer: Any = named_tokenizer(self.model)
         encode = getattr(tokenizer, "encode", None)
@@ -191,12 +172,7 @@ class CaptionTokens(TextScore):
         trim_cache(tokenizer)
         return tokens
 
-    def versions(self) -> dict[str, Any]:
-        """Return the versions of OpenCLIP, and of the libraries of some tokenizers."""
-        return versions_of(*self.packages, "transformers", "tokenizers")
 
-
-@dataclass(frozen=True, kw_only=True)
 class CaptionWords(CountedScore):
     """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
@@ -249,7 +225,6 @@ class CharRepetition(TextScore):
         return sum(sorted(counts.values(), reverse=True)[:most]) / total
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpecialCharRatio(CountedScore):
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 

@@ -1,19 +1,35 @@
 """Scores that compare samples with each other."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import DatasetScore, Kind, Subject, Tier, Value
-from .pixels import Phash, phash
+from .base import MEMORY, DatasetScore, Kind, PixelScore, Records, Subject, Tier, Value
+from .pixels import phash_bytes
 
 if TYPE_CHECKING:
     from .sample_view import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionCount(DatasetScore):
+class EqualCaptions(DatasetScore):
+    """A score that compares captions; case and the amount of white space make no difference."""
+
+    tier: ClassVar[Tier] = "text"
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+
+    def gather(self, view: "View") -> bytes:
+        """Return 16 bytes for each caption."""
+        import xxhash
+
+        plain = (" ".join(text.lower().split()) for text in view.captions(self.caption))
+        return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
+
+
+class CaptionCount(EqualCaptions):
     """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
@@ -23,32 +39,14 @@ class CaptionCount(DatasetScore):
     """
 
     name: ClassVar[str] = "caption_count"
-    tier: ClassVar[Tier] = "text"
     unit: ClassVar[str] = "captions"
     low: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
 
-    caption: str = ""
-
-    def gather(self, view: "View") -> bytes:
-        """Return 16 bytes for each caption."""
-        return caption_digests(view.captions(self.caption))
-
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield how often each caption occurs, in order."""
         from .equal_records import number_of_same
 
         return number_of_same(records, 16, folder, memory)
-
-
-def caption_digests(captions: Iterable[str]) -> bytes:
-    """Return 16 bytes for each caption; case and the amount of white space make no difference."""
-    import xxhash
-
-    plain = (" ".join(text.lower().split()) for text in captions)
-    return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +72,14 @@ class Duplicate(DatasetScore):
         """Return 16 bytes for each image."""
         return b"".join(view.digests(self.image))
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image occurred before, in order."""
         from .equal_records import later_of_same
 
         return later_of_same(records, 16, folder, memory)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DuplicateCaption(DatasetScore):
+class DuplicateCaption(EqualCaptions):
     """Whether the same caption occurs earlier: in an earlier shard, or earlier in the same shard.
 
     The first of several is not a duplicate. Case and the amount of white space make no difference, as for CLIP's
@@ -94,19 +89,9 @@ class DuplicateCaption(DatasetScore):
     """
 
     name: ClassVar[str] = "duplicate_caption"
-    tier: ClassVar[Tier] = "text"
     kind: ClassVar[Kind] = "boolean"
-    subject: ClassVar[Subject] = "caption"
 
-    caption: str = ""
-
-    def gather(self, view: "View") -> bytes:
-        """Return 16 bytes for each caption."""
-        return caption_digests(view.captions(self.caption))
-
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each caption occurred before, in order."""
         from .equal_records import later_of_same
 
@@ -134,7 +119,7 @@ class NearDuplicate(DatasetScore):
     tier: ClassVar[Tier] = "pixels"
     kind: ClassVar[Kind] = "boolean"
     subject: ClassVar[Subject] = "image"
-    packages: ClassVar[tuple[str, ...]] = Phash.packages
+    packages: ClassVar[tuple[str, ...]] = PixelScore.packages
     compares: ClassVar[frozenset[str]] = DatasetScore.compares | {"distance"}
 
     image: str = ""
@@ -149,11 +134,9 @@ class NearDuplicate(DatasetScore):
 
     def gather(self, view: "View") -> bytes:
         """Return 8 bytes for each image."""
-        return b"".join(phash(picture) for picture in view.pictures(self.image))
+        return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image is near one that stays, in order."""
         from .equal_records import near_kept
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from wdsflow.tables import Tables
 
-from .base import Value
+from .base import Records, Value
 
 Hashes = NDArray[np.uint64]
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
-_FEW = 512  # hashes that are compared with each other without more ado
-_MANY = 100_000  # hashes that are never compared with each other one by one, if that can be helped
+_FEW = 512  # hashes that are compared directly
+_MANY = 100_000  # hashes that are compared individually only if nothing else helps
 _BUCKET = 48  # hashes of the same key, if they were spread evenly
 _MOST_TABLES = 5000
 _AT_ONCE = 1 << 20  # pairs
@@ -173,7 +173,7 @@ def kept(database: Tables, distance: int, memory: int) -> bytearray:
             _add(database, held)
             held, size = [], 0
     _add(database, held)
-    # In this order each earlier one is settled before it is asked for.
+    # In this order each earlier one is decided before it is needed.
     for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
         if result[earlier]:
             result[later] = 0
@@ -214,7 +214,6 @@ def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tupl
             hashes, numbers = hashes[end:], numbers[end:]
 
 
-Records = Iterable[tuple[int, int, bytes]]
 _BLOCK = 1 << 14  # items that are added at once
 
 # An item is an image or a caption: `item` counts those of a sample. `high` and `low` are its key of 16 bytes; of a key

@@ -1,11 +1,10 @@
 """Scores from the first bytes of an image."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from wdsflow.images.header import ImageHeader
 
-from .base import HeaderScore, ImageScore, Kind, ScoreError, Tier, Value, bare
+from .base import ImageScore, Kind, ScoreError, Tier, Value, bare, simple_score
 from .sample_fields import moves, orientation_of
 
 if TYPE_CHECKING:
@@ -13,13 +12,12 @@ if TYPE_CHECKING:
 
 
 def sized(header: ImageHeader) -> ImageHeader:
-    """Return the header. Raises ScoreError "unknown-size" if it does not tell width and height."""
+    """Return the header. Raises ScoreError "unknown-size" if it has no width and height."""
     if header.width and header.height:
         return header
     raise ScoreError("unknown-size", f"the header of this {header.format} has no width and height")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Animated(ImageScore):
     """Whether the file is an animation: GIF, WebP or PNG of several frames. Training sees only the first frame.
 
@@ -36,23 +34,15 @@ class Animated(ImageScore):
         return bare([moves(view, *each) for each in zip(names, view.headers(self.image), strict=True)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class AspectRatio(HeaderScore):
+@simple_score(low=0)
+def aspect_ratio(header: ImageHeader) -> float:
     """Width divided by height, as stored: 1.5 is a landscape photograph, below 1 is upright.
 
     Above 0, no unit. Source: the header; Data-Juicer's aspect_ratios.
     """
-
-    name: ClassVar[str] = "aspect_ratio"
-    low: ClassVar[float | None] = 0
-
-    def of(self, header: ImageHeader) -> float:
-        """Return the ratio."""
-        sized(header)
-        return header.width / header.height
+    return sized(header).width / header.height
 
 
-@dataclass(frozen=True, kw_only=True)
 class Bytes(ImageScore):
     """Size of the encoded image in bytes; in a predicate, sizes may be written as 120KiB or 1.5GB.
 
@@ -69,72 +59,44 @@ class Bytes(ImageScore):
         return bare([*view.sizes(self.image)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Format(HeaderScore):
+@simple_score("format")
+def format_(header: ImageHeader) -> str:
     """Format of the image by its first bytes, never by the field's name: "jpeg", "png", "webp", "gif", "bmp", "tiff", ...
 
     Formats that are recognized only by their mark are included ("heic", "svg", "pdf"). Source: the header.
     """
-
-    name: ClassVar[str] = "format"
-    kind: ClassVar[Kind] = "text"
-
-    def of(self, header: ImageHeader) -> str:
-        """Return the format's name."""
-        return header.format
+    return header.format
 
 
-@dataclass(frozen=True, kw_only=True)
-class Height(HeaderScore):
+@simple_score(unit="pixels", low=1)
+def height(header: ImageHeader) -> int:
     """Height of the image in pixels, as stored: an EXIF orientation does not swap the sides.
 
     From 1 on. Source: the header; Data-Juicer's image_height.
     """
-
-    name: ClassVar[str] = "height"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, header: ImageHeader) -> int:
-        """Return the height."""
-        return sized(header).height
+    return sized(header).height
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinSide(HeaderScore):
+@simple_score(unit="pixels", low=1)
+def min_side(header: ImageHeader) -> int:
     """The shorter of width and height, in pixels.
 
     From 1 on. Source: the header.
     """
-
-    name: ClassVar[str] = "min_side"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, header: ImageHeader) -> int:
-        """Return the shorter side."""
-        sized(header)
-        return min(header.width, header.height)
+    return min(sized(header).width, header.height)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mode(HeaderScore):
+@simple_score()
+def mode(header: ImageHeader) -> str:
     """Colour mode of the image, by Pillow's name: "RGB", "L" (grey), "RGBA", "P" (palette), "CMYK", "1", "I;16", ...
 
     Source: the header; equal to the mode of ``PIL.Image.open`` for JPEG, PNG, GIF, WebP and BMP.
     """
-
-    name: ClassVar[str] = "mode"
-    kind: ClassVar[Kind] = "text"
-
-    def of(self, header: ImageHeader) -> str:
-        """Return the mode."""
-        if not header.mode:
-            raise ScoreError("unknown-mode", f"the header of this {header.format} has no mode, or cannot be decoded")
-        return header.mode
+    if not header.mode:
+        raise ScoreError("unknown-mode", f"the header of this {header.format} has no mode, or cannot be decoded")
+    return header.mode
 
 
-@dataclass(frozen=True, kw_only=True)
 class Orientation(ImageScore):
     """EXIF orientation of the image: 1 is upright, 3 upside down, 6 and 8 are turned by a quarter.
 
@@ -153,34 +115,19 @@ class Orientation(ImageScore):
         return bare([orientation_of(view, *each) for each in zip(names, view.headers(self.image), strict=True)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pixels(HeaderScore):
+@simple_score(unit="pixels", low=1)
+def pixels(header: ImageHeader) -> int:
     """Width times height, in pixels.
 
     From 1 on. Source: the header.
     """
-
-    name: ClassVar[str] = "pixels"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, header: ImageHeader) -> int:
-        """Return the number of pixels."""
-        sized(header)
-        return header.width * header.height
+    return sized(header).width * header.height
 
 
-@dataclass(frozen=True, kw_only=True)
-class Width(HeaderScore):
+@simple_score(unit="pixels", low=1)
+def width(header: ImageHeader) -> int:
     """Width of the image in pixels, as stored: an EXIF orientation does not swap the sides.
 
     From 1 on. Source: the header; Data-Juicer's image_width.
     """
-
-    name: ClassVar[str] = "width"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, header: ImageHeader) -> int:
-        """Return the width."""
-        return sized(header).width
+    return sized(header).width

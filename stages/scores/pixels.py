@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import fsum, log2, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..base import Dropped, StageError
-from ..decode import Decode
-from .base import Kind, PixelScore, Tolerance
-from .score_errors import ScoreError
+from .base import Kind, PixelScore, ScoreError, Tolerance, simple_score
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+    from ..decode import Decode
 
 
 SIDE = 512  # pixels of the longer side of ``luma``, at most
@@ -105,7 +105,9 @@ def decode_picture(data: bytes, budget: int) -> Picture:
 
 
 @lru_cache(maxsize=8)
-def _decoder(budget: int, output: Literal["pil", "numpy"]) -> Decode:
+def _decoder(budget: int, output: Literal["pil", "numpy"]) -> "Decode":
+    from ..decode import Decode
+
     return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget, output=output)
 
 
@@ -127,8 +129,8 @@ def fitted(width: int, height: int) -> tuple[int, int]:
     return max(1, (width * SIDE + longer // 2) // longer), max(1, (height * SIDE + longer // 2) // longer)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Blur(PixelScore):
+@simple_score(low=0, scale_tolerance=Tolerance(0.35, "of the value"))
+def blur(picture: Picture) -> float:
     """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
 
     Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey, CV_64F).var()``, on the
@@ -137,82 +139,50 @@ class Blur(PixelScore):
     higher on average, and at most 32 %, than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield
     microscopy, ICPR 2000.
     """
+    import numpy as np
 
-    name: ClassVar[str] = "blur"
-    low: ClassVar[float | None] = 0
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.35, "of the value")
-
-    def of(self, picture: Picture) -> float:
-        """Return the variance."""
-        import numpy as np
-
-        luma = np.pad(np.asarray(picture.luma, np.int16), 1, mode="reflect")
-        edges = luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
-        count, total = edges.size, int(edges.sum(dtype=np.int64))
-        squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
-        # In whole numbers, and divided once: the same value on every machine.
-        return float((count * squares - total * total) / (count * count))
+    luma = np.pad(np.asarray(picture.luma, np.int16), 1, mode="reflect")
+    edges = luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
+    count, total = edges.size, int(edges.sum(dtype=np.int64))
+    squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
+    # In whole numbers, and divided once: the same value on every machine.
+    return float((count * squares - total * total) / (count * count))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Brightness(PixelScore):
+@simple_score(low=0, high=1, scale_tolerance=Tolerance(0.002))
+def brightness(picture: Picture) -> float:
     """Mean of the luma, as a share of white: 0 is black, 1 is white.
 
     0 to 1, on the luma of at most 512 pixels per side. Source: ITU-R BT.601 (luma).
     """
-
-    name: ClassVar[str] = "brightness"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.002)
-
-    def of(self, picture: Picture) -> float:
-        """Return the mean."""
-        counts = picture.histogram
-        return sum(level * count for level, count in enumerate(counts)) / (255 * sum(counts))
+    counts = picture.histogram
+    return sum(level * count for level, count in enumerate(counts)) / (255 * sum(counts))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contrast(PixelScore):
+@simple_score(low=0, high=0.5, scale_tolerance=Tolerance(0.005))
+def contrast(picture: Picture) -> float:
     """Standard deviation of the luma, as a share of white (RMS contrast): 0 is one tone, 0.5 is half black, half white.
 
     0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images, JOSA A 1990.
     """
-
-    name: ClassVar[str] = "contrast"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 0.5
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.005)
-
-    def of(self, picture: Picture) -> float:
-        """Return the deviation."""
-        counts = picture.histogram
-        size = sum(counts)
-        total = sum(level * count for level, count in enumerate(counts))
-        squares = sum(level * level * count for level, count in enumerate(counts))
-        return sqrt(size * squares - total * total) / (255 * size)
+    counts = picture.histogram
+    size = sum(counts)
+    total = sum(level * count for level, count in enumerate(counts))
+    squares = sum(level * level * count for level, count in enumerate(counts))
+    return sqrt(size * squares - total * total) / (255 * size)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entropy(PixelScore):
+@simple_score(unit="bits", low=0, high=8, scale_tolerance=Tolerance(0.05))
+def entropy(picture: Picture) -> float:
     """Shannon entropy of the luma's histogram of 256 levels, in bits: 0 is one tone; photographs have 6 to 8.
 
     0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source: Pillow's ``Image.entropy``
     of the grey image.
     """
-
-    name: ClassVar[str] = "entropy"
-    unit: ClassVar[str] = "bits"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 8
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.05)
-
-    def of(self, picture: Picture) -> float:
-        """Return the entropy."""
-        counts = [count for count in picture.histogram if count]
-        size = sum(counts)
-        # Rounded, because logarithms differ in their last bit between machines.
-        return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
+    counts = [count for count in picture.histogram if count]
+    size = sum(counts)
+    # Rounded, because logarithms differ in their last bit between machines.
+    return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
 
 
 _ROWS = 16  # one row of this many is checked first: it decides most pictures
@@ -275,8 +245,8 @@ _HASHED_SIDE, _LOWEST = 32, 8
 _FIXED_POINT = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phash(PixelScore):
+@simple_score(scale_tolerance=Tolerance(2, "bits"))
+def phash(picture: Picture) -> str:
     """Perceptual hash: 16 hexadecimal digits that differ in few bits if images look alike.
 
     The luma at 32 x 32 pixels (Lanczos), its discrete cosine transform, the 8 x 8 lowest frequencies, a bit for each
@@ -284,18 +254,11 @@ class Phash(PixelScore):
     images it may differ from that of the full size by a few bits. See near_duplicate. Source: ImageHash; Krawetz, Looks
     like it, 2011.
     """
-
-    name: ClassVar[str] = "phash"
-    kind: ClassVar[Kind] = "text"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(2, "bits")
-
-    def of(self, picture: Picture) -> str:
-        """Return the hash."""
-        return phash(picture).hex()
+    return phash_bytes(picture).hex()
 
 
-def phash(picture: Picture) -> bytes:
-    """Return the hash of a picture, 8 bytes."""
+def phash_bytes(picture: Picture) -> bytes:
+    """Return the perceptual hash of a picture, 8 bytes."""
     import numpy as np
     from PIL import Image
 
@@ -308,9 +271,10 @@ def phash(picture: Picture) -> bytes:
 
 
 @cache
-def _waves() -> Any:
+def _waves() -> "NDArray[np.int64]":
     """Return the 8 lowest cosines at 32 places, times 2**20."""
     import numpy as np
 
     steps = np.outer(np.arange(_LOWEST), 2 * np.arange(_HASHED_SIDE) + 1)
-    return np.rint(np.cos(np.pi * steps / (2 * _HASHED_SIDE)) * _FIXED_POINT).astype(np.int64)
+    waves: NDArray[np.int64] = np.rint(np.cos(np.pi * steps / (2 * _HASHED_SIDE)) * _FIXED_POINT).astype(np.int64)
+    return waves

@@ -1,18 +1,98 @@
-"""The fields of a sample, wherever they are stored, and how headers and captions are read from them."""
+"""The fields of a sample: which are its images and captions, and how headers and captions are read from them."""
 
 import io
-from collections.abc import Iterator
-from functools import partial
-from typing import Any, Protocol
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, xmp_orientation
-from wdsflow.images.image_header import read_header
-from wdsflow.images.other_headers import tiff_header
+from wdsflow.images.image_header import read_header, tiff_header
 from wdsflow.images.plain_headers import webp_metadata
-from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_json
+from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
+from wdsflow.shards.output_names import alternatives
+from wdsflow.shards.patterns import natural
 
-from .score_errors import ScoreError
-from .selection import FieldNames, chosen
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+class ScoreError(Exception):
+    """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
+
+    It differs from a score of 0 or "": a missing value proves nothing.
+    """
+
+    def __init__(self, slug: str, detail: str) -> None:
+        super().__init__(f"{slug}: {detail}")
+        self.slug, self.detail = slug, detail
+
+    def __reduce__(self) -> tuple[type["ScoreError"], tuple[str, str]]:
+        # An exception is rebuilt from its args, of which there is one: the pool it came from would break.
+        return type(self), (self.slug, self.detail)
+
+
+CAPTIONS = "txt"
+VIDEOS = "mp4;webm;mkv;avi;mov"
+
+
+class FieldNames(NamedTuple):
+    """Names of fields to try, and patterns with a star among them."""
+
+    names: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)
+def parse_images(text: str) -> FieldNames:
+    """Parse ``jpg;png``: the first field that exists is the image. Raises ValueError.
+
+    If none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the names. A
+    name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
+    """
+    return FieldNames(alternatives(text))
+
+
+@lru_cache(maxsize=64)
+def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
+    """Parse ``txt``, ``txt;text``, ``json:caption;alt``, or several of these, tried in order: ``txt|json:caption``.
+
+    Fields are chosen as for images (``0.txt``, ``1.txt`` are several captions); a list in json is several captions.
+    Raises ValueError.
+
+    >>> parse_captions("txt|json:caption;alt")
+    (FieldNames(names=('txt',)), CaptionField(member='json', names=('caption', 'alt')))
+    """
+    return tuple(
+        parse_caption_field(part) if ":" in part else FieldNames(alternatives(part)) for part in text.split("|")
+    )
+
+
+def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
+    """Return those of a sample's fields that are meant.
+
+    >>> chosen(parse_images("jpg;png"), ["png", "txt", "0.png"])
+    ('png',)
+    >>> chosen(parse_images("jpg;png"), ["10.png", "9.jpg", "txt", "seg.png"])
+    ('9.jpg', '10.png')
+    >>> chosen(parse_images("view*.jpg"), ["view10.jpg", "view2.jpg", "jpg"])
+    ('view2.jpg', 'view10.jpg')
+    """
+    there = fields if isinstance(fields, (dict, set, frozenset, list, tuple)) else list(fields)
+    for name in wanted.names:
+        if "*" in name:
+            like = re.compile(".*".join(re.escape(part) for part in name.split("*")), re.DOTALL)
+            found = [field for field in there if like.fullmatch(field)]
+            if found:
+                return tuple(sorted(found, key=natural))
+        elif name in there:
+            return (name,)
+    numbered = [field for field in there if field[:1].isdigit() and _is_numbered(field, wanted.names)]
+    return tuple(sorted(numbered, key=natural))
+
+
+def _is_numbered(field: str, names: tuple[str, ...]) -> bool:
+    number, _dot, rest = field.partition(".")
+    return rest in names and number.isascii() and number.isdigit()
 
 
 class Fields(Protocol):
@@ -54,12 +134,12 @@ class FieldReader(Protocol):
 
 
 def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
-    """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
+    """Return a field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
     return _Ranges(reader, name)
 
 
 class _Ranges(io.RawIOBase):
-    """A field as a file of which only what is asked for is read."""
+    """A field as a file: see ``as_file``."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
@@ -78,11 +158,11 @@ class _Ranges(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
-        data = b""
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view, data = memoryview(buffer), b""
         if self._at < self._reader.fields.size(self._name):
-            data = self._reader.read(self._name, self._at, len(buffer))
-        buffer[: len(data)] = data
+            data = self._reader.read(self._name, self._at, len(view))
+        view[: len(data)] = data
         self._at += len(data)
         return len(data)
 
@@ -102,7 +182,7 @@ _BOMS = {
 
 
 def image_header(reader: FieldReader, name: str) -> ImageHeader:
-    """Return the header of an image that has one; ``width`` may still be 0 where the format keeps that elsewhere."""
+    """Return the header of an image; ``width`` is 0 if the format has no size in its header. Raises ScoreError."""
     size = reader.fields.size(name)
     head = reader.read(name, 0, _HEAD)
     header = read_header(head)
@@ -119,14 +199,14 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
 
 
 def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
-    """Return whether an image is an animation. A GIF tells by its second frame, which is looked for in the first MiB."""
+    """Return whether an image is an animation. Of a GIF, a second frame is searched in the first MiB."""
     if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
         header = read_header(reader.read(name, 0, MAX_HEADER)) or header
     return header.animated
 
 
 def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
-    """Return an image's orientation. A WebP tells it in a chunk after its pixels, which are not read."""
+    """Return an image's orientation. A WebP has it in a chunk after its pixels, which are not read."""
     if header.format in _TURNED_INSIDE:
         raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
     if header.format != "webp":
@@ -143,7 +223,7 @@ def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
 
 
 def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
-    """Return the captions of the first place that holds any."""
+    """Return the captions of the first place that has any."""
     for place in places:
         if isinstance(place, FieldNames):
             names = chosen(place, reader.fields)
@@ -169,7 +249,7 @@ def _text(reader: FieldReader, name: str) -> str:
         raise ScoreError("not-utf8", f"field {name!r}: {error}") from None
 
 
-def json_tree(reader: FieldReader, name: str) -> Any:
+def json_tree(reader: FieldReader, name: str) -> object:
     """Return a field's json, parsed."""
     size = reader.fields.size(name)
     if size > LARGEST:
@@ -187,7 +267,7 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
     others: set[str] = set()
     for name in place.names:
         value = look_up(tree, name)
-        items: list[Any] = value if isinstance(value, list) else [value]
+        items: list[object] = value if isinstance(value, list) else [value]
         texts = [text for item in items if not isinstance(item, list) and (text := caption_in(item)) is not None]
         if any(len(text) > _LONGEST for text in texts):
             raise ScoreError("large-text", f"{place.member!r} holds a caption of more than {_LONGEST:,} characters")

@@ -6,14 +6,26 @@ from typing import Any, ClassVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
+from wdsflow.shards.output_names import IMAGES
 
 from ..fields import named
 from .pixels import SIDE, Picture, decode_picture
-from .sample_fields import CHUNK, Fields, Held, caption_texts, image_header, json_tree
-from .score_errors import ScoreError
-from .selection import CAPTIONS, IMAGES, VIDEOS, FieldNames, chosen, parse_captions, parse_images
-from .video_frames import Frames, MadeFrames, Prepares, Sampling, video_frames
-from .videos import VideoFacts, video_facts
+from .sample_fields import (
+    CAPTIONS,
+    CHUNK,
+    VIDEOS,
+    FieldNames,
+    Fields,
+    Held,
+    ScoreError,
+    caption_texts,
+    chosen,
+    image_header,
+    json_tree,
+    parse_captions,
+    parse_images,
+)
+from .videos import Frames, MadeFrames, Prepares, Sampling, VideoFacts, video_facts, video_frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +102,7 @@ class View:
         return [self._once("picture", name) for name in self.image_names(image)]
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], Any]) -> Any:
-        """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as somebody holds the result."""
+        """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as the result is referenced."""
         return self._shared(prepare, name)
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
@@ -105,7 +117,7 @@ class View:
         return [self._once("video", name) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
-        """Return frames of a video field, once as long as somebody holds them: see ``video_frames``.
+        """Return frames of a video field, once as long as they are referenced: see ``video_frames``.
 
         RGB of full size, or the result of ``prepare.of`` for each.
         """
@@ -179,7 +191,7 @@ class View:
             if isinstance(cached, ref):
                 del self._cache[what, name]
             made = self._once(what, name)
-            # Not held here: a model's input may be large, and waits elsewhere.
+            # Not referenced here: a model's input may be large, and waits elsewhere.
             self._cache[what, name] = ref(made)
         return made
 

@@ -1,12 +1,10 @@
 """All scores by name: wdsflow's own, and those of other distributions by entry points."""
 
-import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, get_origin
+from typing import get_origin
 
 from .base import Score
 
@@ -44,7 +42,9 @@ def all_scores() -> dict[str, type[Score]]:
 
     Raises ValueError if an entry point is no score, or has another name than its score.
     """
-    found = {}
+    from importlib.metadata import entry_points
+
+    found: dict[str, type[Score]] = {}
     for entry in entry_points(group=GROUP):
         score = entry.load()
         if not _is_score(score) or score.name != entry.name:
@@ -53,7 +53,7 @@ def all_scores() -> dict[str, type[Score]]:
     return {**found, **SCORES}
 
 
-def make_score(name: str, /, **settings: Any) -> Score:
+def make_score(name: str, /, **settings: object) -> Score:
     """Return the score of a name with settings. Raises ValueError; for an unknown name it suggests the nearest.
 
     >>> make_score("min_side").tier
@@ -69,6 +69,8 @@ def make_score(name: str, /, **settings: Any) -> Score:
     return kind(**settings)
 
 
-def _nearest(name: str, names: Any) -> str:
+def _nearest(name: str, names: Iterable[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, names, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; use one of {', '.join(sorted(names))}"

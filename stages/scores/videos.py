@@ -1,22 +1,29 @@
-"""Scores from the header of a video, which PyAV reads in parts."""
+"""Videos, which PyAV reads in parts: scores from their headers, and frames as images.
+
+Frames are sought, so that hours of video cost no more than the parts between frames.
+"""
 
 import re
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from wdsflow.media.least_size import HEAD, least_size
-from wdsflow.text.install import install_extras
+from wdsflow.media.media_format import SIZE_HEAD, least_size
 
-from .base import Scalar, Score, ScoreError, Subject, Tier, Value, bare
+from .base import ScoreError, simple_score
 from .sample_fields import FieldReader, as_file
 
 if TYPE_CHECKING:
-    from .sample_view import View
+    import numpy as np
+    from av.container import InputContainer
+    from numpy.typing import NDArray
 
+    Frame = NDArray[np.uint8]  # height, width, 3
+
+VideoStream = Any  # of PyAV, whose types allow None for times that an open video has
+VideoFrame = Any
 
 # Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
@@ -24,8 +31,8 @@ _TRUNCATED = frozenset(("EOFError", "OSError"))  # PyAV's, when a part is missin
 
 
 @contextmanager
-def opened(reader: FieldReader, name: str) -> Iterator[Any]:
-    """Open a field as PyAV's container. Raises ScoreError, also for what PyAV raises inside of the block.
+def opened(reader: FieldReader, name: str) -> "Iterator[InputContainer]":
+    """Open a field as PyAV's container. Raises ScoreError, also for PyAV's errors inside of the block.
 
     Slugs: "not-a-video" (another format than MP4, MOV, Matroska, WebM and AVI), "truncated", "undecodable",
     "no-video-stream", "not-installed".
@@ -33,11 +40,13 @@ def opened(reader: FieldReader, name: str) -> Iterator[Any]:
     try:
         import av
     except ImportError:
+        from wdsflow.text.install import install_extras
+
         raise ScoreError("not-installed", f"videos need PyAV: {install_extras('video')}") from None
     size = reader.fields.size(name)
     if not size:
         raise ScoreError("not-a-video", "it is empty")
-    least = least_size(reader.read(name, 0, HEAD))
+    least = least_size(reader.read(name, 0, SIZE_HEAD))
     if least > size:
         raise ScoreError("truncated", f"it has {size:,} of {least:,} bytes")
     options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
@@ -48,8 +57,8 @@ def opened(reader: FieldReader, name: str) -> Iterator[Any]:
         raise ScoreError(_slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}") from None
 
 
-def video_stream(container: Any) -> Any:
-    """Return the first stream that is a video and no cover picture. Raises ScoreError."""
+def video_stream(container: "InputContainer") -> VideoStream:
+    """Return the first video stream that is not a cover picture. Raises ScoreError."""
     for stream in container.streams.video:
         if "attached_pic" not in str(stream.disposition):
             return stream
@@ -69,10 +78,10 @@ _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 class VideoFacts(NamedTuple):
-    """Facts of the first video stream; None for what the header does not tell.
+    """Facts of the first video stream; None if the header lacks one.
 
-    ``duration`` is in seconds. It is the stream's own, except where Matroska knows that of the whole file only:
-    ``exact`` is False then. ``width`` and ``height`` are those of the stored frames: rotation is ignored.
+    ``duration`` is in seconds. It is the stream's own; if Matroska has only that of the whole file, ``exact`` is
+    False. ``width`` and ``height`` are those of the stored frames: rotation is ignored.
     """
 
     duration: Fraction | None
@@ -89,7 +98,7 @@ def video_facts(reader: FieldReader, name: str) -> VideoFacts:
         return facts_of(container, video_stream(container), reader.fields.size(name))
 
 
-def facts_of(container: Any, stream: Any, size: int) -> VideoFacts:
+def facts_of(container: "InputContainer", stream: VideoStream, size: int) -> VideoFacts:
     """Return the facts of an open video of ``size`` bytes. Raises ScoreError."""
     context = stream.codec_context
     if context is None:
@@ -104,7 +113,7 @@ def facts_of(container: Any, stream: Any, size: int) -> VideoFacts:
     return VideoFacts(duration, exact, rate or None, context.width, context.height, stream.frames or None)
 
 
-def _duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
+def _duration(container: "InputContainer", stream: VideoStream) -> tuple[Fraction | None, bool]:
     if stream.duration is not None and stream.duration > 0 and stream.time_base:
         return stream.duration * stream.time_base, True
     clock = _CLOCK.match(stream.metadata.get("DURATION", ""))
@@ -118,90 +127,260 @@ def _duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]:
     return None, False
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoScore(Score):
-    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
-
-    tier: ClassVar[Tier] = "header"
-    subject: ClassVar[Subject] = "video"
-    needs: ClassVar[tuple[str, ...]] = ("video",)
-    packages: ClassVar[tuple[str, ...]] = ("av",)
-
-    video: str = ""
-
-    @abstractmethod
-    def of(self, facts: VideoFacts) -> Scalar:
-        """Return the value of one video."""
-
-    def score(self, view: "View") -> Value:
-        """Return the value of the sample's videos."""
-        return bare([self.of(facts) for facts in view.videos(self.video)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duration(VideoScore):
+@simple_score(unit="seconds", low=0)
+def duration(facts: VideoFacts) -> float:
     """Duration of the video in seconds, to the microsecond, by its header.
 
     That of the first video stream, or of the whole file if the header has no other. "unknown-duration" if it has none,
     as in live recordings. From 0 on. Source: PyAV; Data-Juicer's video_duration rounds it to seconds.
     """
-
-    name: ClassVar[str] = "duration"
-    unit: ClassVar[str] = "seconds"
-    low: ClassVar[float | None] = 0
-
-    def of(self, facts: VideoFacts) -> float:
-        """Return the duration."""
-        if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header has no duration")
-        return round(float(facts.duration), 6)
+    if facts.duration is None:
+        raise ScoreError("unknown-duration", "the header has no duration")
+    return round(float(facts.duration), 6)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fps(VideoScore):
+@simple_score(unit="frames/s", low=0)
+def fps(facts: VideoFacts) -> float:
     """Frames per second of the video: the mean by its header, otherwise FFmpeg's guess.
 
     "unknown-fps" if there is neither. From 0 on. Source: PyAV's average_rate, guessed_rate.
     """
-
-    name: ClassVar[str] = "fps"
-    unit: ClassVar[str] = "frames/s"
-    low: ClassVar[float | None] = 0
-
-    def of(self, facts: VideoFacts) -> float:
-        """Return the rate."""
-        if facts.fps is None:
-            raise ScoreError("unknown-fps", "the header has no frame rate")
-        return round(float(facts.fps), 6)
+    if facts.fps is None:
+        raise ScoreError("unknown-fps", "the header has no frame rate")
+    return round(float(facts.fps), 6)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoHeight(VideoScore):
+@simple_score(unit="pixels", low=1)
+def video_height(facts: VideoFacts) -> int:
     """Height of the video's frames in pixels, as stored: a rotation in the header is ignored.
 
     From 1 on. Source: PyAV; Data-Juicer's video_height.
     """
-
-    name: ClassVar[str] = "video_height"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
-
-    def of(self, facts: VideoFacts) -> int:
-        """Return the height."""
-        return facts.height
+    return facts.height
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoWidth(VideoScore):
+@simple_score(unit="pixels", low=1)
+def video_width(facts: VideoFacts) -> int:
     """Width of the video's frames in pixels, as stored: a rotation in the header is ignored.
 
     From 1 on. Source: PyAV; Data-Juicer's video_width.
     """
+    return facts.width
 
-    name: ClassVar[str] = "video_width"
-    unit: ClassVar[str] = "pixels"
-    low: ClassVar[float | None] = 1
 
-    def of(self, facts: VideoFacts) -> int:
-        """Return the width."""
-        return facts.width
+How = Literal["uniform", "key"]
+
+
+class Sampling(NamedTuple):
+    """A number of frames, "uniform" over the duration or evenly among the key frames; of these, 0 stands for all."""
+
+    how: How = "uniform"
+    frames: int = 3
+
+    def checked(self, name: str) -> "Sampling":
+        """Return itself. Raises ValueError, in the name of a score, if it is impossible."""
+        if self.frames < (self.how == "uniform"):
+            least = "at least 1" if self.how == "uniform" else "at least 1, or 0 for all key frames"
+            raise ValueError(f"{name}: frames={self.frames}; it has to be {least}")
+        return self
+
+
+class Prepares(Protocol):
+    """Makes an array of a picture; two are equal if they make the same."""
+
+    def of(self, pixels: "Frame") -> "NDArray[np.generic]":
+        """Return an array for a picture (height, width, 3)."""
+
+
+class MadeFrames(NamedTuple):
+    """Frames, and what is made of each."""
+
+    sampling: Sampling
+    prepare: Prepares
+
+
+_MOST_DECODED = 20_000  # frames from a key frame on; a video with fewer key frames is hostile, or no video to sample
+_DECODER = 12  # bytes a pixel: a decoder's reference frames, its output, the frame in RGB
+_NEAR = 5  # seconds that are decoded rather than sought if no index lists key frames
+_LATE = (0, 1, 10)  # seconds to go back if seeking ends too late
+_ENDS_EARLY = 2  # seconds that a stream may end before its header says
+
+
+Make = Callable[["Frame"], "NDArray[np.generic]"]
+
+
+class Frames(list[Any]):
+    """The frames of a video, in order, or what was made of each; weak references can point to it."""
+
+
+def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
+    """Return frames of a field, RGB as of PyAV's ``to_image``. Never empty.
+
+    ``make`` turns each into an array as soon as it is decoded: one frame of full size is held at a time.
+
+    "uniform": for ``frames`` times evenly over the duration, both ends among them (one: the middle), the first frame
+    that is not before it, but a later one for each; the last frame where there is none. Fewer where the video has
+    fewer frames. Source: Data-Juicer's ``extract_video_frames_uniformly``. "key": frames at key frames, ``frames`` of
+    them evenly chosen, the middle one for 1, all for 0; the first frame where there is none.
+
+    Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
+    """
+    with opened(reader, name) as container:
+        stream = video_stream(container)
+        facts = facts_of(container, stream, reader.fields.size(name))
+        taker = _Taker(container, stream, facts, budget, make)
+        if sampling.how == "uniform":
+            taker.take_uniform(sampling.frames)
+        else:
+            taker.take_key(sampling.frames)
+    if not taker.taken:
+        raise ScoreError("truncated", "no frame could be decoded")
+    return taker.taken
+
+
+class _Taker:
+    """Takes frames of an open video, within a budget."""
+
+    def __init__(
+        self, container: "InputContainer", stream: VideoStream, facts: VideoFacts, budget: int, make: Make | None
+    ) -> None:
+        self.container, self.stream, self.facts = container, stream, facts
+        self.taken = Frames()
+        self._make = make
+        self._left = budget - _DECODER * facts.width * facts.height
+        self._budget = budget
+        context = stream.codec_context
+        context.thread_count = 1  # each further one holds frames of its own
+        pixels = max(budget // _DECODER, 1)
+        context.options = {**context.options, "max_pixels": str(min(pixels, 2**31 - 1))}
+        if self._left < 3 * facts.width * facts.height:
+            self._over()
+
+    def take_uniform(self, count: int) -> None:
+        """Take frames at times evenly over the duration."""
+        facts, base = self.facts, self.stream.time_base
+        if facts.duration is None:
+            raise ScoreError("unknown-duration", "the header has no duration, so frames cannot be chosen by time")
+        count = min(count, facts.frames or count)
+        step = facts.duration / 2 if count == 1 else facts.duration / (count - 1)
+        times = [step] if count == 1 else [step * number for number in range(count)]
+        coming = self._decoded()
+        before: int | None = None
+        for wanted in (time / base for time in times):
+            if before is None or self._is_far(before, wanted):
+                coming = self._sought(wanted, before)
+            last = None
+            for frame in coming:
+                last = frame
+                if frame.pts >= wanted and (before is None or frame.pts > before):
+                    break
+            else:
+                self._take_last(last, wanted)
+                return
+            before = last.pts
+            self._take(last)
+
+    def take_key(self, count: int) -> None:
+        """Take frames at key frames."""
+        context = self.stream.codec_context
+        if count:
+            keys = self._keys()
+            chosen = _evenly(keys, count)
+            for pts in chosen:
+                context.skip_frame = "NONKEY"
+                self.container.seek(pts, stream=self.stream)
+                self._take(next(self._decoded(), None))
+        else:
+            context.skip_frame = "NONKEY"
+            for frame in self._decoded():
+                self._take(frame)
+        if not self.taken:
+            context.skip_frame = "DEFAULT"
+            self._seek(0)
+            self._take(next(self._decoded(), None))
+
+    def _keys(self) -> list[int]:
+        """Return where key frames are, in the stream's time base; nothing is decoded."""
+        if self.container.format.name.startswith("mov"):
+            found = [entry.timestamp for entry in self.stream.index_entries if entry.is_keyframe]
+            if found:
+                return found
+        packets = self.container.demux(self.stream)
+        return [packet.pts for packet in packets if packet.is_keyframe and packet.pts is not None]
+
+    def _decoded(self) -> Iterator[VideoFrame]:
+        """Yield frames from the container's position on. Raises ScoreError if there are far too many."""
+        for number, frame in enumerate(self.container.decode(self.stream)):
+            if number >= _MOST_DECODED:
+                raise ScoreError("few-key-frames", f"{_MOST_DECODED:,} frames were decoded to reach one")
+            if frame.pts is not None:
+                yield frame
+
+    def _is_far(self, before: int, wanted: Fraction) -> bool:
+        """Return whether seeking saves decoding."""
+        index = self.stream.index_entries
+        place = index.search_timestamp(int(wanted)) if len(index) else -1
+        far: bool = index[place].timestamp > before if place >= 0 else (wanted - before) * self.stream.time_base > _NEAR
+        return far
+
+    def _sought(self, wanted: Fraction, before: int | None) -> Iterator[VideoFrame]:
+        """Yield frames from a key frame on that is not after the wanted time."""
+        start = self.stream.start_time or 0
+        for back in _LATE:
+            if wanted <= start or not self._seek(int(wanted - back / self.stream.time_base)):
+                break
+            coming = self._decoded()
+            first = next(coming, None)
+            if first is not None and first.pts <= wanted:
+                return chain((first,), coming)
+        if before is not None or wanted > start:
+            self._seek(start)
+        return self._decoded()
+
+    def _seek(self, pts: int) -> bool:
+        """Seek backwards to a key frame; False if the file is not seekable."""
+        import av
+
+        try:
+            self.container.seek(pts, stream=self.stream)
+        except av.error.FFmpegError:
+            return False
+        return True
+
+    def _take_last(self, last: VideoFrame | None, wanted: Fraction) -> None:
+        """Take the last frame, as none is as late as wanted."""
+        if last is None:
+            if self.taken:
+                self.taken.append(self.taken[-1])
+            return
+        early = (wanted - last.pts) * self.stream.time_base
+        allowed = max(_ENDS_EARLY, 10 / self.facts.fps) if self.facts.fps else _ENDS_EARLY
+        if self.facts.exact and early > allowed:
+            raise ScoreError("truncated", f"frames end {float(early):.1f} seconds before the video should")
+        self._take(last)
+
+    def _take(self, frame: VideoFrame | None) -> None:
+        if frame is None:
+            return
+        size = 3 * frame.width * frame.height
+        if size > self._left:
+            self._over()
+        made = frame.to_ndarray(format="rgb24")
+        if self._make is not None:
+            made = self._make(made)
+            size = made.nbytes
+        self._left -= size
+        self.taken.append(made)
+
+    def _over(self) -> None:
+        size = f"{self.facts.width} x {self.facts.height}"
+        text = f"frames of {size} pixels would take more than {self._budget:,} bytes; ask for fewer"
+        raise ScoreError("over-budget", text)
+
+
+def _evenly(keys: list[int], count: int) -> list[int]:
+    if len(keys) <= count:
+        return keys
+    if count == 1:
+        return [keys[len(keys) // 2]]
+    return [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]

@@ -19,7 +19,7 @@ from wdsflow.filtering.run_filter import cut_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.stages.scores.caption_words import CaptionWords
-from wdsflow.stages.scores.pixels import Blur
+from wdsflow.stages.scores.pixels import blur
 
 HERE = RunOptions(workers=0)
 PAIRS = {
@@ -64,7 +64,7 @@ def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: py
         raise AssertionError("computed again")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Blur, "of", refuse)
+        patched.setattr(blur, "of", refuse)
         score(source, tmp_path / "out", "caption_words")
     after = pq.read_table(tmp_path / "out/_wdsflow/ledger/00002.parquet")
     same = [name for name in before.column_names if name != "failed"]  # which lists the failures of all scores

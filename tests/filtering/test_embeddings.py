@@ -29,7 +29,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
-from wdsflow.stages.scores.model.models.prepare import Prepare
+from wdsflow.stages.scores.model.models.pictures import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(workers=0, device="cpu")

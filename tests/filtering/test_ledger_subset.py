@@ -10,6 +10,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import entries, write_shards
 from tests.shards.archives import read_tar, write_tar
+from tests.stages.loaders import through_loader
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
@@ -19,7 +20,7 @@ from wdsflow.serving.chosen_tars import LedgerSamples
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError
-from wdsflow.stages.testing import assert_stage_laws, through_loader
+from wdsflow.stages.testing import assert_stage_laws
 
 WHERE = "width > 100 and caption_words > 1"
 

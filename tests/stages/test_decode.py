@@ -9,13 +9,14 @@ import pytest
 from PIL import Image
 
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
-from wdsflow.images import libjpeg
+from tests.stages.loaders import through_loader
+from wdsflow.images import jpeg
 from wdsflow.images.image_header import read_header
 from wdsflow.images.jpeg import coefficient_bytes
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
-from wdsflow.stages.imaging.peak import peak_bytes
-from wdsflow.stages.testing import assert_stage_laws, through_loader
+from wdsflow.stages.imaging.decoders import peak_bytes
+from wdsflow.stages.testing import assert_stage_laws
 
 
 def webdatasets(data):
@@ -230,12 +231,12 @@ def test_without_simplejpeg_pillow_gives_the_same(monkeypatch):
     jpegs.append(encoded(photo(1003, 777), "JPEG"))
     stage = Decode(target=40, output="numpy")
     before = [ours(stage, data) for data in jpegs]
-    libjpeg.load_simplejpeg.cache_clear()
+    jpeg.load_simplejpeg.cache_clear()
     monkeypatch.setitem(sys.modules, "simplejpeg", None)
     try:
         after = [ours(stage, data) for data in jpegs]
     finally:
-        libjpeg.load_simplejpeg.cache_clear()
+        jpeg.load_simplejpeg.cache_clear()
     for one, other in zip(before, after, strict=True):
         assert np.array_equal(one, other)
     assert before[-1].shape == (98, 126, 3)

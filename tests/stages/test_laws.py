@@ -7,9 +7,10 @@ from pkgutil import iter_modules
 
 import pytest
 
+from tests.stages.loaders import has_jpg, through_loader
 from wdsflow import stages
 from wdsflow.stages import STAGES, Batch, Pipeline, Stage, StageError, Unbatch
-from wdsflow.stages.testing import assert_stage_laws, has_jpg, keys_of, through_loader
+from wdsflow.stages.testing import assert_stage_laws, keys_of
 
 SAMPLES = [
     {

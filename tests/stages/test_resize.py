@@ -7,10 +7,9 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, photo, smooth
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.decode import Decode
+from wdsflow.stages.decode import Decode, Resize
 from wdsflow.stages.imaging import resample
 from wdsflow.stages.imaging.resample import box_of
-from wdsflow.stages.resize import Resize
 from wdsflow.stages.testing import assert_stage_laws
 
 

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from wdsflow.stages.tokenize import Tokenize
-from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerContract, TokenizerError
+from wdsflow.stages.tokenize import CaptionFailure, Tokenize, TokenizerContract, TokenizerError
 
 torch = pytest.importorskip("torch")
 

@@ -10,10 +10,10 @@ from wdsflow.mapping.scratch import scratch
 from wdsflow.shards.output_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.unpack import seekable
+from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.pixels import decode_picture
-from wdsflow.stages.scores.score_errors import ScoreError
-from wdsflow.stages.scores.selection import chosen, parse_images
-from wdsflow.stages.shuffle import uniform
+from wdsflow.stages.scores.sample_fields import chosen, parse_images
+from wdsflow.stages.select import uniform
 
 from .listing import Listed, listed
 

@@ -15,10 +15,10 @@ from wdsflow.filtering.where.tree import IsNull, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
+from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_errors import ScoreError
-from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
 from .kinds import kind_of

@@ -18,8 +18,8 @@ from wdsflow.stages.base import Dropped, Sample, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
+from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
 
 DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
 _LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it

@@ -1,4 +1,4 @@
-"""What the header of an image tells, and its EXIF and XMP orientation."""
+"""The header of an image, and its EXIF and XMP orientation."""
 
 import re
 from struct import Struct, error
@@ -15,7 +15,7 @@ class ImageHeader(NamedTuple):
     height: int
     mode: str  # Pillow's name; "" if unknown, or, where Pillow opens it by its header, if Pillow refuses it
     bits: int = 8  # a channel, as stored
-    orientation: int = 1  # EXIF's, 1 to 8; any other number as it stands in the file
+    orientation: int = 1  # EXIF's, 1 to 8; any other number unchanged
     animated: bool = False
     progressive: bool = False
     alpha: bool = False
@@ -47,7 +47,7 @@ _XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
 def exif_orientation(block: bytes) -> int | None:
-    r"""Return the orientation of a TIFF block (what follows ``Exif\0\0``), None if it has none.
+    r"""Return the orientation of a TIFF block (the bytes after ``Exif\0\0``), None if it has none.
 
     Tag 274 of the first directory, TIFF 6.0. Any damage counts as none.
 

@@ -1,6 +1,8 @@
-"""JPEGs: their headers, and their frames without the pixels."""
+"""JPEGs: their headers, their frames without the pixels, simplejpeg, and which of them no decoder should get."""
 
 import re
+from collections.abc import Callable
+from functools import cache
 from struct import Struct, error
 from typing import Any
 
@@ -128,3 +130,23 @@ def read_jpeg(data: bytes) -> ImageHeader:
 
 def _cut(reached: int) -> ImageHeader:
     return _REFUSED._replace(needs=more_bytes(reached), length=reached)
+
+
+_MOST_SCANS = 100
+_MOST_SCANNED = 4_000_000_000  # pixels times scans: a small progressive file can keep a decoder busy for hours
+
+
+@cache
+def load_simplejpeg() -> Callable[..., Any] | None:
+    """Return simplejpeg's decoder, None if it is not installed."""
+    try:
+        from simplejpeg import decode_jpeg
+    except ImportError:
+        return None
+    return decode_jpeg  # type: ignore[no-any-return]
+
+
+def keeps_busy(data: bytes, pixels: int) -> bool:
+    """Return whether a progressive JPEG has so many scans that decoding it would take minutes or hours."""
+    scans = data.count(b"\xff\xda")
+    return scans > _MOST_SCANS and scans * pixels > _MOST_SCANNED

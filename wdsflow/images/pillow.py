@@ -1,4 +1,4 @@
-"""Pillow as it comes: its own limits and no warnings, whatever the program around us has set."""
+"""Pillow with its default limits and without warnings, regardless of the settings of the surrounding program."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ BOMB_PIXELS = 2 * MAX_IMAGE_PIXELS
 class _Shared:
     """A state of the whole process that lasts from the first thread that enters to the last one that leaves.
 
-    Did each thread put it back by itself, the last would put back what the others had set.
+    If each thread restored it, the last would restore the settings of the others.
     """
 
     def __init__(self, state: Callable[[], AbstractContextManager[None]]) -> None:
@@ -35,9 +35,9 @@ class _Shared:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings and put its switches to their defaults for a moment.
+    """Silence Pillow's warnings and reset its switches for the time of a block.
 
-    Only the main thread's warnings: they belong to the process, and others may be changing how they are treated.
+    Warnings only in the main thread: they belong to the process, and other threads may be changing their filters.
     """
     main = threading.current_thread() is threading.main_thread()
     with warnings.catch_warnings() if main else nullcontext(), _DEFAULTS:
@@ -48,7 +48,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def silent_stderr() -> Iterator[None]:
-    """Send what C libraries write to the standard error stream to nowhere: libtiff reports every damage there."""
+    """Discard what C libraries write to the standard error stream: libtiff reports all damage there."""
     with _SILENCE:
         yield
 

@@ -21,8 +21,8 @@ def read_gif(data: bytes) -> ImageHeader:
     """Return the header of GIF bytes that start with ``GIF87a`` or ``GIF89a``.
 
     Size and mode are those of the first frame, as Pillow gives them: a frame that sticks out enlarges the
-    screen, and a palette of plain greys makes mode "L". ``animated`` is true where a second frame lies within
-    ``data``, or where the file asks for looping.
+    screen, and a palette of plain greys makes mode "L". ``animated`` is true if a second frame begins within
+    ``data``, or if the file loops.
     """
     try:
         width, height, flags, _background, _aspect = _screen(data, 6)

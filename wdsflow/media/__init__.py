@@ -1,1 +1,1 @@
-"""Audio and video as bytes: what a file is by its first bytes, and how long it says that it is."""
+"""Audio and video as bytes: formats by first bytes, and the length by the header."""

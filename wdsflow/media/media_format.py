@@ -1,4 +1,4 @@
-"""Audio and video by their bytes: what a file is, and whether it is complete."""
+"""Audio and video by their bytes: the format of a file, and whether it is complete."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def is_cut(size: int, read: Read) -> bool:
             return size - at < 8 and not index  # or the source cannot read there
         length, name = int.from_bytes(head[:4], "big"), head[4:8]
         if not (name.isalnum() and name.isascii()) and name[:1] != b"\xa9" and name != b"\0\0\0\0":
-            return False  # something follows that is no box
+            return False  # something other than a box follows
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         elif not length:
@@ -144,3 +144,43 @@ def _frame_format(head: bytes) -> str:
     if not layer:
         return "aac" if head[1] & 0xF6 == 0xF0 and rate >> 2 & 15 < 13 else ""
     return "mp3" if layer < 3 and version != 1 and rate >> 4 != 15 and rate >> 2 & 3 != 3 else ""
+
+
+_SEGMENT = b"\x18\x53\x80\x67"
+SIZE_HEAD = 256  # bytes that ``least_size`` needs
+_UNKNOWN = 0x7FFF0000  # bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe
+
+
+def least_size(head: bytes) -> int:
+    """Return the least size in bytes of a complete file by its header, 0 if the header lacks it.
+
+    Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. WAV: the same, unless it was
+    written into a pipe, where encoders do not know the length. Others tell by their index.
+
+    >>> least_size(b"RIFF" + (1000).to_bytes(4, "little") + b"AVI LIST")
+    1008
+    """
+    if head[:4] == b"RIFF" and head[8:12] in (b"AVI ", b"WAVE"):
+        length = int.from_bytes(head[4:8], "little")
+        return 0 if head[8:12] == b"WAVE" and length >= _UNKNOWN else length + 8
+    if head[:4] != b"\x1aE\xdf\xa3":
+        return 0
+    header = _number(head, 4)
+    if header is None:
+        return 0
+    at = header[0] + header[1]
+    if head[at : at + 4] != _SEGMENT:
+        return 0
+    segment = _number(head, at + 4)
+    return sum(segment) if segment is not None else 0
+
+
+def _number(data: bytes, at: int) -> tuple[int, int] | None:
+    """Return an EBML number and where it ends; None if it is not there, or stands for an unknown size."""
+    first = data[at] if at < len(data) else 0
+    length = 9 - first.bit_length()
+    if not first or at + length > len(data):
+        return None
+    bits = 7 * length
+    value = int.from_bytes(data[at : at + length], "big") & (1 << bits) - 1
+    return None if value == (1 << bits) - 1 else (value, at + length)

@@ -5,8 +5,6 @@ import re
 import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from urllib.parse import urlsplit
@@ -42,6 +40,8 @@ def without_a_silent_hub() -> Iterator[str]:
 
 def silence(url: str, patience: float) -> str:
     """Return why no connection to a server, or to the proxy for it, comes about within ``patience`` seconds; "" if one does."""
+    import urllib.request
+
     parts = urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
@@ -135,6 +135,8 @@ def _not_said_again(record: logging.LogRecord) -> bool:
 
 def _unreachable(error: BaseException) -> str:
     """Return why nothing could be fetched, in the words of the first cause; "" if the error is another one."""
+    import urllib.error
+
     errors = sys.modules.get("huggingface_hub.errors")
     kinds: tuple[type[BaseException], ...] = (urllib.error.URLError,)
     if errors is not None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,8 +26,8 @@ class Chart:
     width: float
     marks: tuple[float, ...] = ()  # lines to draw
 
-    def for_script(self) -> dict[str, Any]:
-        """Return what ``page.js`` needs."""
+    def for_script(self) -> dict[str, object]:
+        """Return the input of ``page.js``."""
         return {"lefts": self.lefts, "counts": self.counts, "width": self.width, "marks": self.marks}
 
 

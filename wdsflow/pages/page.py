@@ -5,14 +5,13 @@ import hashlib
 import json
 import re
 from importlib import resources
-from typing import Any
 
 from wdsflow.text.words import command_lines, plain
 
 _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def render(template: str, *, scripts: tuple[str, ...] = (), data: Any = None, **values: Any) -> str:
+def render(template: str, *, scripts: tuple[str, ...] = (), data: object = None, **values: object) -> str:
     """Return a page.
 
     A browser runs only the scripts named here, loads nothing, and sends nothing: the page's own policy forbids it.
@@ -55,7 +54,7 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _json(data: Any) -> str:
-    """Return JSON without characters of markup, whatever its texts hold."""
+def _json(data: object) -> str:
+    """Return JSON without characters of markup, regardless of its texts."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return re.sub("[<>&]", lambda found: _MARKUP[found[0]], text)

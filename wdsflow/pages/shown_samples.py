@@ -21,21 +21,21 @@ _HEAD = 4096
 
 
 class FoundSample(NamedTuple):
-    """A sample of a tar, whose contents are read when they are asked for."""
+    """A sample of a tar, whose contents are read lazily."""
 
     key: str
     rows: dict[str, Row]  # by field
     source: Source
 
     def read(self, field: str, most: int) -> bytes:
-        """Return the first bytes of a field; b"" if there is no such field. Raises OSError."""
+        """Return the first bytes of a field; b"" if the field is missing. Raises OSError."""
         row = self.rows.get(field)
         return self.source.read_at(row[2], min(row[1], most)) if row else b""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleView:
-    """What a page shows of a sample; texts are as they are in the tar."""
+    """A sample on a page; texts are those of the tar, unescaped."""
 
     key: str
     image: str = ""  # ``data:`` url
@@ -85,7 +85,7 @@ def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
 
 
 def view(sample: FoundSample) -> SampleView:
-    """Return what a page shows of a sample. Raises OSError if the tar cannot be read."""
+    """Return a sample for a page. Raises OSError if the tar cannot be read."""
     field = image_field(sample.rows)
     data = sample.read(field, _IMAGE_BYTES) if field is not None else b""
     picture = thumbnail(data) if field is not None else None

@@ -1,4 +1,4 @@
-"""A database for the time of one run, and what its errors mean."""
+"""A database for the time of one run, and its errors."""
 
 import errno
 import os
@@ -7,9 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MEMORY = 512 << 20  # bytes
 _THREADS = 2
@@ -43,7 +47,7 @@ class Tables:
         import duckdb
 
         self._folder = folder
-        settings: dict[str, object] = {
+        settings: dict[str, str | int] = {
             "memory_limit": f"{max(memory, _LEAST) >> 10}KiB",
             "threads": max(1, min(threads, os.cpu_count() or 1, memory // _PER_THREAD)),
             "temp_directory": str(folder / "tables"),
@@ -59,11 +63,11 @@ class Tables:
         """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
         self._do(self._connection, self._connection.execute, statement, values)
 
-    def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a result. Raises as ``run``."""
         return chain.from_iterable(self.batches(query, *values))
 
-    def batches(self, query: str, *values: Any) -> Iterator[list[tuple[Any, ...]]]:
+    def batches(self, query: str, *values: object) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a result, some thousand at a time. Other statements may run in between. Raises as ``run``."""
         cursor = self._connection.cursor()
         try:
@@ -73,23 +77,23 @@ class Tables:
         finally:
             cursor.close()
 
-    def one(self, query: str, *values: Any) -> tuple[Any, ...]:
+    def one(self, query: str, *values: object) -> tuple[Any, ...]:
         """Return the only row of a result, or its first. Raises as ``run``; LookupError if there is none."""
         for row in self.rows(query, *values):
             return row
         raise LookupError(query)
 
-    def arrays(self, query: str, *values: Any) -> dict[str, Any]:
+    def arrays(self, query: str, *values: object) -> "dict[str, NDArray[Any]]":
         """Return a small result as arrays, by the names of its columns; none of 128 bits. Raises as ``run``."""
         cursor = self._connection.cursor()
         try:
             self._do(cursor, cursor.execute, query, values)
-            found: dict[str, object] = self._do(cursor, cursor.fetchnumpy)
+            found: dict[str, NDArray[Any]] = self._do(cursor, cursor.fetchnumpy)
         finally:
             cursor.close()
         return found
 
-    def add(self, table: str, **columns: Any) -> None:
+    def add(self, table: str, **columns: "NDArray[Any] | Sequence[object]") -> None:
         """Append rows, given as columns of one length: arrays of numbers, or sequences of text, bytes and None.
 
         The columns are those of the table, in its order.
@@ -105,7 +109,7 @@ class Tables:
         finally:
             self._connection.unregister("added")
 
-    def _do(self, connection: Any, do: Callable[..., Result], *given: Any) -> Result:
+    def _do(self, connection: Any, do: Callable[..., Result], *given: object) -> Result:
         import duckdb
 
         future = self._thread.submit(do, *given)
@@ -149,7 +153,7 @@ def _need_addresses(size: int, folder: Path) -> None:
         raise TablesError(errno.ENOMEM, reason, str(folder))
 
 
-def _objects(values: Sequence[object]) -> object:
+def _objects(values: Sequence[object]) -> "NDArray[np.object_]":
     import numpy as np
 
     found = np.empty(len(values), object)

@@ -15,7 +15,7 @@ def text_detection(setting: Setting) -> list[Finding]:
     needs("easyocr", "easyocr_en_models", "shapely")
     import time
 
-    from wdsflow.stages.scores.model.models.alone import compute
+    from support.one_score import compute
     from wdsflow.stages.scores.model.text_in_pictures import OcrArea
 
     picture = _page()

@@ -4,20 +4,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare
-from ..sample_view import View
+from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare, versions_of
 from .model_score import Model, Output, Precision, Request
-from .models.clip import ClipImage, ClipLabels, ClipText, clip_geometry, named
-from .models.clip_tokens import By, clip_item
-from .models.clip_weights import LOCAL, local_path, source_of
-from .models.embedded import Embedded
-from .models.pairs import finite, names_of, pairs, reduced
-from .picture_score import PictureScore
+from .models.weights import LOCAL, local_path, named, source_of
+from .picture_score import Flip, PictureScore, Reduce, finite, names_of, reduced
 
 if TYPE_CHECKING:
-    from .models.prepare import Flip
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..sample_view import View
+    from .models.clip import ClipImage, ClipLabels, ClipModel, ClipText
+
+    Numbers = NDArray[np.float64]
+
+_IMAGE = 3  # parts of the key of an image; a frame has more
+
+
+Setting = bool | int | float | str
+
+
+class Embedded(NamedTuple):
+    """Embeddings of one kind, a few for each sample: of its images or of its captions, by one tower.
+
+    ``settings``: those of the score that affect what is embedded, sorted by name, without defaults.
+    """
+
+    of: Literal["image", "caption"]
+    model: "ClipModel"
+    settings: tuple[tuple[str, Setting], ...]
+
+
+def embedding_key(view: "View", request: Request) -> str:
+    """Return the identity of an embedding in its sample: a field and how it was decoded, or the hash of a caption.
+
+    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. The state of a
+    file outside of the shard is part of it.
+    """
+    if isinstance(request.key, tuple):
+        parts = request.key
+        decoder = f"av {versions_of('av')['av']}" if len(parts) > _IMAGE else ""
+        return "/".join(str(part) for part in (*parts, view.state(parts[0]), decoder) if part != "")
+    import xxhash
+
+    return str(xxhash.xxh3_128_hexdigest(str(request.key).encode("utf-8", "surrogatepass")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +78,25 @@ class ClipScore(PictureScore):
                 f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
             )
 
-    def image_model(self) -> ClipImage:
+    def image_model(self) -> "ClipImage":
         """Return the image tower."""
+        from .models.clip import ClipImage
+
         return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
 
-    def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
+    def image_requests(self, view: "View", names: Sequence[str], flip: Flip = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        from .models.prepare import Prepare
+        from .models.clip import clip_geometry
+        from .models.pictures import Prepare
 
         prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
         model = self.image_model()
         return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
 
     def embedded(self) -> tuple[Embedded, ...]:
-        """Return which embeddings of a sample it asks for; those of labels, the same for all samples, are not among them."""
+        """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
+        from .models.clip import ClipImage, ClipText
+
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
@@ -70,15 +107,15 @@ class ClipScore(PictureScore):
                 found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
         return tuple(found)
 
-    def _given(self, *names: str) -> tuple[tuple[str, Any], ...]:
-        """Return the model's settings, and those of ``names`` that have not their defaults."""
+    def _given(self, *names: str) -> tuple[tuple[str, Setting], ...]:
+        """Return the model's settings, and those of ``names`` that differ from their defaults."""
         own = {item.name: item.default for item in fields(self)}
         told = {name: getattr(self, name) for name in ("precision", *names) if name in own}
         given = {name: value for name, value in told.items() if value != own[name]}
         return tuple(sorted({**given, "model": self.model, "pretrained": self.pretrained}.items()))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; files by their contents, wherever they lie."""
+    def settings(self) -> dict[str, object]:
+        """Return the settings; files by a hash of their contents."""
         files = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
         return {**super().settings(), **files}
 
@@ -87,7 +124,7 @@ class ClipScore(PictureScore):
 class ClipTextScore(ClipScore):
     """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
 
-    tokenizer: By = "openclip"
+    tokenizer: Literal["openclip", "hf"] = "openclip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,25 +132,29 @@ class ClipTextScore(ClipScore):
             object.__setattr__(self, "needs", (*self.needs, "transformers"))
             object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
 
-    def text_model(self) -> ClipText:
+    def text_model(self) -> "ClipText":
         """Return the text tower."""
+        from .models.clip import ClipText
+
         return ClipText(
             model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
         )
 
     def text_requests(self, captions: Sequence[str]) -> list[Request]:
         """Return a request for the embedding of each caption; its key is the caption."""
+        from .models.clip_tokens import clip_item
+
         model = self.text_model()
         return [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
 
 
-Head = Callable[[Any], float]
+Head = Callable[[Output], float]
 # Places of the linear layers among those of LAION's predictor, without and with ReLU between them.
 _LAION: dict[tuple[int, ...], bool] = {(0, 2, 4, 6, 7): False, (0, 3, 6, 9, 11): True}
 
 
 def load_head(name: str) -> Head:
-    """Return the head in a file; read once for a state of it. Raises ValueError for what is none.
+    """Return the head in a file, read again only if the file changes. Raises ValueError if it is not a head.
 
     One linear layer ("weight" and "bias" under any prefix), or five as in LAION's improved-aesthetic-predictor.
     """
@@ -137,12 +178,12 @@ def _loaded(path: str, mtime: int, size: int) -> Head:  # noqa: ARG001 - the sta
     return _head([(arrays[name + "weight"], arrays.get(name + "bias")) for name in layers], rectified, path)
 
 
-def _head(layers: list[tuple[Any, Any]], rectified: bool, path: str) -> Head:
+def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path: str) -> Head:
     import numpy as np
 
     width = layers[0][0].shape[-1]
 
-    def head(embedding: Any) -> float:
+    def head(embedding: Output) -> float:
         if embedding.shape != (width,):
             raise ValueError(f"{path!r} is for embeddings of {width} values, these have {len(embedding)}")
         values = embedding.astype(np.float64)
@@ -157,17 +198,17 @@ def _head(layers: list[tuple[Any, Any]], rectified: bool, path: str) -> Head:
     return head
 
 
-def _arrays(path: Path) -> dict[str, Any]:
-    """Return the file's tensors as arrays of float64. Never unpickles anything but tensors."""
+def _arrays(path: Path) -> "dict[str, Numbers]":
+    """Return the file's tensors as arrays of float64. Unpickles only tensors."""
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        tensors: Any = load_file(path)
+        loaded: object = load_file(path)
     else:
         import torch
 
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
-    tensors = tensors.get("state_dict", tensors) if isinstance(tensors, dict) else {}
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    tensors = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else {}
     return {name: tensor.double().numpy() for name, tensor in tensors.items() if hasattr(tensor, "double")}
 
 
@@ -195,23 +236,23 @@ class ClipSimilarity(ClipTextScore):
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     caption: str = ""
-    reduce: Literal["mean", "max", "min"] = "mean"
-    flip: Literal["", "horizontal", "vertical", "both"] = ""
+    reduce: Reduce = "mean"
+    flip: Flip = ""
 
     def models(self) -> tuple[Model, ...]:
         """Return the towers."""
         return self.image_model(), self.text_model()
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return requests for all images, then for all captions."""
-        found = pairs(view, self, self.caption)
+        found = self.pairs(view, self.caption)
         names = names_of(found)
         captions = [text for text, _names in found]
         return self.image_requests(view, names, self.flip) + self.text_requests(captions)
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the cosine for each caption."""
-        found = pairs(view, self, self.caption)
+        found = self.pairs(view, self.caption)
         names, captions = names_of(found), len(found)
         pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
         values = []
@@ -221,7 +262,7 @@ class ClipSimilarity(ClipTextScore):
         return bare(list(values))
 
 
-_SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
+_SCALE = 100  # logit scale of OpenAI's models, and the limit of others
 _MOST_LABELS = 100  # labels: their embeddings travel with each batch
 
 
@@ -244,7 +285,7 @@ class ZeroShot(ClipTextScore):
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     labels: str = ""
-    reduce: Literal["mean", "max", "min"] = "mean"
+    reduce: Reduce = "mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -255,7 +296,9 @@ class ZeroShot(ClipTextScore):
     def _texts(self) -> tuple[str, ...]:
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
-    def _label_model(self) -> ClipLabels:
+    def _label_model(self) -> "ClipLabels":
+        from .models.clip import ClipLabels
+
         return ClipLabels(
             model=self.model,
             pretrained=self.pretrained,
@@ -268,12 +311,12 @@ class ZeroShot(ClipTextScore):
         """Return the image tower, and the labels' embeddings."""
         return self.image_model(), self._label_model()
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for the labels, then one for each image."""
         labels = Request(self._label_model(), "labels", lambda: None)
         return [labels, *self.image_requests(view, self.fields_of(view))]
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the probability for each image."""
         import numpy as np
 
@@ -307,7 +350,7 @@ class Aesthetic(ClipScore):
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     head: str = ""
-    reduce: Literal["mean", "max", "min"] = "mean"
+    reduce: Reduce = "mean"
     model: str = "ViT-L-14-quickgelu"
 
     def __post_init__(self) -> None:
@@ -320,16 +363,16 @@ class Aesthetic(ClipScore):
         """Return the image tower."""
         return (self.image_model(),)
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for each image."""
         return self.image_requests(view, self.fields_of(view))
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""
         head = load_head(self.head)
         groups = self.grouped(view, outputs)
         return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; files by their contents."""
+    def settings(self) -> dict[str, object]:
+        """Return the settings; files by a hash of their contents."""
         return {**super().settings(), "head": source_of(self.head)}

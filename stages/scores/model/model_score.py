@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError
 
-from ..base import Kind, Scalar, Score, Tier, Value, bare, versions_of
-from ..score_errors import ScoreError
+from ..base import Kind, Scalar, Score, ScoreError, Tier, Value, bare, versions_of
 
 if TYPE_CHECKING:
     from ..sample_view import View
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 Item = Any  # pickles well: an array, bytes, a string, a tuple of these
 Output = Any  # the same: usually an array of float32 or a number
+Loaded = Any  # what ``load`` returns: a network, with all that ``run`` needs
+Facts = Any  # of one kind of models; pickles well
 Precision = Literal["fp32", "bf16", "fp16"]
 
 
@@ -52,11 +53,11 @@ class Model(ABC):
     tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried if the device is the CPU
 
     @abstractmethod
-    def load(self, device: str) -> Any:
+    def load(self, device: str) -> Loaded:
         """Return the input of ``run``, on a torch device ("cpu", "cuda:1"). Raises the errors of loading."""
 
     @abstractmethod
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an output for each item, in order, off the device. Called in inference mode.
 
         An output must not depend on the other items of the batch, except for rounding.
@@ -78,14 +79,14 @@ class Model(ABC):
         """Return an item of the largest cost there can be, to try before the first shard; None if none is known."""
         return None
 
-    def facts(self) -> Any:
+    def facts(self) -> Facts:
         """Return its facts for decoders, for ``recall``; called in the process that loaded it."""
         return None
 
-    def recall(self, facts: Any) -> None:  # noqa: B027 - most have nothing to keep
+    def recall(self, facts: Facts) -> None:  # noqa: B027 - most have nothing to keep
         """Take the ``facts`` of another process: decoders need not import what the model imports."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what affects outputs: kind, settings, hashes of weights, versions of libraries."""
         settings = {item.name: getattr(self, item.name) for item in fields(self)}
         return {"kind": self.kind, "settings": settings, "versions": versions_of(*self.packages)}
@@ -119,7 +120,7 @@ class ModelScore(Score):
     def models(self) -> tuple[Model, ...]:
         """Return the models of the score; they are loaded and tried before the first sample."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what affects a value, the models included."""
         return {**super().identity(), "models": [model.identity() for model in self.models()]}
 
@@ -128,10 +129,10 @@ class ModelScore(Score):
         raise TypeError(f"{self.name} is computed in batches: call requests, run them, then value")
 
 
-_WANTED: dict[Any, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
+_WANTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
 
 
-def scalar(value: Any, kind: Kind, method: str) -> Scalar:
+def scalar(value: object, kind: Kind, method: str) -> Scalar:
     """Return the value of one item as float or int, bool or str. ``method`` returned it: "score()".
 
     Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError "not-finite" for NaN and
@@ -149,12 +150,12 @@ def scalar(value: Any, kind: Kind, method: str) -> Scalar:
     raise TypeError(f"{method} returned {described(value)}: it must return {_WANTED[kind]} for each item")
 
 
-def plain_item(value: Any) -> Any:
-    """Return what an array or a scalar of a library holds: its value where it is a single one, otherwise lists."""
+def plain_item(value: object) -> object:
+    """Return the contents of an array or scalar of a library: a single value, otherwise lists."""
     return _single(value.tolist()) if hasattr(value, "tolist") else value
 
 
-def rows_of(value: Any) -> list[Any] | None:
+def rows_of(value: object) -> list[object] | None:
     """Return the values for several items, of a list or of an array of shape (n,) or (n, 1); None for a single value."""
     if isinstance(value, (list, tuple)):
         return [plain_item(row) for row in value]
@@ -163,11 +164,11 @@ def rows_of(value: Any) -> list[Any] | None:
     return None
 
 
-def one_each(outputs: Any, count: int) -> list[Any]:
-    """Return what ``score()`` returned for a batch, one plain value for each of ``count`` items.
+def one_each(outputs: object, count: int) -> list[object]:
+    """Return the result of ``score()`` for a batch: one plain value for each of ``count`` items.
 
-    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the values cannot be
-    told apart by item.
+    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the number of values
+    is wrong.
     """
     items = f"{count:,} item{'s' * (count != 1)}"
     if hasattr(outputs, "tolist"):
@@ -185,8 +186,8 @@ def one_each(outputs: Any, count: int) -> list[Any]:
     return values
 
 
-def described(value: Any) -> str:
-    """Name a value that is refused.
+def described(value: object) -> str:
+    """Describe a value that is refused.
 
     >>> described(None), described([1, 2]), described({})
     ('None', 'a list of 2 values', 'a dict')
@@ -202,8 +203,8 @@ def described(value: Any) -> str:
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
-def _single(value: Any) -> Any:
-    """Return the value within lists that hold nothing else."""
+def _single(value: object) -> object:
+    """Return the value inside of nested lists of one value."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
@@ -225,11 +226,11 @@ class BatchScore(ModelScore):
     decode: Literal["fast", "exact"] = "fast"
 
     @abstractmethod
-    def load(self, device: str) -> Any:
+    def load(self, device: str) -> Loaded:
         """Return the model, on a torch device ("cpu", "cuda:1"). Called once for each device."""
 
     @abstractmethod
-    def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:
+    def score(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Scalar]:
         """Return a value for each item, in order; it must not depend on the others. Called in inference mode.
 
         A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the error "not-finite".
@@ -245,7 +246,7 @@ class BatchScore(ModelScore):
         """Return the model."""
         return (_Own(score=self),)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what affects a value."""
         return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
@@ -263,14 +264,14 @@ class BatchScore(ModelScore):
         """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
-    def _pixels(self, view: "View", at: int) -> Any:
+    def _pixels(self, view: "View", at: int) -> Item:
         if self.decode == "fast":
             return view.pictures(self.image)[at].pixels
-        from .models.prepare import full_size
+        from .models.pictures import full_size
 
         return view.prepared(view.image_names(self.image)[at], full_size)
 
-    def _pair(self, view: "View", text: str) -> Any:
+    def _pair(self, view: "View", text: str) -> Item:
         return self._pixels(view, 0), text
 
 
@@ -282,17 +283,17 @@ class _Own(Model):
 
     score: BatchScore
 
-    def load(self, device: str) -> Any:
+    def load(self, device: str) -> Loaded:
         return self.score.load(device)
 
     def called(self) -> str:
         return self.score.name
 
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         return one_each(self.score.score(loaded, batch), len(batch))
 
     def cost(self, item: Item) -> int:
         return self.score.cost(item)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return self.score.identity()

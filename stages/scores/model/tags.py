@@ -1,32 +1,32 @@
 """Scores of words with a tag: parts of speech, named entities."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..base import ScoreError, Subject, Value, bare
 from .model_score import Model, ModelScore, Output, Request
-from .models.clip_weights import local_path
-from .models.sentences import Overlong
-from .models.tagger import NamedEntities, PartsOfSpeech, TagCounts, Tagger
+from .models.weights import local_path
 
 if TYPE_CHECKING:
     from ..sample_view import View
+    from .models.tagger import TagCounts, Tagger
 
+    TaggerType = type[Tagger]
 
 _FILES = ("model", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagScore(ModelScore):
-    """A score of what Stanza says of a caption's words; for its settings see ``Tagger``."""
+    """A score of Stanza's tags of a caption's words; for its settings see ``Tagger``."""
 
     subject: ClassVar[Subject] = "caption"
     low: ClassVar[float | None] = 0
     needs: ClassVar[tuple[str, ...]] = ("stanza",)
     packages: ClassVar[tuple[str, ...]] = ("stanza", "torch")
-    asks: ClassVar[type[Tagger]]
 
     model: str = ""
     lang: str = "en"
@@ -34,20 +34,25 @@ class TagScore(ModelScore):
     tokenizer: str = ""
     pretokenized: bool = False
     max_words: int = 1_000
-    overlong: Overlong = "split"
+    overlong: Literal["split", "refuse"] = "split"
     caption: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model:
             raise ValueError(f"{self.name} needs model='FOLDER' of Stanza's models, or a file of one")
-        if not 1 <= self.max_words <= self.asks.budget.words:
-            raise ValueError(f"{self.name}: max_words={self.max_words} is not from 1 to {self.asks.budget.words:,}")
+        most = self.tagger().budget.words
+        if not 1 <= self.max_words <= most:
+            raise ValueError(f"{self.name}: max_words={self.max_words} is not from 1 to {most:,}")
         for name in _FILES:
             local_path(getattr(self, name))
 
-    def _model(self) -> Tagger:
-        return self.asks(
+    @abstractmethod
+    def tagger(self) -> "TaggerType":
+        """Return the kind of the tagger."""
+
+    def _model(self) -> "Tagger":
+        return self.tagger()(
             model=self.model,
             lang=self.lang,
             package=self.package,
@@ -66,19 +71,18 @@ class TagScore(ModelScore):
         model = self._model()
         return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings but where files lie: their contents are part of the model's identity."""
+    def settings(self) -> dict[str, object]:
+        """Return the settings without paths: the files' contents are part of the model's identity."""
         return {name: value for name, value in super().settings().items() if name not in _FILES}
 
-    def counted(self, outputs: Sequence[Output], tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
-        """Return, for each caption, how many of the tags it has, of any where none are wanted; and how many words.
+    def counted(self, outputs: "Sequence[TagCounts]", tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
+        """Return, for each caption, how many of the wanted tags it has, or of any if none are named; and how many words.
 
         Raises ScoreError if a caption is quarantined ("long-sentence", "long-word", "long-caption"), or if the model
         has no such tag ("unknown-tag").
         """
         found = []
         for counts in outputs:
-            assert isinstance(counts, TagCounts)
             if counts.refused:
                 raise ScoreError(*counts.refused)
             known = counts.known.get(tag_set)
@@ -118,7 +122,6 @@ class Pos(TagScore):
     """
 
     name: ClassVar[str] = "pos"
-    asks: ClassVar[type[Tagger]] = PartsOfSpeech
 
     tag: str = "NOUN"
     tags: Literal["upos", "xpos"] = "upos"
@@ -133,6 +136,12 @@ class Pos(TagScore):
             raise ValueError(
                 f"pos: {odd[0]!r} is not one of {', '.join(UPOS)}; for the model's own tags give tags='xpos'"
             )
+
+    def tagger(self) -> "TaggerType":
+        """Return the tagger of parts of speech."""
+        from .models.tagger import PartsOfSpeech
+
+        return PartsOfSpeech
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the number, or the share, for each caption."""
@@ -160,9 +169,14 @@ class Entities(TagScore):
     """
 
     name: ClassVar[str] = "entities"
-    asks: ClassVar[type[Tagger]] = NamedEntities
 
     type: str = ""
+
+    def tagger(self) -> "TaggerType":
+        """Return the recogniser of entities."""
+        from .models.tagger import NamedEntities
+
+        return NamedEntities
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the number for each caption."""

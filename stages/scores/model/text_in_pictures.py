@@ -5,21 +5,20 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..base import Kind, Subject, Tolerance, Value, bare
 from .model_score import Model, Output, Request
-from .models.ocr import Boxes, Line, Maps, Point, TextDetector, TextReader
-from .picture_score import PictureScore
+from .picture_score import PictureScore, Reduce
 
 if TYPE_CHECKING:
     from ..sample_view import View
-    from ..video_frames import Frames
-    from .models.ocr_canvas import Canvas
+    from ..videos import Frames
+    from .models.ocr import Boxes, Canvas, Line, Maps, Point, TextDetector, TextReader
 
 
-def summed(boxes: Boxes) -> float:
-    """Return the sum of the boxes' areas over that of the picture; above 1 where they overlap, or reach out of it.
+def summed(boxes: "Boxes") -> float:
+    """Return the sum of the boxes' areas over that of the picture; above 1 if they overlap or reach out of it.
 
     Source: Data-Juicer's video_ocr_area_ratio_filter, which takes a tilted box for two triangles.
     """
@@ -33,10 +32,10 @@ def summed(boxes: Boxes) -> float:
     return area / (boxes.width * boxes.height)
 
 
-def united(boxes: Boxes) -> float:
-    """Return the share of the picture that lies under boxes, from 0 to 1: the area of their union, cut at its edges.
+def united(boxes: "Boxes") -> float:
+    """Return the share of the picture under boxes, from 0 to 1: the area of their union, cut at its edges.
 
-    Exact but for rounding, by Shapely; nothing is drawn in pixels.
+    Exact except for rounding, by Shapely; nothing is drawn in pixels.
     """
     from shapely import MultiPoint, box, union_all
 
@@ -49,16 +48,16 @@ def united(boxes: Boxes) -> float:
     return min(1.0, float(union.area) / (boxes.width * boxes.height))
 
 
-def _triangle(first: Point, second: Point, third: Point) -> float:
+def _triangle(first: "Point", second: "Point", third: "Point") -> float:
     (x1, y1), (x2, y2), (x3, y3) = first, second, third
     return 0.5 * abs(x1 * y2 + x2 * y3 + x3 * y1 - x2 * y1 - x3 * y2 - x1 * y3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OcrScore(PictureScore):
-    """A score of the text in a sample's images, or in frames of its videos where it has no image.
+    """A score of the text in a sample's images, or in frames of its videos if it has no image.
 
-    Settings of all of them: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
+    Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
     video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``canvas``: pixels of
     the longer side, at most; larger pictures are made smaller first. ``weights``: the folder of EasyOCR's weights, ""
     for those of the extra ``ocr``.
@@ -71,19 +70,21 @@ class OcrScore(PictureScore):
     weights: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse contradictory settings."""
         super().__post_init__()
         if not 32 <= self.canvas <= 1 << 14:
             raise ValueError(f"{self.name}: canvas={self.canvas} must be 32 to {1 << 14}")
 
     @property
-    def detector(self) -> TextDetector:
+    def detector(self) -> "TextDetector":
         """The model that finds text, the same for all scores of these settings."""
+        from .models.ocr import TextDetector
+
         return TextDetector(weights=self.weights, canvas=self.canvas)
 
     def requests(self, view: "View") -> list[Request]:
-        """Have text found in all images, or in all frames of all videos."""
-        from .models.ocr_canvas import OnCanvas, on_canvas
+        """Return a detection for each image, or for each frame of each video."""
+        from .models.ocr import OnCanvas, on_canvas
 
         model = self.detector
         names = self.image_fields(view)
@@ -93,7 +94,9 @@ class OcrScore(PictureScore):
         asked = []
         for name in view.video_names(self.video):
             frames = view.frames(name, self.sampled)
-            if any(max(each.shape[:2]) > self.canvas for each in frames):  # what waits is bounded by its small size
+            if any(
+                max(each.shape[:2]) > self.canvas for each in frames
+            ):  # items that wait are bounded by their small size
                 canvases: Sequence[Canvas] = [on_canvas(each, self.canvas) for each in frames]
                 makes = [partial(canvases.__getitem__, number) for number in range(len(frames))]
             else:
@@ -103,16 +106,16 @@ class OcrScore(PictureScore):
 
 
 def _canvas(frames: "Frames", number: int, side: int) -> "Canvas":
-    from .models.ocr_canvas import on_canvas
+    from .models.ocr import on_canvas
 
     return on_canvas(frames[number], side)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadScore(OcrScore):
-    """A score of what is written in pictures. ``language``, ``network``: see ``TextReader``.
+    """A score of text read in pictures. ``language``, ``network``: see ``TextReader``.
 
-    ``confidence``: lines that EasyOCR is less sure of are left out.
+    ``confidence``: lines with a lower confidence are left out.
     """
 
     language: str = "en"
@@ -120,20 +123,22 @@ class ReadScore(OcrScore):
     confidence: float = 0.0
 
     def models(self) -> tuple[Model, ...]:
-        """Return the detector, and the reader of what it finds."""
+        """Return the detector, and the reader of its lines."""
         return self.detector, self._reader
 
     def requests(self, view: "View") -> list[Request]:
-        """Have the lines read that are found in each picture."""
+        """Return a reading of the lines detected in each picture."""
         asked = []
         for found in super().requests(view):
-            picture = cache(found.make)  # kept: lines are cut out of it once text is found
+            picture = cache(found.make)  # kept: lines are cut out of it after detection
             key = found.model, found.key
             asked.append(Request(self._reader, key, partial(_lines, picture), found._replace(make=picture)))
         return asked
 
     @property
-    def _reader(self) -> TextReader:
+    def _reader(self) -> "TextReader":
+        from .models.ocr import TextReader
+
         return TextReader(weights=self.weights, network=self.network, language=self.language)
 
     def texts(self, view: "View", outputs: Sequence[Output]) -> list[str]:
@@ -148,9 +153,8 @@ class ReadScore(OcrScore):
         return found
 
 
-def _lines(picture: "Callable[[], Canvas]", maps: Maps) -> list[Line]:
-    """Return the lines of text in a picture."""
-    from .models.ocr_lines import lines_of
+def _lines(picture: "Callable[[], Canvas]", maps: "Maps") -> "list[Line]":
+    from .models.ocr import lines_of
 
     return lines_of(picture().pixels, maps)
 
@@ -173,9 +177,9 @@ class OcrArea(OcrScore):
     scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.04)
 
     area: Literal["union", "sum"] = "union"
-    reduce: Literal["mean", "max", "min"] = "mean"
+    reduce: Reduce = "mean"
 
-    def models(self) -> tuple[TextDetector]:
+    def models(self) -> tuple[Model, ...]:
         """Return the detector."""
         return (self.detector,)
 
@@ -209,11 +213,12 @@ class OcrCaptionOverlap(ReadScore):
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
+    optional: ClassVar[tuple[str, ...]] = (*ReadScore.optional, "unicode")
 
     caption: str = ""
 
     def requests(self, view: "View") -> list[Request]:
-        """Ask for all pictures, unless there is no caption."""
+        """Return the requests of all pictures, if there is a caption."""
         view.captions(self.caption)
         return super().requests(view)
 
@@ -221,10 +226,6 @@ class OcrCaptionOverlap(ReadScore):
         """Return the share of each caption."""
         written = set(_words("\n".join(self.texts(view, outputs))))
         return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
-
-    def versions(self) -> dict[str, Any]:
-        """Return the versions of what affects a value, including that of Unicode."""
-        return {**super().versions(), "unicode": unicodedata.unidata_version}
 
 
 def _words(text: str) -> list[str]:

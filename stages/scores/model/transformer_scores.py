@@ -1,23 +1,35 @@
 """Scores by models of transformers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from ..base import SEEN_PIXELS, ScoreError, Subject, Tolerance, Value, bare
-from ..sample_view import View
 from .model_score import Item, Model, ModelScore, Output, Precision, Request
-from .models.clip_weights import source_of
-from .models.labels import label_index
-from .models.pairs import finite, names_of, pairs, reduced
-from .models.transformer import MOST_TOKENS, ImageClassifier, ImageTextMatcher, LanguageModel, TextClassifier
-from .picture_score import ModelPicture, PictureScore
+from .models.weights import source_of
+from .picture_score import Flip, ModelPicture, PictureScore, Reduce, finite, names_of, reduced
+
+if TYPE_CHECKING:
+    from ..sample_view import View
+    from .models.transformer import ImageClassifier, LanguageModel, TextClassifier
+
+
+class TransformerScore(ModelScore):
+    """A score by a model of transformers, which its setting ``model`` names."""
+
+    needs: ClassVar[tuple[str, ...]] = ("transformers",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+    model: str
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings; a folder by a hash of its contents."""
+        return {**super().settings(), "model": source_of(self.model)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatch(PictureScore):
+class ImageTextMatch(TransformerScore, PictureScore):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -33,26 +45,26 @@ class ImageTextMatch(PictureScore):
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "Salesforce/blip-itm-base-coco"
     precision: Precision = "fp32"
     caption: str = ""
-    reduce: Literal["mean", "max", "min"] = "mean"
-    flip: Literal["", "horizontal", "vertical", "both"] = ""
+    reduce: Reduce = "mean"
+    flip: Flip = ""
 
     def models(self) -> tuple[Model, ...]:
         """Return the model."""
+        from .models.transformer import ImageTextMatcher
+
         return (ImageTextMatcher(model=self.model, precision=self.precision),)
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for each pair, caption by caption."""
-        from .models.processors import preparation
+        from .models.hub import preparation
 
         (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
-        found = pairs(view, self, self.caption)
-        pictures: dict[Any, list[ModelPicture]] = {}
+        found = self.pairs(view, self.caption)
+        pictures: dict[Hashable, list[ModelPicture]] = {}
         for picture in self.pictures(view, names_of(found), prepare):
             pictures.setdefault(picture.key[0], []).append(picture)
         return [
@@ -62,9 +74,9 @@ class ImageTextMatch(PictureScore):
             for picture in pictures[name]
         ]
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the probability for each caption."""
-        found, rest = pairs(view, self, self.caption), iter(outputs)
+        found, rest = self.pairs(view, self.caption), iter(outputs)
         images = self.image_fields(view)
         counts = {name: 1 if images else view.frame_count(name, self.sampled) for name in names_of(found)}
         return bare(
@@ -74,14 +86,10 @@ class ImageTextMatch(PictureScore):
             ]
         )
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; a folder by its contents."""
-        return {**super().settings(), "model": source_of(self.model)}
-
     def _pair(self, picture: ModelPicture, text: str) -> Item:
         import numpy as np
 
-        from .models.transformer import longest, token_ids
+        from .models.transformer import MOST_TOKENS, longest, token_ids
 
         ids = token_ids(self.model, text, longest(self.model, MOST_TOKENS))
         return picture.make(), np.array(ids, np.int32)
@@ -92,7 +100,7 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(PictureScore):
+class Classify(TransformerScore, PictureScore):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
@@ -109,15 +117,15 @@ class Classify(PictureScore):
     name: ClassVar[str] = "classify"
     subject: ClassVar[Subject] = "image"
     scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "nsfw"
     label: str = ""
     precision: Precision = "fp32"
-    reduce: Literal["mean", "max", "min"] = "mean"
+    reduce: Reduce = "mean"
 
-    def _model(self) -> ImageClassifier:
+    def _model(self) -> "ImageClassifier":
+        from .models.transformer import ImageClassifier
+
         return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=self.precision)
 
     def _label(self) -> str:
@@ -127,28 +135,30 @@ class Classify(PictureScore):
         """Return the classifier."""
         return (self._model(),)
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for each image. Raises ValueError if the model has no such label."""
-        from .models.processors import preparation
+        from .models.hub import label_index, preparation
 
         model = self._model()
         label_index(model.model, self._label())
         prepare = preparation(model.model, how=self.decode)
         return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the probability for each image."""
+        from .models.hub import label_index
+
         place = label_index(self._model().model, self._label())
         groups = self.grouped(view, outputs)
         return bare([round(reduced([finite(each[place]) for each in group], self.reduce), 6) for group in groups])
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; a folder by its contents."""
+    def settings(self) -> dict[str, object]:
+        """Return the settings; a folder by a hash of its contents."""
         return {**super().settings(), "model": source_of(self._model().model), "label": self._label()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassify(ModelScore):
+class TextClassify(TransformerScore):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
@@ -160,8 +170,6 @@ class TextClassify(ModelScore):
 
     name: ClassVar[str] = "text_classify"
     subject: ClassVar[Subject] = "caption"
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = ""
     label: str = ""
@@ -176,41 +184,43 @@ class TextClassify(ModelScore):
                 "text_classify needs model='org/name' or a folder, and label='...'; max_tokens must be at least 1"
             )
 
-    def _model(self) -> TextClassifier:
+    def _model(self) -> "TextClassifier":
+        from .models.transformer import TextClassifier
+
         return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
     def models(self) -> tuple[Model, ...]:
         """Return the classifier."""
         return (self._model(),)
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for each caption. Raises ValueError if the model has no such label."""
+        from .models.hub import label_index
+
         model = self._model()
         label_index(self.model, self.label)
         return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]
 
-    def _ids(self, text: str) -> Any:
+    def _ids(self, text: str) -> Item:
         import numpy as np
 
         from .models.transformer import longest, token_ids
 
         return np.array(token_ids(self.model, text, longest(self.model, self.max_tokens)), np.int32)
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the probability for each caption."""
+        from .models.hub import label_index
+
         place = label_index(self.model, self.label)
         return bare([round(finite(output[place]), 6) for output in outputs])
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; a folder by its contents."""
-        return {**super().settings(), "model": source_of(self.model)}
 
 
 _MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionPerplexity(ModelScore):
+class CaptionPerplexity(TransformerScore):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
@@ -225,8 +235,6 @@ class CaptionPerplexity(ModelScore):
     name: ClassVar[str] = "caption_perplexity"
     low: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
     model: str = "openai-community/gpt2"
     max_tokens: int = 512
@@ -238,19 +246,21 @@ class CaptionPerplexity(ModelScore):
         if not self.model or self.max_tokens < 2:
             raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2")
 
-    def _model(self) -> LanguageModel:
+    def _model(self) -> "LanguageModel":
+        from .models.transformer import LanguageModel
+
         return LanguageModel(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
     def models(self) -> tuple[Model, ...]:
         """Return the language model."""
         return (self._model(),)
 
-    def requests(self, view: View) -> list[Request]:
+    def requests(self, view: "View") -> list[Request]:
         """Return a request for each caption."""
         model = self._model()
         return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]
 
-    def _ids(self, text: str) -> Any:
+    def _ids(self, text: str) -> Item:
         import numpy as np
 
         from .models.transformer import longest, text_facts, token_ids
@@ -262,10 +272,6 @@ class CaptionPerplexity(ModelScore):
             raise ScoreError("empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few for a value")
         return np.array([*first, *ids], np.int32)
 
-    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the perplexity of each caption."""
         return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings; a folder by its contents."""
-        return {**super().settings(), "model": source_of(self.model)}

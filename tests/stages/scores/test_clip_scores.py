@@ -6,13 +6,13 @@ import threading
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
+from wdsflow.stages.scores.model.clip import embedding_key
 from wdsflow.stages.scores.model.models import clip as clip_loading
-from wdsflow.stages.scores.model.models.alone import compute
-from wdsflow.stages.scores.model.models.embedded import embedding_key
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 

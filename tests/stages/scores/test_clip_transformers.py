@@ -5,13 +5,12 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
-from wdsflow.stages.scores.model.models.alone import compute
 from wdsflow.stages.scores.model.models.clip_tokens import clip_item
-from wdsflow.stages.scores.model.models.geometry import Geometry
-from wdsflow.stages.scores.model.models.prepare import Prepare
+from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")

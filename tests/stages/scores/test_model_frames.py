@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.one_score import compute
 
 from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
@@ -15,7 +16,6 @@ from wdsflow.filtering.run_filter import score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.model.models.alone import compute
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 pytest.importorskip("av", reason="PyAV is not installed")

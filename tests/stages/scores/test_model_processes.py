@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from support.one_score import compute
 
 from tests.pictures import encoded, photo
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
-from wdsflow.stages.scores.model.models.alone import compute
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -44,7 +44,7 @@ def scores(tmp_path_factory):
 POOL = """
 import multiprocessing, pickle, sys
 from concurrent.futures import ProcessPoolExecutor
-from wdsflow.stages.scores.model.models.alone import compute
+from support.one_score import compute
 if __name__ == "__main__":
     scores, fields = pickle.loads(sys.stdin.buffer.read())
     with ProcessPoolExecutor(1, multiprocessing.get_context(sys.argv[1])) as pool:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
-from wdsflow.stages.scores.model.models.alone import compute
-from wdsflow.stages.scores.model.models.geometry import Geometry
-from wdsflow.stages.scores.model.models.prepare import Prepare, full_size
+from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare, full_size
 from wdsflow.stages.scores.pixels import Picture, decode_picture
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

@@ -4,11 +4,11 @@ import math
 import numpy as np
 import pytest
 from PIL import Image
+from support.one_score import compute
 
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.model.models.alone import compute
 
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
 
@@ -16,9 +16,9 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.models.model_hub import load_model, tokenizer_of
-from wdsflow.stages.scores.model.models.prepare import Prepare
-from wdsflow.stages.scores.model.models.processors import PrepareByProcessor, preparation
+from wdsflow.stages.scores.model.models import hub
+from wdsflow.stages.scores.model.models.hub import PrepareByProcessor, load_model, preparation, tokenizer_of
+from wdsflow.stages.scores.model.models.pictures import Prepare
 from wdsflow.stages.scores.model.models.transformer import token_ids
 
 SLIGHT = 2e-5
@@ -242,9 +242,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        from wdsflow.stages.scores.model.models.model_hub import processor_of
-
-        processor_of.cache_clear()
+        hub._loaded.cache_clear()
         made_by = preparation(folder)
         assert isinstance(made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor), name
         score = made("classify", model=folder, label="1")

@@ -101,7 +101,7 @@ def _elsewhere(typed: Typed, **changed: Any) -> str:
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
-    from wdsflow.stages.scores.selection import CAPTIONS
+    from wdsflow.stages.scores.sample_fields import CAPTIONS
 
     if error.found is None:
         return

@@ -23,6 +23,7 @@ from wdsflow.stages.scores.base import (
     PixelScore,
     Scalar,
     Score,
+    ScoreError,
     Subject,
     TextScore,
     Value,
@@ -31,7 +32,6 @@ from wdsflow.stages.scores.base import (
 from wdsflow.stages.scores.model.model_score import BatchScore, ModelScore, described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES
-from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.text.install import install_extras
 
 V = TypeVar("V")

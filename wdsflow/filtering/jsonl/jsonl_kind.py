@@ -21,8 +21,8 @@ from wdsflow.shards.atomic import write_json_lines
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import LocalSource, Piece, Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
+from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.sample_view import ViewOptions
-from wdsflow.stages.scores.score_errors import ScoreError
 
 from .jsonl_rows import MediaRoot, MediaTokens, TextRow, TextRows
 

@@ -14,9 +14,9 @@ from wdsflow.filtering.recipe.recipe import Recipe, digest
 from wdsflow.filtering.samples import Gone, Scored, ShardView
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError, local_file
+from wdsflow.stages.scores.base import ScoreError
+from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_errors import ScoreError
-from wdsflow.stages.scores.selection import chosen, parse_images
 
 _AUDIO = "<__dj__audio>"  # ignored, but not part of a caption
 _LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")

@@ -15,13 +15,11 @@ from wdsflow.filtering.where.values import Call
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.stages.scores.base import Score, ScoreError
+from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
 from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
-from wdsflow.stages.scores.model.models.embedded import Embedded, embedding_key
 from wdsflow.stages.scores.sample_view import View
-from wdsflow.stages.scores.score_errors import ScoreError
 
 from .ledger import texts
 from .ledger_row import (

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.shards.caption_field import look_up
-from wdsflow.stages.scores.base import DatasetScore, Kind, Score, TextScore, Tier, Value
-from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.base import DatasetScore, Kind, Score, ScoreError, TextScore, Tier, Value
 from wdsflow.tables import Tables
 
 if TYPE_CHECKING:

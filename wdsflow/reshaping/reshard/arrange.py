@@ -100,7 +100,7 @@ def _growth(rows: Rows, before: int) -> NDArray[np.uint64]:
 _KEY = 1000  # bytes of a key that decide its place: DuckDB cannot sort many rows of several KiB in little memory
 _OUTSIDE = "in no part of the split"
 
-_Placed = tuple[object, Rows]  # values by which rows are sorted, and the rows
+_Placed = tuple[NDArray[np.uint64] | Sequence[object], Rows]  # values by which rows are sorted, and the rows
 
 
 def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.images.header import MAX_HEADER
 from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
-from wdsflow.images.libjpeg import keeps_busy, load_simplejpeg
+from wdsflow.images.jpeg import keeps_busy, load_simplejpeg
 from wdsflow.images.pillow import BOMB_PIXELS, quiet, silent_stderr
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
+from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss

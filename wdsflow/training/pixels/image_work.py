@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
-from wdsflow.stages.imaging.peak import Mode
+from wdsflow.stages.imaging.decoders import Mode
 from wdsflow.training.workers.decoded_sample import as_array
 
 from .transforms import RandomCrop, Whole, recognise

@@ -12,9 +12,8 @@ from PIL import Image
 
 from wdsflow.stages.base import Dropped
 from wdsflow.stages.decode import Admit, Decode
-from wdsflow.stages.imaging.peak import scale_of
-from wdsflow.stages.imaging.resample import Kernel, box_of, centre, resize, resize_part, resize_with_pillow
-from wdsflow.stages.imaging.spans import span
+from wdsflow.stages.imaging.decoders import scale_of
+from wdsflow.stages.imaging.resample import Kernel, box_of, centre, resize, resize_part, resize_with_pillow, span
 
 from .crops import Part, random_part
 from .transforms import RandomCrop, Size, Whole

@@ -13,14 +13,14 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.memory.budget import nameless_file
-from wdsflow.stages import tokenizer_contract
+from wdsflow.stages import tokenize
 
 _CELL = struct.Struct("qqd")  # orders begun, task of the latest, time
 _TEXT = mmap.PAGESIZE  # where the child's stack is written
 _PATIENCE = 0.5  # seconds that a process has to write it
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 # wdsflow/training/, and what calls the user's tokenizer
-_OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenizer_contract.__file__)
+_OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.__file__)
 
 
 class AtTask(NamedTuple):

@@ -9,18 +9,25 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 from weakref import WeakValueDictionary
 
-from ..model_score import Item, Model, ModelSource, Output, Precision
-from .clip_tokens import By, clip_item, known_context, must_tokenize, stacked
-from .clip_weights import LOCAL, full_name, local_path, source_of
-from .geometry import Geometry
-from .model_fact import ModelFact
+from ..model_score import Item, Loaded, Model, ModelSource, Output, Precision
+from .clip_tokens import By, TextTower, clip_item, known_context, must_tokenize, stacked
+from .pictures import Geometry
+from .weights import LOCAL, ModelFact, full_name, local_path, named, source_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
+    from open_clip import CLIP
+
+    from ....imaging.resample import Kernel
+    from .clip_tokens import Tokens
+    from .pictures import Pixels
+
+    Embeddings = NDArray[np.float32]  # texts or pictures, numbers
 
 
 _HUB = "hf-hub:"
@@ -29,14 +36,24 @@ _loaded: "WeakValueDictionary[tuple[str, ...], Clip]" = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-class Clip:
-    """A loaded model on a device; gone when nobody holds it any more."""
+class Preprocess(TypedDict):
+    """OpenCLIP's preprocess_cfg of a model, and ``embed_dim``, the length of an embedding."""
 
-    def __init__(self, model: Any, precision: Precision, device: str, preprocess: dict[str, Any]) -> None:
+    size: int | tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    resize_mode: str
+    fill_color: int
+    embed_dim: int
+
+
+class Clip:
+    """A loaded model on a device; freed when no longer referenced."""
+
+    def __init__(self, model: "CLIP", precision: Precision, device: str, preprocess: Preprocess) -> None:
         import torch
         from open_clip import get_input_dtype
-
-        from .clip_text_tower import TextTower
 
         self.model, self.device = model, device
         self.text = TextTower(model)
@@ -45,33 +62,33 @@ class Clip:
         self.mean = torch.tensor(preprocess["mean"], device=device).view(shape)
         self.std = torch.tensor(preprocess["std"], device=device).view(shape)
 
-    def images(self, batch: Any) -> Any:
+    def images(self, batch: "Pixels") -> "Embeddings":
         """Return embeddings of length 1, float32 (n, d), for an array (n, 3, height, width) of uint8."""
         import torch
 
         pixels = torch.from_numpy(batch).to(self.device).float().div_(255).sub_(self.mean).div_(self.std)
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
-    def texts(self, batch: Any) -> Any:
+    def texts(self, batch: "Tokens") -> "Embeddings":
         """Return embeddings of length 1, float32 (n, d), for tokens (n, up to the context length): see ``TextTower``."""
         import torch
 
         return self._unit(self.text(torch.from_numpy(batch).to(self.device).long()))
 
-    def _unit(self, features: Any) -> Any:
+    def _unit(self, features: "torch.Tensor") -> "Embeddings":
         import torch
 
         return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
 
 
 def load_clip(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
-    """Return a model, the same object as long as somebody holds it. Raises ValueError and what OpenCLIP raises.
+    """Return a model, the same object as long as it is referenced. Raises ValueError and what OpenCLIP raises.
 
-    ``pretrained`` is a tag of OpenCLIP or a file, a checkpoint of open_clip_train as well; it may be "" where
+    ``pretrained`` is a tag of OpenCLIP or a file, a checkpoint of open_clip_train as well; it may be "" if
     ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
     """
     key = (model, pretrained, precision, device)
-    with _lock:  # two loads at the same time would take twice the memory
+    with _lock:  # two concurrent loads would take twice the memory
         clip = _loaded.get(key)
         if clip is None:
             clip = _loaded[key] = _load(model, pretrained, precision, device)
@@ -79,7 +96,7 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
 
 
 def trims(model: str, pretrained: str, precision: Precision) -> bool:
-    """Return whether a model, loaded on whatever device, computes no padding of captions."""
+    """Return whether a model, loaded on any device, computes no padding of captions."""
     return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
@@ -102,7 +119,7 @@ def _load(model: str, pretrained: str, precision: Precision, device: str) -> Cli
 
 
 def clip_source(model: str, pretrained: str) -> ModelSource | None:
-    """Return where OpenCLIP fetches a model from; None if it is in a folder."""
+    """Return the origin of OpenCLIP's download of a model; None if it is in a folder."""
     import open_clip
 
     folder = "model='local-dir:FOLDER', pretrained=''"
@@ -115,16 +132,13 @@ def clip_source(model: str, pretrained: str) -> ModelSource | None:
 
 
 @cache
-def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
-    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ...
-
-    "embed_dim" is there, too: how many numbers an embedding has.
-    """
+def _preprocess_of(model: str, pretrained: str) -> Preprocess:
+    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights."""
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     name = full_name(model)
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if name.startswith(LOCAL):
         more = json.loads(Path(name.removeprefix(LOCAL), _CONFIG).read_text("utf-8")).get("preprocess_cfg", {})
     elif name.startswith(_HUB):
@@ -134,7 +148,7 @@ def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
         more = json.loads(Path(config).read_text("utf-8")).get("preprocess_cfg", {})
     elif pretrained and local_path(pretrained) is None:
         more = open_clip.get_pretrained_cfg(name.replace("/", "-"), pretrained)
-    found: dict[str, Any] = merge_preprocess_dict(asdict(PreprocessCfg()), more)
+    found: Preprocess = merge_preprocess_dict(asdict(PreprocessCfg()), more)
     architecture = open_clip.get_model_config(name if ":" in name else name.replace("/", "-"))
     if architecture is None:
         raise ValueError(f"OpenCLIP knows no model {model!r}: see open_clip.list_models()")
@@ -147,15 +161,15 @@ clip_preprocess = ModelFact(_preprocess_of)
 
 
 def clip_geometry(model: str, pretrained: str) -> Geometry:
-    """Return what a model's evaluation transform does to the shape of a picture."""
+    """Return the geometry of a model's evaluation transform."""
     return _geometry(clip_preprocess(model, pretrained))
 
 
-def _geometry(preprocess: dict[str, Any]) -> Geometry:
+def _geometry(preprocess: Preprocess) -> Geometry:
     """Source: ``open_clip.transform.image_transform``."""
     size = preprocess["size"]
     height, width = (size, size) if isinstance(size, int) else size
-    kernel: Any = "bilinear" if preprocess["interpolation"] == "bilinear" else "bicubic"
+    kernel: Kernel = "bilinear" if preprocess["interpolation"] == "bilinear" else "bicubic"
     mode = preprocess["resize_mode"]
     if mode == "longest":
         return Geometry(size=(height, width), fit="within", kernel=kernel, fill=preprocess["fill_color"])
@@ -163,12 +177,12 @@ def _geometry(preprocess: dict[str, Any]) -> Geometry:
         return Geometry(size=(height, width), fit="both", kernel=kernel)
     if height == width:
         return Geometry(size=(height, width), fit="short", kernel=kernel)
-    return Geometry(size=(height, width), fit="cover")  # its kernel is bicubic, whatever is asked for
+    return Geometry(size=(height, width), fit="cover")  # its kernel is always bicubic
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the warnings that a model has no weights yet."""
+    """Suppress warnings that a model has no weights yet."""
 
     def passes(record: logging.LogRecord) -> bool:
         text = record.getMessage()
@@ -187,7 +201,7 @@ _AT_ONCE = 64  # labels
 
 @dataclass(frozen=True, kw_only=True)
 class ClipModel(Model):
-    """What the towers have in common. ``model`` and ``pretrained``: see ``load_clip``."""
+    """Base of the towers. ``model`` and ``pretrained``: see ``load_clip``."""
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "open_clip_torch", "timm")
 
@@ -195,36 +209,35 @@ class ClipModel(Model):
     pretrained: str
     precision: Precision = "fp32"
 
-    def load(self, device: str) -> Any:
+    def load(self, device: str) -> Loaded:
         """Return the model, shared with the other tower."""
         return load_clip(self.model, self.pretrained, self.precision, device)
 
     @abstractmethod
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an embedding for each item: float32, of length 1."""
 
     def size(self) -> int:
-        """Return how many numbers an embedding has; told without loading weights."""
-        return int(clip_preprocess(self.model, self.pretrained)["embed_dim"])
+        """Return the length of an embedding, without loading weights."""
+        return clip_preprocess(self.model, self.pretrained)["embed_dim"]
 
     def called(self) -> str:
-        """Return what people know it by."""
+        """Return its name for messages."""
         return f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
 
     def fetched(self) -> ModelSource | None:
         """Return its repository, or the address of its weights."""
         return clip_source(self.model, self.pretrained)
 
-    def identity(self) -> dict[str, Any]:
-        """Return what decides outputs; files by their contents."""
-        identity = super().identity()
-        identity["settings"] |= {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
-        return identity
+    def identity(self) -> dict[str, object]:
+        """Return what affects outputs; files by a hash of their contents."""
+        sources = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
+        return {**super().identity(), "settings": {**vars(self), **sources}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipImage(ClipModel):
-    """The image tower: from what ``Prepare`` gives to an embedding."""
+    """The image tower: from pictures of ``Prepare`` to embeddings."""
 
     kind: ClassVar[str] = "open_clip image"
     packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "pillow", "simplejpeg")
@@ -235,11 +248,11 @@ class ClipImage(ClipModel):
 
         return list(loaded.images(np.stack(batch)))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Preprocess:
         """Return OpenCLIP's preprocess_cfg."""
         return clip_preprocess(self.model, self.pretrained)
 
-    def recall(self, facts: dict[str, Any]) -> None:
+    def recall(self, facts: Preprocess) -> None:
         """Keep the preprocess_cfg."""
         clip_preprocess.share(facts, self.model, self.pretrained)
 
@@ -256,24 +269,24 @@ class ClipImage(ClipModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipText(ClipModel):
-    """The text tower: from what ``clip_item`` gives to an embedding. Decoders need not load OpenCLIP for it."""
+    """The text tower: from items of ``clip_item`` to embeddings. Decoders need not load OpenCLIP for it."""
 
     kind: ClassVar[str] = "open_clip text"
     packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
 
     tokenizer: By = "openclip"
 
-    def load(self, device: str) -> Any:
-        """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` is not for it."""
+    def load(self, device: str) -> Clip:
+        """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` does not fit it."""
         must_tokenize(self.model, self.tokenizer)
-        return super().load(device)
+        return load_clip(self.model, self.pretrained, self.precision, device)
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an embedding for each caption."""
         return list(loaded.texts(stacked(self.model, batch)))
 
     def facts(self) -> int | None:
-        """Return the context length where decoders can tokenise captions."""
+        """Return the context length if decoders can tokenise captions."""
         return known_context(self.model)
 
     def recall(self, facts: int | None) -> None:
@@ -281,11 +294,11 @@ class ClipText(ClipModel):
         known_context.share(facts, self.model)
 
     def cost(self, item: Item) -> int:
-        """Return the tokens; 1 where all captions are padded to the same length."""
+        """Return the tokens; 1 if all captions are padded to the same length."""
         return 1 if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision) else len(item)
 
     def largest(self) -> Item:
-        """Return a caption of as many tokens as there can be."""
+        """Return the longest possible caption."""
         import numpy as np
 
         context = known_context(self.model)
@@ -294,17 +307,17 @@ class ClipText(ClipModel):
 
 @dataclass(frozen=True)
 class Labels:
-    """Embeddings of some texts (n, d), and the model that made them, so that others find it loaded."""
+    """Embeddings of some texts (n, d), and the model that made them, which stays loaded for others."""
 
     clip: Clip
-    embeddings: "NDArray[np.float32]"
+    embeddings: "Embeddings"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipLabels(ClipModel):
     """Texts that are the same for all samples: their embeddings are computed once, when this is loaded.
 
-    There is nothing to run for an item, which may be None; all outputs are one array, float32 (labels, d).
+    Nothing runs for an item, which may be None; all outputs are one array, float32 (labels, d).
     """
 
     kind: ClassVar[str] = "open_clip labels"
@@ -314,7 +327,7 @@ class ClipLabels(ClipModel):
     tokenizer: By = "openclip"
 
     def load(self, device: str) -> Labels:
-        """Return the embeddings. Raises ValueError if ``tokenizer`` is not for the model."""
+        """Return the embeddings. Raises ValueError if ``tokenizer`` does not fit the model."""
         import numpy as np
         import torch
 
@@ -328,10 +341,3 @@ class ClipLabels(ClipModel):
     def run(self, loaded: Labels, batch: Sequence[Item]) -> Sequence[Output]:
         """Return the same array for each item."""
         return [loaded.embeddings] * len(batch)
-
-
-def named(model: str, pretrained: str) -> str:
-    """Return a model's name, a folder by its contents; its weights count where there are no others."""
-    if not model.startswith(LOCAL):
-        return model
-    return LOCAL + source_of(model.removeprefix(LOCAL), weights=not pretrained)

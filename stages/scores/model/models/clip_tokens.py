@@ -1,9 +1,9 @@
-"""Captions as a CLIP's text tower takes them, without PyTorch: decoders need not load it."""
+"""Captions as tokens of a CLIP, without PyTorch, as decoders need not load it; and text towers without padding."""
 
 import gzip
 import html
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ....tokenize import named_tokenizer
 from ...caption_words import tokenizable, trim_cache
-from .clip_weights import full_name
-from .model_fact import ModelFact
+from .weights import ModelFact, full_name
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
+    from open_clip import CLIP
+    from transformers import CLIPTokenizer
+
+    Tokens = NDArray[np.int32]
 
 # Tokens of OpenAI's CLIP. Tests compare them with OpenCLIP's.
 #
 # Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al. 2019 and 2021.
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
-_MERGES = 49152 - 256 - 2  # so many of the file's lines after the first count
+_MERGES = 49152 - 256 - 2  # lines of the file that count, after the first
 _MOST_CACHED = 1 << 17  # words
 _PATTERN = (
     r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"  # of regex, not of re
@@ -45,7 +49,7 @@ class ClipWords:
         self.numbers = {unit: number for number, unit in enumerate([*units, "<start_of_text>", "<end_of_text>"])}
         self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
         self._letters = letters
-        self._split: Any = regex.compile(_PATTERN, regex.IGNORECASE).findall
+        self._split: Callable[[str], list[str]] = regex.compile(_PATTERN, regex.IGNORECASE).findall
         self.start, self.end = len(units), len(units) + 1
         special = {"<start_of_text>": [self.start], "<end_of_text>": [self.end]}
         self._special, self._cache = special, dict[str, list[int]](special)
@@ -62,12 +66,12 @@ class ClipWords:
                 break
         return [*found[: most - 1], self.end]
 
-    def is_that_of(self, numbers: dict[str, int], ranks: dict[Any, int], pattern: str) -> bool:
-        """Return whether another tokeniser has this vocabulary, these merges and this way to find words."""
+    def is_that_of(self, numbers: dict[str, int], ranks: dict[tuple[str, ...], int], pattern: str) -> bool:
+        """Return whether another tokeniser has this vocabulary, these merges and this pattern of words."""
         return (numbers, ranks, pattern) == (self.numbers, self._ranks, _PATTERN)
 
     def _merged(self, word: str) -> list[int]:
-        """Join the two neighbours that come first in the list of merges, everywhere, until none is in it."""
+        """Join the neighbours that come first in the list of merges, everywhere, until none is in it."""
         units = [self._letters[byte] for byte in word.encode()]
         units[-1] += "</w>"
         ranks, never = self._ranks, len(self._ranks)
@@ -98,15 +102,14 @@ def clip_words() -> ClipWords | None:
 
 
 def _letters() -> dict[int, str]:
-    """Return a visible letter for each byte: its own where Latin-1 has one, else the next from 256 on."""
+    """Return a visible letter for each byte: its own if Latin-1 has one, otherwise the next from 256 on."""
     own = [byte for byte in range(256) if 33 <= byte <= 126 or (byte >= 161 and byte != 173)]
     others = [byte for byte in range(256) if byte not in own]
     return {byte: chr(byte) for byte in own} | {byte: chr(256 + number) for number, byte in enumerate(others)}
 
 
-# Tokens by transformers' CLIPTokenizer, with the vocabulary that OpenCLIP brings: nothing is downloaded.
-#
-# It is the tokenizer of transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
+# Tokens by transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded. It is the tokenizer of
+# transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
 
 _lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
 
@@ -119,7 +122,7 @@ def hf_tokens(text: str, most: int) -> list[int]:
 
 
 @lru_cache(maxsize=1)
-def hf_tokenizer() -> Any:
+def hf_tokenizer() -> "CLIPTokenizer":
     """Return the tokenizer. Raises ImportError without transformers, ValueError if OpenCLIP's vocabulary is not found."""
     from transformers import CLIPTokenizer
 
@@ -135,8 +138,8 @@ def hf_tokenizer() -> Any:
 By = Literal["openclip", "hf"]
 
 
-def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.int32]":
-    """Return what a decoder gives to the text tower: tokens without padding where it can make them, else the caption.
+def clip_item(model: str, text: str, by: By = "openclip") -> "str | Tokens":
+    """Return the input of the text tower: tokens without padding if a decoder can make them, otherwise the caption.
 
     Raises ScoreError "too-long".
     """
@@ -150,7 +153,7 @@ def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.i
 
 
 def must_tokenize(model: str, by: By) -> None:
-    """Raise ValueError if a model's captions cannot be tokenised in this way."""
+    """Raise ValueError if a model's captions cannot be tokenised so."""
     if by == "hf":
         hf_tokenizer()
         if known_context(model) is None:
@@ -159,7 +162,7 @@ def must_tokenize(model: str, by: By) -> None:
 
 @cache
 def plain_context(model: str) -> int | None:
-    """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP has to."""
+    """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP must."""
     from open_clip import tokenizer as module
 
     tokenizer: Any = named_tokenizer(full_name(model))
@@ -177,8 +180,8 @@ def plain_context(model: str) -> int | None:
 known_context = ModelFact(plain_context)
 
 
-def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":
-    """Return what ``clip_item`` made of captions as one array, padded with 0 to the longest."""
+def stacked(model: str, batch: "Sequence[str | Tokens]") -> "Tokens":
+    """Return items of ``clip_item`` as one array, padded with 0 to the longest."""
     import numpy as np
 
     rows = [clip_tokens(model, item) if isinstance(item, str) else item for item in batch]
@@ -188,11 +191,86 @@ def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":
     return found
 
 
-def clip_tokens(model: str, text: str) -> "NDArray[np.int32]":
+def clip_tokens(model: str, text: str) -> "Tokens":
     """Return tokens, padded and cut to the context length of the model."""
     tokenizer: Any = named_tokenizer(full_name(model))
     with _lock:
         tokens = tokenizer([text])[0]
         trim_cache(tokenizer)
-    found: NDArray[np.int32] = tokens.numpy().astype("int32")
+    found: Tokens = tokens.numpy().astype("int32")
     return found
+
+
+_TRIAL = 4  # tokens between start and end
+
+
+class TextTower:
+    """Calls ``model.encode_text`` on tokens (n, up to the context length), padded with 0 on the right.
+
+    If attention is causal and the embedding is that of the last token, later tokens have no effect: positions and mask
+    are cut to the longest caption (``trims``). Otherwise tokens are padded to the context length.
+    """
+
+    def __init__(self, model: "CLIP") -> None:
+        import torch
+
+        class Caller(torch.nn.Module):
+            """``encode_text`` as ``forward``, which functional_call calls."""
+
+            def __init__(self, model: "CLIP") -> None:  # not by closure: the class outlives the model
+                super().__init__()
+                self.model = model
+
+            def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+                features: torch.Tensor = self.model.encode_text(tokens)
+                return features
+
+        self._model, self._caller = model, Caller(model)
+        self.context = int(getattr(model, "context_length", 0))
+        with torch.inference_mode():
+            self.trims = self.context > _TRIAL + 2 and self._can_trim()
+
+    def __call__(self, tokens: "torch.Tensor") -> "torch.Tensor":
+        """Return features (n, d)."""
+        missing = self.context - tokens.shape[1]
+        if missing > 0 and self.trims:
+            return self._short(tokens)
+        return self._whole(tokens)
+
+    def _whole(self, tokens: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        missing = max(0, self.context - tokens.shape[1])
+        features: torch.Tensor = self._model.encode_text(torch.nn.functional.pad(tokens, (0, missing)))
+        return features
+
+    def _short(self, tokens: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        length, model = tokens.shape[1], self._model
+        cut = {
+            "model.positional_embedding": model.positional_embedding[:length],
+            "model.attn_mask": model.attn_mask[:length, :length],
+        }
+        features: torch.Tensor = torch.func.functional_call(self._caller, cut, (tokens,))
+        return features
+
+    def _can_trim(self) -> bool:
+        """Decide by the model's parts, and by a trial: models and versions of OpenCLIP differ."""
+        import torch
+
+        model = self._model
+        try:
+            mask, last = model.attn_mask, model.token_embedding.num_embeddings - 1
+            above = torch.ones_like(mask, dtype=torch.bool).triu(1)
+            causal = bool((mask[above] == -torch.inf).all())
+            if not causal or model.text_pool_type not in {"argmax", "eos"}:
+                return False
+            end = getattr(model, "text_eos_id", None) or last
+            rows = [[end - 1, *range(1 + row, 1 + row + _TRIAL), end, 0] for row in range(2)]
+            tokens = torch.tensor(rows, device=mask.device)
+            whole = self._whole(tokens)
+            alike = torch.nn.functional.cosine_similarity(whole.float(), self._short(tokens).float())
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+            return False
+        return bool((alike > 1 - (1e-5 if whole.dtype == torch.float32 else 1e-2)).all())

@@ -5,12 +5,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from ..model_score import Model
-from .clip_weights import source_of
-from .sentences import LONGEST_CAPTION, Overlong, RefusedSentence, pieces, refusal, split_at_spaces
-from .tagger_files import Tokenizer, load_pipeline, stanza_files
+from .tagger_files import (
+    LONGEST_CAPTION,
+    Overlong,
+    RefusedSentence,
+    Tokenizer,
+    load_pipeline,
+    pieces,
+    refusal,
+    split_at_spaces,
+    stanza_files,
+)
+from .weights import source_of
+
+if TYPE_CHECKING:
+    from stanza import Pipeline
+    from stanza.models.common.doc import Document
+    from stanza.pipeline.processor import Processor
 
 WASTE = 1.2  # padded words for each real one, at most
 
@@ -24,7 +38,7 @@ class Shape(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What a batch takes once it is padded.
+    """The size of a batch after padding.
 
     ``words``: each sentence is as long as the longest. ``word_characters``: each word is, for a tagger with a character
     network of its own. ``characters``: each sentence is, for one with a character language model.
@@ -80,13 +94,13 @@ _BUDGET = TaggingBudget()
 _LINES, _WORDS = 250, 20  # of the largest item: as many words as a batch may have
 
 Words = list[str]
+Tag = Any  # "B-PERSON", or (upos, xpos)
 
 
 class TagCounts(NamedTuple):
-    """What a caption has: words, and how many of each tag by tag set ("upos", "xpos", "entity").
+    """Numbers of a caption: its words, and how many of each tag by tag set ("upos", "xpos", "entity").
 
-    ``known``: the tags that the model can give, by tag set; a set that is missing has too many to tell. ``refused``: why
-    there are no numbers.
+    ``known``: the tags of the model, by tag set; a missing set has too many. ``refused``: why there are no numbers.
     """
 
     words: int
@@ -97,11 +111,11 @@ class TagCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A tokeniser, None if captions are tokenised already, and the processor of Stanza's that tags."""
+    """A tokeniser, None if captions are already tokenised, and Stanza's processor that tags."""
 
     tokenizer: Tokenizer | None
-    pipeline: Any  # kept, so that it stays shared
-    processor: Any
+    pipeline: "Pipeline"  # referenced, so that it stays shared
+    processor: "Processor"
     known: Mapping[str, frozenset[str]]
 
 
@@ -112,7 +126,7 @@ class Tagger(Model):
     ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
     in batches bounded by padded words and padded characters: see ``TaggingBudget``. With ``overlong`` "split",
     sentences above ``max_words`` words, or above the budget, are tagged in pieces, and words above 1,000 characters as
-    unknown ones; with "refuse" their captions are quarantined, as are always those above 100,000 characters.
+    unknown ones; with "refuse" their captions are quarantined. Captions above 100,000 characters always are.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "stanza")
@@ -179,19 +193,18 @@ class Tagger(Model):
         return max(1, len(item))
 
     def largest(self) -> str:
-        """Return a caption that makes a whole batch of sentences."""
+        """Return a caption that fills a batch of sentences."""
         return "\n\n".join([" ".join(["words"] * _WORDS)] * _LINES)
 
     def called(self) -> str:
-        """Return what people know it by."""
+        """Return its name for messages."""
         return f"{self.kind}, {self.model!r}"
 
-    def identity(self) -> dict[str, Any]:
-        """Return what decides outputs; files by their contents."""
-        identity = super().identity()
-        settings = {name: identity["settings"][name] for name in ("lang", "pretokenized", "max_words", "overlong")}
+    def identity(self) -> dict[str, object]:
+        """Return what affects outputs; files by a hash of their contents."""
+        settings = {name: getattr(self, name) for name in ("lang", "pretokenized", "max_words", "overlong")}
         files = {name: source_of(str(path)) for name, path in self.files().items()}
-        return {**identity, "settings": {**settings, "budget": list(self.budget), "files": files}}
+        return {**super().identity(), "settings": {**settings, "budget": list(self.budget), "files": files}}
 
     def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
         """Return the sentences of each caption, or why it is quarantined."""
@@ -208,9 +221,9 @@ class Tagger(Model):
             found[at] = (refuses and refusal(each, self.max_words, self.budget.characters)) or each
         return found
 
-    def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Any]]:
-        """Return what the tagger says of each word, in input order."""
-        found: list[list[Any]] = [[] for _ in sentences]
+    def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Tag]]:
+        """Return the tagger's output for each word, in input order."""
+        found: list[list[Tag]] = [[] for _ in sentences]
         for batch in batches([shape_of(words) for words in sentences], self.budget):
             tags = self.tag(loaded.processor, [sentences[at] for at in batch])
             for at, each in zip(batch, tags, strict=True):
@@ -220,20 +233,20 @@ class Tagger(Model):
         return found
 
     @abstractmethod
-    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
-        """Return what is said of each word of sentences that go together."""
+    def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
+        """Return the output for each word of a batch of sentences."""
 
     @abstractmethod
-    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+    def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
         """Return how often each tag is in a sentence, by tag set."""
 
     @abstractmethod
-    def known(self, processor: Any) -> dict[str, frozenset[str]]:
-        """Return the tags that the network can give, by tag set."""
+    def known(self, processor: "Processor") -> dict[str, frozenset[str]]:
+        """Return the tags of the network, by tag set."""
 
 
-def document_of(sentences: Sequence[Words]) -> Any:
-    """Return a document of Stanza's that has no more than the words."""
+def document_of(sentences: Sequence[Words]) -> "Document":
+    """Return a document of Stanza's that has only the words."""
     from stanza.models.common.doc import ID, TEXT, Document
 
     return Document([[{ID: (at,), TEXT: word} for at, word in enumerate(words, 1)] for words in sentences])
@@ -253,8 +266,8 @@ class NamedEntities(Tagger):
     processor: ClassVar[Literal["pos", "ner"]] = "ner"
     unit: ClassVar[Literal["words", "tokens"]] = "tokens"
 
-    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
-        """Return the tag of each token ("B-PERSON", "O"). What ``NERProcessor.process`` does with a batch, and no more."""
+    def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
+        """Return the tag of each token ("B-PERSON", "O"), as ``NERProcessor.process`` does for a batch."""
         from stanza.models.ner.data import DataLoader
 
         trainer = processor.trainers[0]
@@ -267,16 +280,16 @@ class NamedEntities(Tagger):
             preprocess_tags=False,
             bert_tokenizer=trainer.model.bert_tokenizer,
         )
-        found: list[list[Any]] = trainer.predict(batch)
+        found: list[list[Tag]] = trainer.predict(batch)
         return found
 
-    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+    def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
         """Return how many entities of each type are in a sentence."""
         from stanza.models.ner.utils import decode_from_bioes
 
         return {"entity": Counter(each["type"] for each in decode_from_bioes(tags))}
 
-    def known(self, processor: Any) -> dict[str, frozenset[str]]:
+    def known(self, processor: "Processor") -> dict[str, frozenset[str]]:
         """Return the types."""
         return {"entity": frozenset(processor.get_known_tags())}
 
@@ -289,8 +302,8 @@ class PartsOfSpeech(Tagger):
     processor: ClassVar[Literal["pos", "ner"]] = "pos"
     unit: ClassVar[Literal["words", "tokens"]] = "words"
 
-    def tag(self, processor: Any, sentences: Sequence[Words]) -> list[list[Any]]:
-        """Return (upos, xpos) of each word. What ``POSProcessor.process`` does with a batch, and no more."""
+    def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
+        """Return (upos, xpos) of each word, as ``POSProcessor.process`` does for a batch."""
         from stanza.models.pos.data import Dataset
 
         data = Dataset(
@@ -299,12 +312,12 @@ class PartsOfSpeech(Tagger):
         found = processor.trainer.predict(data.collate_fn([data[at] for at in range(len(data))]))
         return [[(tags[0], tags[1]) for tags in sentence] for sentence in found]
 
-    def count(self, tags: Sequence[Any]) -> dict[str, Counter[str]]:
+    def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
         """Return how often each tag is in a sentence."""
         return {"upos": Counter(upos for upos, _ in tags), "xpos": Counter(xpos for _, xpos in tags)}
 
-    def known(self, processor: Any) -> dict[str, frozenset[str]]:
-        """Return the tags; those of a language whose xpos are made of parts are too many to tell."""
+    def known(self, processor: "Processor") -> dict[str, frozenset[str]]:
+        """Return the tags; a language whose xpos are composed of parts has too many to list."""
         xpos = processor.get_known_xpos()
         found = {"upos": frozenset(processor.get_known_upos())}
         return {**found, "xpos": frozenset(xpos)} if isinstance(xpos, list) else found

@@ -1,4 +1,4 @@
-"""Stanza's networks: their files in a folder, loaded once per process and device. Nothing is downloaded."""
+"""Stanza's files and networks, loaded once per process and device; captions as sentences for them. No downloads."""
 
 import json
 import re
@@ -8,13 +8,18 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from .clip_weights import local_path
-from .sentences import LONGEST_WORD, UNKNOWN, is_word, paragraphs
+from .weights import local_path
 
-_BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # what a tagger may need next to itself
+if TYPE_CHECKING:
+    from stanza import Pipeline
+    from stanza.models.common.doc import Document, Sentence
+    from stanza.models.common.foundation_cache import FoundationCache
+
+
+_BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # dependencies that a tagger may have
 _LANGUAGE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8})*")
 _INDEX = "resources.json"
 
@@ -22,8 +27,8 @@ _INDEX = "resources.json"
 class StanzaFolder:
     """A folder as ``stanza.download(model_dir=...)`` leaves it: LANGUAGE/PROCESSOR/NAME.pt, and resources.json.
 
-    The index says which files make a ``package``, and what a file needs next to itself. Without one, or where it does
-    not know the language, a folder of a processor is to have one file. Raises ValueError.
+    The index lists the files of a ``package`` and the dependencies of a file. Without an index, or if it lacks the
+    language, the folder of a processor must have exactly one file. Raises ValueError.
     """
 
     def __init__(self, root: Path, lang: str, package: str) -> None:
@@ -31,7 +36,7 @@ class StanzaFolder:
             raise ValueError(f"{lang!r} is not a language code, such as 'en' or 'zh-hans'")
         index = _index(root)
         lang = index.get(lang, {}).get("alias", lang)
-        self._about: Mapping[str, Any] = index.get(lang, {})
+        self._about: Any = index.get(lang, {})
         self._root, self._package = root / lang, package
 
     def model(self, processor: str, *, optional: bool = False) -> Path | None:
@@ -49,7 +54,7 @@ class StanzaFolder:
         return self._file(processor, names[processor])
 
     def beside(self, processor: str, model: Path) -> dict[str, Path]:
-        """Return what a processor's file needs, by kind: "pretrain", "forward_charlm", "backward_charlm"."""
+        """Return the dependencies of a processor's file, by kind: "pretrain", "forward_charlm", "backward_charlm"."""
         known = self._about.get(processor, {}).get(model.stem)
         if known is None:
             found = {kind: self._only(kind, optional=True) for kind in _BESIDE}
@@ -79,9 +84,9 @@ def stanza_files(
 ) -> dict[str, Path]:
     """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
-    ``model`` is a folder of Stanza's models, or a file: the processor's own. A file that is in such a folder, as
-    LANGUAGE/PROCESSOR/NAME.pt, finds the others there. ``tokenizer``: a file instead of the folder's. Raises ValueError
-    if a file is missing; it names the file.
+    ``model`` is a folder of Stanza's models, or the file of the processor. If the file is in such a folder, as
+    LANGUAGE/PROCESSOR/NAME.pt, the others are taken from there. ``tokenizer``: a file instead of the folder's. Raises
+    ValueError that names a missing file.
     """
     path = local_path(model)
     if path is None:
@@ -142,15 +147,14 @@ def _read(path: Path, mtime: int, size: int) -> dict[str, Any]:  # noqa: ARG001 
 
 _CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser's
 _REMEMBERED = 2_000_000  # characters
-_loaded: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
-_lock = threading.Lock()  # two loads at the same time would take twice the memory
+_loaded: "WeakValueDictionary[tuple[object, ...], Pipeline]" = WeakValueDictionary()
+_lock = threading.Lock()  # two concurrent loads would take twice the memory
 
 
-def load_pipeline(files: Mapping[str, Path], lang: str, device: str, processors: str) -> Any:
-    """Return a ``stanza.Pipeline`` of files, the same object as long as somebody holds it.
+def load_pipeline(files: Mapping[str, Path], lang: str, device: str, processors: str) -> "Pipeline":
+    """Return a ``stanza.Pipeline`` of files, the same object as long as it is referenced.
 
-    ``files``: as of ``stanza_files``. What a file does not bring is not downloaded: a transformer has to be in the user's
-    hub folder.
+    ``files``: see ``stanza_files``. Nothing is downloaded: a transformer must be in the user's hub folder.
     """
     key = (tuple(sorted((name, str(path)) for name, path in files.items())), lang, device, processors)
     with _lock:
@@ -160,16 +164,16 @@ def load_pipeline(files: Mapping[str, Path], lang: str, device: str, processors:
         return pipeline
 
 
-def _load(files: dict[str, str], lang: str, device: str, processors: str) -> Any:
+def _load(files: dict[str, str], lang: str, device: str, processors: str) -> "Pipeline":
     import stanza
 
     if odd := [path for path in files.values() if ";" in path]:
         raise ValueError(f"Stanza takes {odd[0]!r} for several files: no name may have a ';'")
-    if "ner" in processors:  # it takes these from its index otherwise, and loads nothing where there is none
+    if "ner" in processors:  # otherwise it looks them up in its index
         blank = {f"ner_{kind}_path": "" for kind in ("pretrain", "forward_charlm", "backward_charlm")}
         files = {**blank, **files}
     with tempfile.TemporaryDirectory(prefix="wdsflow-stanza-") as folder:
-        Path(folder, "resources.json").write_text("{}", "utf-8")  # all files are named: it needs to know no others
+        Path(folder, "resources.json").write_text("{}", "utf-8")  # all files are named
         try:
             return stanza.Pipeline(
                 lang=lang,
@@ -192,7 +196,7 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> Any
 
 
 def _transformer(path: str) -> str | None:
-    """Return the name of the transformer that a network is built upon."""
+    """Return the name of the transformer under a network."""
     import torch
 
     name: str | None = torch.load(path, map_location="cpu", weights_only=True).get("config", {}).get("bert_model")
@@ -200,15 +204,15 @@ def _transformer(path: str) -> str | None:
 
 
 @cache
-def _shared(device: str) -> Any:  # noqa: ARG001 - a network moves what it shares to its own device
-    """Return what holds word vectors and language models that several networks of a device use."""
+def _shared(device: str) -> "FoundationCache":  # noqa: ARG001 - networks move what they share to their device
+    """Return the cache of word vectors and language models that several networks of a device use."""
     from stanza.models.common.foundation_cache import FoundationCache
 
     return FoundationCache(local_files_only=True)
 
 
 class TagToken(NamedTuple):
-    """A token, and the words that it is expanded to; mostly itself."""
+    """A token, and the words that it is expanded to; usually itself."""
 
     text: str
     words: tuple[str, ...]
@@ -218,7 +222,7 @@ Sentences = list[list[TagToken]]
 
 
 class _Remembered:
-    """The sentences of paragraphs of late, bounded by their characters."""
+    """The sentences of recent paragraphs, bounded by their characters."""
 
     def __init__(self) -> None:
         self._sentences: OrderedDict[str, Sentences] = OrderedDict()
@@ -236,13 +240,13 @@ class _Remembered:
             self._characters -= len(gone)
 
 
-_remembered: "WeakKeyDictionary[Any, _Remembered]" = WeakKeyDictionary()
+_remembered: "WeakKeyDictionary[Pipeline, _Remembered]" = WeakKeyDictionary()
 
 
 class Tokenizer:
-    """Stanza's tokeniser, with its expander of multi-word tokens where there is one.
+    """Stanza's tokeniser, with its expander of multi-word tokens if there is one.
 
-    What is longer than a word may be comes back as it is written, not as Stanza's ``<UNK>``.
+    A word above the limit is returned unchanged, not as Stanza's ``<UNK>``.
     """
 
     def __init__(self, files: Mapping[str, Path], lang: str, device: str) -> None:
@@ -253,10 +257,10 @@ class Tokenizer:
             self._remembered = _remembered.setdefault(self._pipeline, _Remembered())
 
     def sentences(self, texts: Sequence[str], unit: str) -> list[list[list[str]]]:
-        """Return the sentences of each text: of its ``words`` (tokens where they are expanded) or its ``tokens``.
+        """Return the sentences of each text: its ``words`` (expanded tokens) or its ``tokens``.
 
-        Paragraphs that go together are in batches bounded by padded characters. Those of late are remembered: taggers that
-        share a tokeniser are asked about the same captions, one after the other.
+        Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached: taggers that share a
+        tokeniser get the same captions one after the other.
         """
         from wdsflow.memory.batching.ceiling import batches
 
@@ -279,7 +283,7 @@ def _units(sentence: Sequence[TagToken], unit: str) -> list[str]:
     return [text for text, _ in sentence] if unit == "tokens" else [word for _, words in sentence for word in words]
 
 
-def _written(document: Any, sentence: Any) -> list[TagToken]:
+def _written(document: "Document", sentence: "Sentence") -> list[TagToken]:
     tokens = []
     for token in sentence.tokens:
         if token.text == UNKNOWN and token.end_char - token.start_char > LONGEST_WORD:
@@ -288,3 +292,86 @@ def _written(document: Any, sentence: Any) -> list[TagToken]:
         else:
             tokens.append(TagToken(token.text, tuple(word.text for word in token.words)))
     return tokens
+
+
+LONGEST_WORD = 1_000  # characters; the bound of Stanza's tokeniser
+LONGEST_CAPTION = 100_000
+UNKNOWN = "<UNK>"  # what Stanza writes for a word above its bound
+
+Overlong = Literal["split", "refuse"]
+
+_BLANK_LINE = re.compile(r"\n[\s\x80-\x9f]*\n")
+_EDGES = re.compile(r"\A[\s\x80-\x9f]+|[\s\x80-\x9f]+\Z")
+_LONG_RUN = re.compile(rf"([\x00-\x08\x0e-\x1b!-\x7f]{{{LONGEST_WORD + 1},}})")
+_RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # a word of this text would be taken for padding
+
+
+class RefusedSentence(NamedTuple):
+    """Why a caption is quarantined; see ScoreError."""
+
+    slug: str
+    detail: str
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""Return the parts between blank lines, stripped: Stanza processes each separately.
+
+    More than 1,000 characters of ASCII without a space are a separate part, see ``is_word``: Stanza's search for
+    addresses in them takes quadratic time.
+
+    >>> paragraphs(" One. Two. \n \n Three. ")
+    ['One. Two.', 'Three.']
+    """
+    parts = (part for each in _BLANK_LINE.split(text) for part in _LONG_RUN.split(each))
+    return [part for each in parts if (part := _EDGES.sub("", each))]
+
+
+def is_word(paragraph: str) -> bool:
+    """Return whether a paragraph is one endless word, which needs no tokeniser."""
+    return _LONG_RUN.fullmatch(paragraph) is not None
+
+
+def split_at_spaces(text: str) -> list[list[str]]:
+    r"""Return the words of each line that has any, as Stanza does with ``tokenize_pretokenized``.
+
+    >>> split_at_spaces("A dog .\n\nIt runs .")
+    [['A', 'dog', '.'], ['It', 'runs', '.']]
+    """
+    return [words for line in text.split("\n") if (words := line.split())]
+
+
+def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
+    """Return why a caption is quarantined if long sentences and words are refused; None if it is accepted."""
+    for words in sentences:
+        if len(words) > most_words:
+            return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")
+        if (longest := max(map(len, words))) > LONGEST_WORD:
+            return RefusedSentence("long-word", f"a word has {longest:,} characters, more than {LONGEST_WORD:,}")
+        if len(words) * (longest + 1) >= most_characters:
+            about = f"{len(words):,} words, one of {longest:,} characters"
+            return RefusedSentence(
+                "long-sentence", f"a sentence has {about}: padded to it more than {most_characters:,}"
+            )
+    return None
+
+
+def pieces(words: Sequence[str], most_words: int, most_characters: int) -> list[list[str]]:
+    """Return a sentence in pieces, in order, each as long as possible.
+
+    A piece has at most ``most_words`` words, and at most ``most_characters`` when each of them is padded to the longest
+    and has a space. Words above 1,000 characters are ``<UNK>``.
+
+    >>> pieces("one two three four five".split(), 2, 1000)
+    [['one', 'two'], ['three', 'four'], ['five']]
+    """
+    made: list[list[str]] = []
+    longest = 0
+    for each in words:
+        word = UNKNOWN if len(each) > LONGEST_WORD or each in _RESERVED else each
+        longest = max(longest, len(word))
+        size = len(made[-1]) + 1 if made else 0
+        if not made or size > most_words or size * (longest + 1) >= most_characters:
+            made.append([])
+            longest = len(word)
+        made[-1].append(word)
+    return made

@@ -7,14 +7,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..model_score import Item, Model, ModelSource, Output, Precision
-from .clip_weights import local_path, source_of
-from .labels import labels_of, probabilities
-from .model_fact import ModelFact
-from .model_hub import config_of, load_model, tokenizer_of, where
-from .plain_resize import squeezed_to
+from ..model_score import Item, Loaded, Model, ModelSource, Output, Precision
+from .hub import (
+    black_picture,
+    config_of,
+    labels_of,
+    load_model,
+    pixel_values,
+    probabilities,
+    squeezed_to,
+    tokenizer_of,
+    where,
+)
+from .weights import ModelFact, local_path, source_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
 
 _lock = threading.Lock()  # tokenizers are for one thread at a time
 _FILE = "tokenizer.json"
@@ -22,11 +36,11 @@ _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f6
 
 
 class TextFacts(NamedTuple):
-    """What decoders have to know of a model to make tokens of a caption.
+    """Facts about a model by which decoders tokenize captions.
 
-    ``file``: a tokenizer.json that says all, read by the library tokenizers alone; "" if transformers has to be asked.
-    ``side``: where what is too long is cut. ``bound``: tokens that model and tokenizer take at most. ``start``: the
-    token that begins a text, else the one that ends it.
+    ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is needed. ``side``:
+    where a long text is cut. ``bound``: the most tokens of model and tokenizer. ``start``: the token that begins a
+    text, otherwise the one that ends it.
     """
 
     file: str
@@ -37,7 +51,6 @@ class TextFacts(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _found(name: str) -> TextFacts:
-    """Return what is known of a model, by transformers."""
     tokenizer = tokenizer_of(name)
     bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
@@ -51,23 +64,23 @@ text_facts = ModelFact(_found)
 
 
 def longest(name: str, most: int) -> int:
-    """Return how many tokens a text may have: ``most``, or fewer where the model or its tokenizer takes no more."""
+    """Return the most tokens of a text: ``most``, or fewer if the model or its tokenizer has a lower limit."""
     return min(most, text_facts(name).bound or most)
 
 
 def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[int]:
-    """Return the tokens of a text, cut to ``most``, with those that frame it if ``special``."""
+    """Return the tokens of a text, cut to ``most``, with start and end tokens if ``special``."""
     facts = text_facts(name)
     with _lock:
         if text_facts.is_shared(name) and facts.file:
             ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
         else:
             ids = _by_transformers(tokenizer_of(name), text, most, special=special)
-    return ids[:most]  # where there is no room for those that frame it, tokenizers do not cut at all
+    return ids[:most]  # tokenizers do not cut if start and end tokens have no room
 
 
 def _file_of(name: str, tokenizer: Any, side: str) -> str:
-    """Return the file of a tokenizer that it alone decides tokens by, "" if there is none: held against transformers'."""
+    """Return a tokenizer's file if it alone yields the tokens of transformers, otherwise ""."""
     try:
         from transformers.utils.hub import cached_file
 
@@ -86,14 +99,14 @@ def _file_of(name: str, tokenizer: Any, side: str) -> str:
     return str(path.absolute())
 
 
-def _rules(tokenizer: Any) -> dict[str, Any]:
-    """Return all that makes a tokenizer but what is set for each call."""
-    found: dict[str, Any] = json.loads(tokenizer.to_str())
+def _rules(tokenizer: "Tokenizer") -> dict[str, object]:
+    """Return the definition of a tokenizer, without the options of a call."""
+    found = json.loads(tokenizer.to_str())
     return {part: value for part, value in found.items() if part not in {"truncation", "padding"}}
 
 
 @lru_cache(maxsize=16)
-def _plain(file: str) -> Any:
+def _plain(file: str) -> "Tokenizer":
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(file)
@@ -101,16 +114,32 @@ def _plain(file: str) -> Any:
     return tokenizer
 
 
-def _by_file(tokenizer: Any, side: str, text: str, most: int, *, special: bool) -> list[int]:
+def _by_file(tokenizer: "Tokenizer", side: str, text: str, most: int, *, special: bool) -> list[int]:
     tokenizer.enable_truncation(most, direction=side)
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=special).ids
-    return ids
+    return list(tokenizer.encode(text, add_special_tokens=special).ids)
 
 
 def _by_transformers(tokenizer: Any, text: str, most: int, *, special: bool) -> list[int]:
     found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
-    ids: list[int] = found["input_ids"]
-    return ids
+    return list(found["input_ids"])
+
+
+def padded(
+    batch: "Sequence[Sequence[int] | NDArray[np.int32]]", device: str, fill: int = 0
+) -> "dict[str, torch.Tensor]":
+    """Return ``input_ids`` and ``attention_mask`` (n, longest), padded on the right.
+
+    Positions count from each text's start, so that causal attention does not see the padding.
+    """
+    import numpy as np
+    import torch
+
+    ids = np.full((len(batch), max(map(len, batch))), fill, np.int64)
+    mask = np.zeros_like(ids)
+    for row, tokens in enumerate(batch):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +148,17 @@ class TransformerModel(Model):
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     loads: ClassVar[str]  # transformers' class
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # what decoders have to know of it
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # for decoders
 
     model: str
     precision: Precision = "fp32"
 
-    def load(self, device: str) -> Any:
+    def load(self, device: str) -> Loaded:
         """Return the model."""
         return load_model(self.loads, self.model, self.precision, device)
 
     def called(self) -> str:
-        """Return what people know it by."""
+        """Return its name for messages."""
         return f"{self.kind}, {self.model!r}"
 
     def fetched(self) -> ModelSource | None:
@@ -139,20 +168,18 @@ class TransformerModel(Model):
         name, _at, revision = self.model.partition("@")
         return ModelSource(name, revision, "model='./FOLDER'")
 
-    def facts(self) -> tuple[Any, ...]:
-        """Return what decoders have to know."""
+    def facts(self) -> tuple[object, ...]:
+        """Return the facts for decoders."""
         return tuple(fact(self.model) for fact in self.facts_shared)
 
-    def recall(self, facts: tuple[Any, ...]) -> None:
-        """Keep it."""
+    def recall(self, facts: tuple[object, ...]) -> None:
+        """Keep the facts of another process."""
         for fact, known in zip(self.facts_shared, facts, strict=True):
             fact.share(known, self.model)
 
-    def identity(self) -> dict[str, Any]:
-        """Return what decides outputs; folders by their contents."""
-        identity = super().identity()
-        identity["settings"]["model"] = source_of(self.model)
-        return identity
+    def identity(self) -> dict[str, object]:
+        """Return what affects outputs; folders by a hash of their contents."""
+        return {**super().identity(), "settings": {**vars(self), "model": source_of(self.model)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +193,7 @@ class TokenModel(TransformerModel):
         return len(item)
 
     def largest(self) -> Item:
-        """Return a text of as many tokens as there may be."""
+        """Return the longest possible text."""
         import numpy as np
 
         return np.ones(longest(self.model, self.max_tokens), np.int32)
@@ -174,18 +201,16 @@ class TokenModel(TransformerModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassifier(TransformerModel):
-    """From what ``preparation`` gives to the probabilities of all labels, float32 (labels)."""
+    """From pictures of ``preparation`` to the probabilities of all labels, float32 (labels)."""
 
     kind: ClassVar[str] = "transformers image classifier"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "pillow", "simplejpeg")
     loads: ClassVar[str] = "AutoModelForImageClassification"
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (labels_of, squeezed_to)
+    facts_shared = (labels_of, squeezed_to)
 
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each picture."""
-        from .processors import values
-
-        pixels = values(self.model, batch, str(loaded.device)).to(loaded.dtype)
+        pixels = pixel_values(self.model, batch, str(loaded.device)).to(loaded.dtype)
         return probabilities(loaded(pixel_values=pixels).logits, loaded.config)
 
     def cost(self, item: Item) -> int:
@@ -193,9 +218,7 @@ class ImageClassifier(TransformerModel):
         return int(item.shape[1] * item.shape[2])
 
     def largest(self) -> Item | None:
-        """Return a black picture where all have the same size."""
-        from .processors import black_picture
-
+        """Return a black picture if all have the same size."""
         return black_picture(self.model)
 
 
@@ -210,19 +233,16 @@ class ImageTextMatcher(TransformerModel):
     kind: ClassVar[str] = "BLIP image-text matching"
     packages: ClassVar[tuple[str, ...]] = (*TransformerModel.packages, "pillow", "simplejpeg")
     loads: ClassVar[str] = "BlipForImageTextRetrieval"
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, squeezed_to)
+    facts_shared = (text_facts, squeezed_to)
 
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each pair."""
         import torch
 
-        from .clip_text_tower import padded
-        from .processors import values
-
         device = str(loaded.device)
-        pixels = values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
+        pixels = pixel_values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
         inputs = padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
-        with torch.device(device):  # it makes a mask without saying where
+        with torch.device(device):  # it makes a mask on the default device
             scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
         found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
         return found
@@ -236,8 +256,6 @@ class ImageTextMatcher(TransformerModel):
         """Return a black picture with the longest text."""
         import numpy as np
 
-        from .processors import black_picture
-
         black = black_picture(self.model)
         return None if black is None else (black, np.ones(longest(self.model, MOST_TOKENS), np.int32))
 
@@ -248,18 +266,16 @@ class LanguageModel(TokenModel):
 
     kind: ClassVar[str] = "transformers language model"
     loads: ClassVar[str] = "AutoModelForCausalLM"
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts,)
+    facts_shared = (text_facts,)
 
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each text."""
         from torch.nn.functional import cross_entropy
-
-        from .clip_text_tower import padded
 
         inputs = padded(batch, str(loaded.device))
         logits = loaded(**inputs, use_cache=False).logits
         found = []
-        for row, tokens in enumerate(batch):  # one by one: a second copy of all logits in float32 would double the peak
+        for row, tokens in enumerate(batch):  # individually: a float32 copy of all logits would double the peak
             last = len(tokens) - 1
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
@@ -272,15 +288,13 @@ class TextClassifier(TokenModel):
 
     kind: ClassVar[str] = "transformers text classifier"
     loads: ClassVar[str] = "AutoModelForSequenceClassification"
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = (text_facts, labels_of)
+    facts_shared = (text_facts, labels_of)
 
-    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each text."""
-        from .clip_text_tower import padded
-
         config = loaded.config
         known = config.pad_token_id
-        # Causal models look for the last token that is no padding: without any it has to be one that no text has.
+        # Causal models look for the last token before the padding: without a padding token, take one that no text has.
         fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
         config.pad_token_id = fill
         try:

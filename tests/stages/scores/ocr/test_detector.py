@@ -12,9 +12,15 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.models.ocr import TextDetector, TextReader, _scores, boxes_of
-from wdsflow.stages.scores.model.models.ocr_canvas import OnCanvas, on_canvas
-from wdsflow.stages.scores.model.models.ocr_lines import lines_of
+from wdsflow.stages.scores.model.models.ocr import (
+    OnCanvas,
+    TextDetector,
+    TextReader,
+    _scores,
+    boxes_of,
+    lines_of,
+    on_canvas,
+)
 
 MODEL = TextDetector()
 

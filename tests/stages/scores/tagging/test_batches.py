@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.models.sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
 from wdsflow.stages.scores.model.models.tagger import WASTE, Cells, Shape, TaggingBudget, batches, shape_of
+from wdsflow.stages.scores.model.models.tagger_files import LONGEST_WORD, UNKNOWN, pieces, refusal
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)
 

@@ -4,12 +4,12 @@ import socket
 from collections import Counter
 
 import pytest
+from support.one_score import compute
 
 from tests.stages.scores.fields import made
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.stages.scores import ScoreError
 from wdsflow.stages.scores.model.models import tagger_files as loading
-from wdsflow.stages.scores.model.models.alone import compute
 
 pytest.importorskip("stanza", reason="Stanza is not installed")
 

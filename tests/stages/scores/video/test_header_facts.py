@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wdsflow.stages.scores.video_frames import Sampling
-from wdsflow.stages.scores.videos import _duration
+from wdsflow.stages.scores.videos import Sampling, _duration
 
 MICRO = 2_500_000  # of the container
 
