@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.local import LocalEngine
-from wdsflow.engines.site import Mark, Site, first_local, usable_cores
+from wdsflow.engines.peer import Mark
+from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.shards.source.base import local_file
 
 from .evidence import ShardEvidence

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from wdsflow.engines.site import Mark
+from wdsflow.engines.peer import Mark
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord

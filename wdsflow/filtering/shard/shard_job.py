@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.engines.base import Unfit
-from wdsflow.engines.site import Mark
+from wdsflow.engines.peer import Mark
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.failures import Strikes, struck_in
 from wdsflow.filtering.deciding.model_windows import Modelled
@@ -30,7 +30,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, differences, digest
 from wdsflow.filtering.samples.staged_samples import Gone
 from wdsflow.filtering.samples.tar_fields import Views
 from wdsflow.filtering.where.language.values import Call
-from wdsflow.models.at import models_at
+from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.models.model_place import ModelPlace
+from wdsflow.models.loaded import ModelPlace
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger.known_embeddings import Reuse
