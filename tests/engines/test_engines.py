@@ -12,7 +12,8 @@ import pytest
 from tests.filtering.shards import write_shards
 from wdsflow.engines.base import EngineError, Unfit, work_on
 from wdsflow.engines.local import LocalEngine, OwnProcess
-from wdsflow.engines.site import Mark, Site, first_local
+from wdsflow.engines.peer import Mark
+from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions

@@ -21,7 +21,8 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
 from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.cluster import connected
-from wdsflow.engines.ray_engine import _MOST_LOSSES, RayActors, RayTasks
+from wdsflow.engines.ray_engine import RayActors, RayTasks
+from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
@@ -87,7 +88,7 @@ def workers(site: str) -> list[psutil.Process]:
     family = [
         process
         for process in psutil.process_iter(["cmdline", "environ", "ppid"])
-        if any("wdsflow.engines.task_worker" in word for word in process.info["cmdline"] or ())
+        if any("wdsflow.engines.local" in word for word in process.info["cmdline"] or ())
         and site in (process.info["environ"] or {}).get("PYTHONPATH", "")
     ]
     keepers = {process.pid for process in family} & {process.info["ppid"] for process in family}
@@ -175,7 +176,7 @@ def mortal(task: tuple[str, int, str], _: object) -> int:
     [
         (RayTasks, "task", 1),  # each death costs the start of a process of Ray
         pytest.param(RayTasks, "task", 99, marks=pytest.mark.deep),
-        pytest.param(RayActors, "actor", _MOST_LOSSES - 1, marks=pytest.mark.deep),
+        pytest.param(RayActors, "actor", NODE_LOSSES - 1, marks=pytest.mark.deep),
         pytest.param(RayActors, "actor", 99, marks=pytest.mark.deep),
     ],
 )
@@ -187,12 +188,12 @@ def test_a_task_whose_worker_is_lost_is_tried_again_by_another_and_then_given_up
         engine.submit((str(tmp_path), deaths, who))
         _, answer = engine.next()
         engine.close()
-    assert len(os.listdir(tmp_path)) == min(deaths + 1, _MOST_LOSSES)
-    if deaths < _MOST_LOSSES:
+    assert len(os.listdir(tmp_path)) == min(deaths + 1, NODE_LOSSES)
+    if deaths < NODE_LOSSES:
         assert answer == deaths
     else:
         assert isinstance(answer, Trouble)
-        assert f"lost {_MOST_LOSSES} times" in answer.text
+        assert f"lost {NODE_LOSSES} times" in answer.text
 
 
 @pytest.mark.deep

@@ -26,8 +26,8 @@ from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
+from wdsflow.models.processes import _models_at
 from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
 from wdsflow.stages.scores.model.models.pictures import Prepare
 

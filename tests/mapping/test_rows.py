@@ -161,7 +161,7 @@ def test_a_text_is_no_column():
 
 
 def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
-    from wdsflow.mapping import team
+    from wdsflow.mapping import map_engine
 
     started = []
 
@@ -169,7 +169,7 @@ def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
         started.append(setup)
         return MapWorker(setup)
 
-    monkeypatch.setattr(team, "MapWorker", start)
+    monkeypatch.setattr(map_engine, "MapWorker", start)
     assert list(wdsflow.bounded_map([1, 2], lambda numbers: numbers, MEMORY, 16)) == [1, 2]
     assert len(started) == 1
 

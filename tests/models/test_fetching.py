@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from wdsflow.models.fetching import fetching, silence
-from wdsflow.models.model_place import ModelError
+from wdsflow.models.loaded import ModelError
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.clip import ClipSimilarity
 from wdsflow.stages.scores.model.transformer_scores import CaptionPerplexity

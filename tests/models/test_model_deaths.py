@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.models import own
 from wdsflow.memory.batching.attempt import Failure
 from wdsflow.models.client import RemoteModels
-from wdsflow.models.model_place import ModelError
+from wdsflow.models.loaded import ModelError
 from wdsflow.models.processes import ModelProcesses
 
 
@@ -53,7 +53,7 @@ def test_what_a_model_started_ends_with_its_process_in_whatever_session():
 
 
 def test_any_number_of_samples_may_end_their_process(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
+    monkeypatch.setattr("wdsflow.models.processes.SERVERS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)
@@ -63,7 +63,7 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
 
 
 def test_processes_that_only_end_are_given_up(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
+    monkeypatch.setattr("wdsflow.models.processes.SERVERS", 2)
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)
         with pytest.raises(ModelError, match="ended again and again"):

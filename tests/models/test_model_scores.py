@@ -29,8 +29,7 @@ from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.client import RemoteModels
-from wdsflow.models.loaded import LoadedModels
-from wdsflow.models.model_place import ModelError
+from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.models.processes import ModelProcesses
 
 HERE = RunOptions(workers=0, device="cpu")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.models import own
+from wdsflow.engines.peer import receive, send
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.models import client
 from wdsflow.models.client import RemoteModels
-from wdsflow.models.model_place import ModelError, PreparedModels
+from wdsflow.models.loaded import ModelError, PreparedModels
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
-from wdsflow.models.socket_messages import receive, send
 
 KEY = b"k" * 32
 MODEL = own.Letters().models()[0]

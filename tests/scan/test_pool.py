@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.engines import child_process
 from wdsflow.scan import scan_pool
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.scan import ScanOptions
@@ -102,11 +101,3 @@ def reading(path: Path, parent: int) -> set[int]:
                     found.add(child)
                 found |= reading(path, child)
     return found
-
-
-def test_an_answer_cut_off_by_the_death_of_its_worker_is_no_answer() -> None:
-    whole = io.BytesIO()
-    child_process.send(whole, {"keys": ["a"] * 100})
-    for length in (0, 5, 20, len(whole.getvalue()) - 1):
-        with pytest.raises(EOFError):
-            child_process.receive(io.BytesIO(whole.getvalue()[:length]))

@@ -1,7 +1,6 @@
 """Numbers, names and commands as text: both sides of each boundary."""
 
 import shlex
-import signal
 
 import pytest
 from hypothesis import given
@@ -21,7 +20,6 @@ from wdsflow.text.words import (
     roundest,
     roundest_after,
     short,
-    signal_name,
     size,
     unique,
     without_markup,
@@ -149,10 +147,6 @@ def test_code_in_a_docstring_is_quoted_unless_it_has_quotes():
 def test_lines_of_a_command_are_never_cut():
     assert command_lines("") == []
     assert command_lines(f"{'a' * 300}\nb\tc") == ["a" * 300, "b\\tc"]
-
-
-def test_a_signal_has_its_name_if_it_has_one():
-    assert [signal_name(number) for number in (signal.SIGTERM, 40, 200)] == ["SIGTERM", "signal 40", "signal 200"]
 
 
 @given(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=6))

@@ -37,7 +37,7 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path
             begin(seat)
 
     monkeypatch.setattr(decoder, "_be_a_worker", locked)
-    monkeypatch.setattr(decoders, "_BEGINS", 1.0)
+    monkeypatch.setattr(decoders, "DECODER_BEGINS", 1.0)
     before = living_children()
     loading = loader(data, preprocess=preprocess, decode_in="processes", decoders=2)
     with lock:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
-from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
+from wdsflow.engines.peer import Note, receive, send, take_line, when_gone
 from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.escape import escape
 
@@ -24,7 +24,6 @@ from ..tracing.pipeline_steps import take_apart
 from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
-from .last_seen import LastSeen
 from .load_pipeline import PipelineError, build, failure_text, find
 from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring, check_made
@@ -32,6 +31,7 @@ from .rewire import PipelineFacts, Rewiring, check_made
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 
 _LEAST_MEMORY = 1 << 30  # bytes
+_KEY_BYTES = 1000  # of a key, and of a shard, in a note
 BUILDING = "building the pipeline"  # in place of a stage
 
 How = Literal["begun", "ended", "raised", "hung", "slow", "endless", "wrong"]
@@ -88,11 +88,42 @@ class StageLoss(NamedTuple):
     samples: int
 
 
+class RunPlace(NamedTuple):
+    """How far a run came."""
+
+    out: int = 0  # elements
+    stage: int = -1  # whose code ran, from 0; -1 while the pipeline was built
+    key: str = ""  # of the sample that the stage was at
+    shard: str = ""
+
+
+class LastSeen(Note):
+    """The place of a run, which outlives its process."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(f"<{_KEY_BYTES}s{_KEY_BYTES}sHHqq", fd)
+
+    def clear(self) -> None:
+        """Note that the pipeline is being built."""
+        self.write(b"", b"", 0, 0, 0, -1)
+
+    def note(self, run: TraceRun, stage: int) -> None:
+        """Note that the code of a stage begins to run."""
+        key, shard = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in run.place(stage))
+        self.write(key, shard, len(key), len(shard), run.seen[-2].out, stage)
+
+    def place(self) -> RunPlace:
+        """Return what was noted last."""
+        key, shard, key_size, shard_size, out, stage = self.read()
+        texts = (key[:key_size], shard[:shard_size])
+        return RunPlace(out, stage, *(text.decode("utf-8", "replace") for text in texts))
+
+
 def serve(spec: str, fd: int) -> None:
     """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks. ``fd``: of ``LastSeen``."""
-    requests, answers = own_pipes()
+    line = take_line()
     last = LastSeen(fd)
-    when_gone(requests.fileno(), lambda: os.killpg(0, signal.SIGKILL))
+    when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
     _bound_memory()
     for name in _RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
@@ -100,17 +131,17 @@ def serve(spec: str, fd: int) -> None:
         found = find(spec)
         start_ray()
     except PipelineError as error:
-        send(answers, ProbeRun("wrong", error=str(error)))
+        send(line, ProbeRun("wrong", error=str(error)))
         return
-    send(answers, ProbeRun("ended"))
+    send(line, ProbeRun("ended"))
     while True:
         try:
-            request = receive(requests)
+            request = receive(line)
         except EOFError:
             return
         last.clear()
-        answer = _run(found, request, last, lambda facts: send(answers, ProbeRun("begun", facts=facts)))
-        send(answers, answer)
+        answer = _run(found, request, last, lambda facts: send(line, ProbeRun("begun", facts=facts)))
+        send(line, answer)
         if answer.how == "hung":
             os.killpg(0, signal.SIGKILL)  # the thread of that run would disturb the next
 

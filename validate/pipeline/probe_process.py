@@ -1,19 +1,13 @@
-"""Asks the process that runs the user's pipeline, and ends it where it outlives its limit."""
+"""Asks the process that runs the user's pipeline, and ends it after its time limit."""
 
-import contextlib
-import signal
-import subprocess
 import tempfile
 import threading
 
-from wdsflow.engines.child_process import receive, send
-from wdsflow.engines.family import end_family, start_family
+from wdsflow.engines.peer import Peer, ending, likely_memory
 from wdsflow.text.escape import escape
-from wdsflow.text.words import signal_name
 
-from .last_seen import LastSeen, RunPlace
 from .load_pipeline import PipelineError
-from .probe_child import BUILDING, ProbeRun, RunRequest, stage_name
+from .probe_child import BUILDING, LastSeen, ProbeRun, RunPlace, RunRequest, stage_name
 from .rewire import PipelineFacts
 
 _IMPORT = 120.0  # seconds for the import of the user's module
@@ -31,7 +25,7 @@ class ProbeProcess:
         self.spec = spec
         self.fault: ProbeRun | None = None  # the first run that failed for what this machine lacks
         self.collation_drops = False  # in some run, samples were left out when batches were made
-        self._process: subprocess.Popen[bytes] | None = None
+        self._peer: Peer | None = None
         self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._last = LastSeen(self._seen.fileno())
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
@@ -57,8 +51,8 @@ class ProbeProcess:
 
     def run(self, request: RunRequest) -> ProbeRun:
         """Return what came of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
-        process = self._process if self._process and self._process.poll() is None else self._start()
-        answer = self._ask(process, request, request.seconds + _GRACE)
+        peer = self._peer if self._peer and not self._peer.gone() else self._start()
+        answer = self._ask(peer, request, request.seconds + _GRACE)
         if answer.how == "wrong":
             raise PipelineError(answer.error)
         if answer.how == "hung":
@@ -68,43 +62,39 @@ class ProbeProcess:
         self.collation_drops |= answer.facts is not None and answer.facts.collation_drops
         return answer
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self) -> Peer:
         self._end()
         self._log.seek(0)
         self._log.truncate()  # of what the one before said
-        process = self._process = start_family(
+        peer = self._peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
             f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r}, {self._last.fd})",
             inherit=(self._last.fd,),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
             stderr=self._log,
         )
-        ready = self._ask(process, None, _IMPORT)
+        ready = self._ask(peer, None, _IMPORT)
         if ready.how in ("hung", "raised"):
             limit = f"took longer than {_IMPORT:.0f} s" if ready.how == "hung" else f"ended: {ready.error}"
             raise PipelineError(f"the import of {self.spec} {limit}")
         if ready.how == "wrong":
             raise PipelineError(ready.error)
-        return process
+        return peer
 
-    def _ask(self, process: "subprocess.Popen[bytes]", request: RunRequest | None, seconds: float) -> ProbeRun:
+    def _ask(self, peer: Peer, request: RunRequest | None, seconds: float) -> ProbeRun:
         """Return the answer; how far the run came, if the process died or was killed when its time was up."""
-        assert process.stdin is not None
-        assert process.stdout is not None
         late, facts = threading.Event(), None
 
         def end() -> None:
             late.set()
-            end_family(process)
+            peer.end()
 
         timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
         timer.start()
         try:
             if request is not None:
-                send(process.stdin, request)
+                peer.send(request)
             while True:
-                answer = receive(process.stdout)
+                answer = peer.receive()
                 assert isinstance(answer, ProbeRun)
                 if answer.how != "begun":
                     return answer
@@ -115,29 +105,21 @@ class ProbeProcess:
             timer.cancel()
 
     def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
-        """Return how far the run of a process came that is gone."""
+        """Return how far the run came whose process has ended."""
         status = self._end(patience=1.0)
         out, stage, key, shard = self._last.place() if facts is not None else RunPlace()
         name = BUILDING if facts is None or stage < 0 else stage_name(stage + 1, facts)
-        how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
-        often = ": often the system's way to end one that takes too much memory" if status == -signal.SIGKILL else ""
-        error = "" if late else f"the process {how}{often or self._said()}"
+        how = f"{ending(status, 'ended with exit status')}{likely_memory(status, 'one') or self._said()}"
+        error = "" if late else f"the process {how}"
         return ProbeRun("hung" if late else "raised", out, name, error, "", key, shard, facts, died=True)
 
     def _end(self, patience: float = 0.0) -> int:
         """Kill the process with all that it started, ``patience`` seconds later; return its exit status."""
-        process, self._process = self._process, None
-        if process is None:
+        peer, self._peer = self._peer, None
+        if peer is None:
             return 0
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)  # one that died by itself has a status of its own
-        end_family(process)
-        status = process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        return status
+        peer.ends_within(patience)  # one that died by itself has its own status
+        return peer.close()
 
     def _said(self) -> str:
         """Return the last line that the process wrote to its standard error."""

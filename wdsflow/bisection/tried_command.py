@@ -1,10 +1,9 @@
-"""One run of a command, and what became of it."""
+"""One run of a command, and its result."""
 
 import mmap
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -12,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from wdsflow.engines.family import end_family, start_family
-from wdsflow.text.words import signal_name
+from wdsflow.engines.peer import Peer, killed_by
 
 _END = 64 << 10  # bytes of the output that are looked at
 _PLACEHOLDER = re.compile(r"\{(shards|folder|samples|run)\}")
@@ -63,7 +61,7 @@ class RunEnd:
             return f"prints {self.error!r}"
         if self.how != "fails":
             return self.how
-        by = f"{signal_name(-self.status)}" if self.status < 0 else f"status {self.status}"
+        by = killed_by(self.status) or f"status {self.status}"
         return f"fails with {by}{f', {self.error}' if self.error else ''}"
 
 
@@ -90,22 +88,14 @@ class TriedCommand:
         start = time.monotonic()
         try:
             with tempfile.TemporaryFile() as out:
-                process = start_family(
-                    "from wdsflow.engines.family import run_command; run_command()",
-                    *words,
-                    stdin=subprocess.PIPE,  # when its other end is gone, even by kill -9, the run ends
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                )
+                start_command = "from wdsflow.engines.keeper import run_command; run_command()"
+                peer = Peer(start_command, words=words, stdout=out, stderr=out)
+                status: int | None = None
                 try:
-                    status: int | None = process.wait(until)
-                except subprocess.TimeoutExpired:
-                    status = None
+                    if peer.ends_within(until):
+                        status = peer.wait()
                 finally:
-                    end_family(process)
-                    process.wait()
-                    if process.stdin is not None:
-                        process.stdin.close()
+                    peer.close()
                 return self._outcome(status, time.monotonic() - start, out.fileno())
         finally:
             shutil.rmtree(folder, ignore_errors=True)

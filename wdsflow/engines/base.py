@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from wdsflow.engines.site import Mark
+from wdsflow.engines.peer import Mark
 
 EngineName = Literal["local", "ray"]
 

@@ -1,25 +1,34 @@
-"""A Ray cluster, as a program reaches it.
+"""A connection to a Ray cluster.
 
 Ray installs signal handlers, starts threads and sets variables of the environment. A program that forks afterwards
-hands them to its children, which then may never end. So Ray runs in a process of its own, the driver, and this
-program stays as it was. Only where the program is connected to Ray already, by itself or as a task or actor of Ray,
-is that connection used.
+passes them to its children, which then may hang. So Ray runs in a separate process, the driver, which connects to the
+cluster and runs an engine there for the program. A program that is connected to Ray already, by itself or as a task
+or actor of Ray, uses that connection.
 """
 
 import contextlib
-import subprocess
+import logging
+import os
+import signal
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any, NoReturn
 
 from wdsflow.engines.base import Engine, EngineError
-from wdsflow.engines.child_process import receive, send, start_python
-from wdsflow.text.words import signal_name
+from wdsflow.engines.peer import Peer, ending, receive, send, take_line, when_gone
+from wdsflow.text.install import install_extras
 
 Make = Callable[[Any], Engine[Any]]  # from the module ray to an engine; picklable
 Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before has to be closed
 
 _PATIENCE = 30.0  # seconds that the driver has to leave the cluster
+_CONNECTS = 10.0  # seconds for an answer from an address
+_SETTINGS = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray 3 does; without, it warns
+    "RAY_USAGE_STATS_ENABLED": "0",  # a new cluster would report itself to its makers
+}
 
 
 @contextlib.contextmanager
@@ -72,21 +81,17 @@ class _Driver:
     """The process in which Ray runs. It answers one request after another."""
 
     def __init__(self) -> None:
-        self.interrupted = False  # in the midst of a request: no other can be made
-        self._process = start_python(
-            "from wdsflow.engines.ray_driver import serve; serve()", stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self.interrupted = False  # in the middle of a request: no other can be made
+        self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
     def ask(self, what: str, *arguments: Any) -> Any:
         """Make a request; return its answer, or raise what it raised. Raises EngineError if the driver ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self.interrupted = True
         try:
-            send(self._process.stdin, (what, arguments))
-            raised, answer = receive(self._process.stdout)
+            raised, answer = self._peer.ask((what, arguments))
         except (OSError, EOFError):
-            raise EngineError(f"the process that works with the Ray cluster {self._ending()}") from None
+            how = ending(self._peer.wait()) if self._peer.ends_within(_PATIENCE) else "does not answer"
+            raise EngineError(f"the process that works with the Ray cluster {how}") from None
         self.interrupted = False
         if raised:
             raise answer
@@ -94,21 +99,110 @@ class _Driver:
 
     def close(self) -> None:
         """End the driver; if it was interrupted, it stops what is under way and leaves the cluster first."""
-        process = self._process
+        self._peer.line.close()
         try:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE)
+            self._peer.ends_within(_PATIENCE)
         finally:
-            process.kill()
-            process.wait()
+            self._peer.close()
 
-    def _ending(self) -> str:
+
+def serve() -> None:
+    """In the driver: answer requests until the program leaves or is gone."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # gives up a request; may be ignored in background jobs
+    line = take_line()
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)  # Ray prints the logs of lost nodes there, and has no setting for it
+    when_gone(line, _give_up)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(KeyboardInterrupt):
+            _answer_all(line, stack)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        send(line, (False, None))
+
+
+def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
+    """Answer requests until one is to leave. Raises KeyboardInterrupt if the program is gone."""
+    requests = _Requests(stack)
+    while True:
         try:
-            status = self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            return "does not answer"
-        return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+            what, arguments = receive(line)
+        except EOFError:
+            _await_interrupt()
+        if what == "leave":
+            return
+        try:
+            raised, answer = False, requests.answer(what, arguments)
+        except Exception as error:  # noqa: BLE001 - raised in the program
+            raised, answer = True, error
+        try:
+            send(line, (raised, answer))
+        except OSError:
+            _await_interrupt()
+
+
+class _Requests:
+    """Requests of the program; ``stack`` releases what they opened."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._ray: Any = None
+        self._engine: Engine[Any] | None = None
+
+    def answer(self, what: str, arguments: tuple[Any, ...]) -> Any:
+        """Connect, start an engine, or ask the engine."""
+        if what == "connect":
+            self._ray = self._stack.enter_context(_joined(*arguments))
+        elif what == "start":
+            self._engine = arguments[0](self._ray)
+            self._stack.callback(self._engine.close)
+        elif what == "width":
+            assert self._engine is not None
+            return self._engine.width
+        else:
+            return getattr(self._engine, what)(*arguments)
+        return None
+
+
+def _give_up() -> None:
+    """Interrupt the main thread, which then stops what is under way; where that takes too long, end at once."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(_PATIENCE)
+    os._exit(1)
+
+
+def _await_interrupt() -> NoReturn:
+    while True:
+        signal.pause()
+
+
+@contextlib.contextmanager
+def _joined(script: str, address: str | None) -> Iterator[Any]:
+    """Connect as the program ``script`` would, and yield the module ray. Raises EngineError."""
+    sys.argv[:1] = [script]  # modules next to it are found on the nodes, too
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise EngineError(f"the engine ray needs Ray: {install_extras('ray')}") from None
+    _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
+    try:
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:  # a lost connection is an OSError
+        raise EngineError(f"no Ray cluster{f' at {address}' if address else ''}: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _must_answer(address: str) -> None:
+    """Refuse an address where nobody listens: Ray would wait for many minutes."""
+    host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if not port.isdigit():
+        return  # "auto", "local" and such
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECTS).close()
+    except OSError as error:
+        raise EngineError(f"no Ray cluster at {address}: {error.strerror or error}") from None

@@ -1,42 +1,43 @@
-"""Engines of one machine: several processes, or the one that asks."""
+"""Engines of one machine: worker processes, or the process that asks."""
 
 import collections
+import contextlib
 import queue
-import tempfile
+import signal
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
-from wdsflow.engines.base import Engine, T, Work, trouble_of
-from wdsflow.engines.site import Mark
-
-from .worker_process import Process
+from .base import Engine, T, Task, Trouble, Work, trouble_of
+from .peer import Mark, Peer, receive, send, take_line
+from .retries import TaskDeaths
+from .without_pandas import leave_pandas_out
 
 
 class LocalEngine(Engine[T]):
     """Works in processes, each fed by a thread. ``inherit``: descriptors that workers hold open."""
 
     def __init__(self, function: Work, workers: int, inherit: Sequence[int] = ()) -> None:
-        self._function, self._workers, self._inherit = function, workers, inherit
+        self._function, self._limit, self._inherit = function, workers, inherit
         self._todo: queue.SimpleQueue[T | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[T, Any] | BaseException] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._processes: list[Process] = []
+        self._workers: list[Worker] = []
         self._waiting = 0
 
     @property
     def width(self) -> int:
         """Twice as many tasks as processes: none waits for the next."""
-        return 2 * self._workers
+        return 2 * self._limit
 
     def submit(self, task: T) -> None:
         """Take a task."""
         self._todo.put(task)
         self._waiting += 1
-        if len(self._threads) < min(self._waiting, self._workers):
-            process = Process(self._function, self._inherit)
-            self._processes.append(process)
-            self._threads.append(threading.Thread(target=self._serve, args=(process,), daemon=True))
+        if len(self._threads) < min(self._waiting, self._limit):
+            worker = Worker(self._function, self._inherit)
+            self._workers.append(worker)
+            self._threads.append(threading.Thread(target=self._serve, args=(worker,), daemon=True))
             self._threads[-1].start()
 
     def next(self) -> tuple[T, Any]:
@@ -48,22 +49,20 @@ class LocalEngine(Engine[T]):
         return item
 
     def close(self) -> None:
-        """End the processes; threads that wait for them end."""
+        """End the workers, then the threads that wait for them."""
         for _ in self._threads:
             self._todo.put(None)
-        for process in self._processes:
-            process.stop()
-        for process in self._processes:
-            process.end()
+        for worker in self._workers:
+            worker.stop()
         for thread in self._threads:
             thread.join()
-        for process in self._processes:
-            process.close()
+        for worker in self._workers:
+            worker.close()
 
-    def _serve(self, process: Process) -> None:
+    def _serve(self, worker: "Worker") -> None:
         try:
             while (task := self._todo.get()) is not None:
-                answer = process.work(task)
+                answer = worker.work(task)
                 if answer is None:
                     return
                 self._done.put((task, answer))
@@ -79,7 +78,7 @@ class OwnProcess(Engine[T]):
     def __init__(self, function: Work) -> None:
         self._function = function
         self._todo: collections.deque[T] = collections.deque()
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
+        self._file = _shared_file()
         self._mark = Mark(self._file.fileno())
 
     def submit(self, task: T) -> None:
@@ -91,9 +90,97 @@ class OwnProcess(Engine[T]):
         task = self._todo.popleft()
         try:
             return task, self._function(task, self._mark)
-        except Exception as error:  # noqa: BLE001 - told as a worker would
+        except Exception as error:  # noqa: BLE001 - reported as by a worker
             return task, trouble_of(error)
 
     def close(self) -> None:
-        """Let everything go."""
+        """Close the file of the mark."""
         self._file.close()
+
+
+class Worker:
+    """A process that works on one task at a time, and its successors: ``retries`` says what follows a death.
+
+    ``inherit``: descriptors that the process holds open; ``folder``: where it starts.
+    """
+
+    def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
+        self._function, self._inherit, self._folder = function, tuple(inherit), folder
+        self._file = _shared_file()
+        self._mark = Mark(self._file.fileno())
+        self._peer: Peer | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def work(self, task: Task) -> Any:
+        """Return the answer to a task, or Trouble; None if it was stopped."""
+        deaths = TaskDeaths()
+        while not self._stopped:
+            peer = self._peer or self._start()
+            self._mark.set(-1)
+            with contextlib.suppress(OSError, EOFError):
+                return peer.ask((self._function, task))
+            status = peer.wait()
+            self._discard()
+            blamed = deaths.add(self._mark.get())
+            if deaths.too_many:
+                where = f" at sample {deaths.last}" if deaths.last >= 0 else ""
+                times = f"died {deaths.count} times{where} (exit status {status})"
+                return Trouble(f"the process that worked on this shard {times}")
+            if blamed is not None:
+                task = task.without(blamed)
+        return None
+
+    def stop(self) -> None:
+        """End the process; a thread in ``work`` returns. May be called from another thread."""
+        with self._lock:
+            self._stopped = True
+            if self._peer is not None:
+                self._peer.end()
+
+    def close(self) -> None:
+        """End the process, and wait for its end and that of all it started."""
+        self.stop()
+        self._discard()
+        self._file.close()
+
+    def _start(self) -> Peer:
+        peer = Peer(
+            f"from wdsflow.engines.local import serve; serve({self._mark.fd})",
+            inherit=(self._mark.fd, *self._inherit),
+            cwd=self._folder,
+        )
+        with self._lock:
+            self._peer = peer
+            if self._stopped:
+                peer.end()
+        return peer
+
+    def _discard(self) -> None:
+        with self._lock:
+            peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+
+
+def serve(mark: int) -> None:
+    """In the process: work on tasks until the line ends. ``mark``: a descriptor for ``Mark``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
+    line = take_line()
+    leave_pandas_out()
+    note = Mark(mark)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            function, argument = receive(line)
+            note.set(-1)
+            try:
+                answer = function(argument, note)
+            except Exception as error:  # noqa: BLE001 - sent to the process that asked
+                answer = trouble_of(error)
+            send(line, answer)
+
+
+def _shared_file() -> IO[bytes]:
+    import tempfile  # workers import this module, too
+
+    return tempfile.TemporaryFile()

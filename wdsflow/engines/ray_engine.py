@@ -5,17 +5,56 @@ to another; it has one answer, for only an attempt that was lost is repeated.
 """
 
 import collections
+import os
+import tempfile
 import time
 from abc import abstractmethod
 from typing import Any, Generic
 
-from wdsflow.engines.base import Engine, EngineError, T, Trouble, Work
-from wdsflow.engines.ray_worker import RayWorker, work_once
+from wdsflow.engines.base import Engine, EngineError, T, Task, Trouble, Work, trouble_of
+from wdsflow.engines.local import Worker
+from wdsflow.engines.peer import Mark
+from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 
-_MOST_LOSSES = 4  # of workers, for one task
 _ASK = 5.0  # seconds
 _PATIENCE = 600.0  # seconds until somebody works: a cluster may have to grow first
+
+
+class RayWorker:
+    """An actor with a worker process, which works on one task at a time.
+
+    A sample that kills the process costs what it does on one machine; Ray notices only the loss of a whole node.
+    """
+
+    def __init__(self, function: Work, site: Site) -> None:
+        self._function, self._site = function, site
+        self._worker: Worker | None = None
+
+    def ready(self) -> str:
+        """Say what is wrong with this machine; "" if it can work."""
+        trouble = self._site.trouble()
+        if not trouble:
+            self._worker = Worker(self._function, self._site.hold_open(), self._site.start_folder())
+        return trouble
+
+    def work(self, task: Task) -> Any:
+        """Return the answer to a task, or Trouble."""
+        assert self._worker is not None
+        return self._worker.work(task)
+
+
+def work_once(function: Work, site: Site, task: Task) -> Any:
+    """Return the answer to a task, or Trouble. Runs in a process of Ray that works on one task at a time."""
+    if trouble := site.trouble():
+        return Trouble(trouble, fatal=True)
+    if folder := site.start_folder():
+        os.chdir(folder)
+    with tempfile.TemporaryFile() as file:
+        try:
+            return function(task, Mark(file.fileno()))
+        except Exception as error:  # noqa: BLE001 - told to the process that asked
+            return trouble_of(error)
 
 
 class _Job(Generic[T]):
@@ -79,7 +118,7 @@ class _RayEngine(Engine[T]):
     def _again(self, job: _Job[T], error: Exception) -> tuple[T, Any] | None:
         """Put a job back that lost its worker, or give it up."""
         job.losses += 1
-        if job.losses >= _MOST_LOSSES:
+        if job.losses >= NODE_LOSSES:
             text = f"whoever worked on this shard was lost {job.losses} times: {_told(error)}"
             return job.task, Trouble(text)
         self._todo.appendleft(job)
@@ -186,7 +225,7 @@ class RayActors(_RayEngine[T]):
         if getattr(error, "actor_init_failed", False):
             raise _unusable(error)
         self._misses += 1
-        if self._misses > self.limit + _MOST_LOSSES:
+        if self._misses > self.limit + NODE_LOSSES:
             raise EngineError(f"no worker starts on this cluster: {_told(error)}")
         return None
 

@@ -1,10 +1,8 @@
-"""What other machines have in common with this one, how many processors a process has, and which sample it works on."""
+"""What other machines have in common with this one, and how many processors a process may use."""
 
 import contextlib
-import mmap
 import os
 import platform
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,29 +29,6 @@ def cpu_quota() -> float | None:
         share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
         return int(share) / int(period)
     return None
-
-
-_NUMBER = struct.Struct("<q")
-
-
-class Mark:
-    """A number in a few bytes of shared memory, after a file descriptor."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        if os.fstat(fd).st_size < mmap.PAGESIZE:
-            os.ftruncate(fd, mmap.PAGESIZE)
-        self._memory = mmap.mmap(fd, mmap.PAGESIZE)
-        self.set(-1)
-
-    def set(self, number: int) -> None:
-        """Note the number of the sample that is begun; -1: none."""
-        _NUMBER.pack_into(self._memory, 0, number)
-
-    def get(self) -> int:
-        """Return the number that was noted last."""
-        number: int = _NUMBER.unpack_from(self._memory)[0]
-        return number
 
 
 @dataclass(frozen=True)

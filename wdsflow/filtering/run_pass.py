@@ -23,9 +23,8 @@ from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.at import models_at
-from wdsflow.models.model_place import ModelPlace
-from wdsflow.models.processes import ModelProcesses
+from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import local_file

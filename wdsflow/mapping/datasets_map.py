@@ -1,12 +1,14 @@
 """Datasets of Hugging Face: workers map slices of them with ``Dataset.map`` itself, into files of their own."""
 
 import contextlib
+import ctypes
 import inspect
 import os
 import pickle
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,10 @@ from typing import Any
 from wdsflow.memory.usage import mapped_files
 
 from .map_messages import RowBatch
-from .memory_watch import let_go
 from .sizing import weigh_results
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped
+_DONT_NEED = 4  # MADV_DONTNEED of Linux
 _SMALL = 1 << 20  # bytes of a table that travels to workers
 
 
@@ -122,6 +124,24 @@ def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
         yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
     finally:
         shutil.rmtree(given, ignore_errors=True)
+
+
+def let_go(files: Collection[str]) -> None:
+    """Let go of what this process has read of files that it has mapped for reading; it is read again when it is needed.
+
+    Nothing happens where the system is no Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    wanted = {os.path.realpath(file) for file in files}
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        advise = ctypes.CDLL(None, use_errno=True).madvise
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+            span, rights, *_, last = line.split(maxsplit=5)  # the last is the path, where there is one
+            if rights.startswith("r-") and last in wanted:  # what cannot be written to is as it is in the file
+                start, end = (int(word, 16) for word in span.split("-"))
+                advise(start, end - start, _DONT_NEED)
 
 
 def _stored(table: Any, folder: Path) -> Any:

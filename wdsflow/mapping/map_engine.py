@@ -3,6 +3,7 @@
 import contextlib
 import heapq
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -10,19 +11,86 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from wdsflow.engines.retries import MAP_STARTS, rows_again
 from wdsflow.memory.sizes import format_size
+from wdsflow.memory.usage import HeldMemory
 
-from .map_messages import Done, Failed, MappingError, RowBatch
-from .map_process import MapWorker
-from .memory_watch import Watch
-from .sizing import Doubts
-from .team import Team
+from .map_messages import Done, Failed, MappingError, MapSetup, RowBatch
+from .map_process import MapWorker, Watch
+from .sizing import Doubts, Sizer, fitting
 
 log = logging.getLogger("wdsflow.mapping")
 
 _NEAR = 0.8  # of its room: whoever fails there fails for want of memory, whatever it says
-_MOST_STARTS = 10  # that fail in a row: somebody may have killed one
 _SILENCE = 1.0  # seconds, after which workers are looked at: a line may stay open without them
+
+
+_LEAST = 16 << 20  # bytes of room below which a worker can do nothing
+
+
+class Team:
+    """Shares the memory among workers. There is one until its first batch tells how many fit."""
+
+    def __init__(self, setup: MapSetup, memory: int, most: int, sizer: Sizer) -> None:
+        self.setup, self.memory, self.most, self.sizer = setup, memory, most, sizer
+        # Something may grow for a moment before it is noticed.
+        self.usable = memory - max(memory // 20, 16 << 20)
+        self.target = 1
+        self.workers: list[MapWorker] = []
+        self._held = HeldMemory()
+
+    def busy(self) -> list[MapWorker]:
+        """Return the workers that have a batch."""
+        return [worker for worker in self.workers if worker.batch is not None]
+
+    def waiting(self) -> MapWorker | None:
+        """Return a worker that has begun and has no batch."""
+        return next((worker for worker in self.workers if worker.idle and worker.batch is None), None)
+
+    def fill(self, count: int) -> None:
+        """Start and end workers until there are so many; those that have a batch stay."""
+        spare = [worker for worker in self.workers if worker.batch is None]
+        for worker in sorted(spare, key=lambda worker: worker.idle, reverse=True)[: max(len(self.workers) - count, 0)]:
+            self.drop(worker)
+        while len(self.workers) < count:
+            self.workers.append(MapWorker(self.setup))
+
+    def drop(self, worker: MapWorker) -> None:
+        """End a worker."""
+        self.workers.remove(worker)
+        worker.close()
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self.workers:
+            worker.close()
+
+    def room(self, worker: MapWorker, *, alone: bool) -> int:
+        """Return by how many bytes a worker may grow. Raises MappingError if that is next to nothing."""
+        here = self._held(os.getpid())
+        room = (self.usable - here) // (1 if alone else self.target) - worker.idle
+        if room >= _LEAST:
+            return room
+        if alone or self.target == 1:
+            least = format_size((here + worker.idle + _LEAST) * 20 // 19 + _LEAST)
+            raise MappingError(
+                f"{format_size(self.memory)} is too little memory: this process takes {format_size(here)} by itself, and a"
+                f" worker {format_size(worker.idle)}; nothing works below {least}"
+            )
+        return 0
+
+    def settle(self, worker: MapWorker, batches_left: int | None) -> None:
+        """Take in what a worker takes after a batch; decide again how many workers there are to be."""
+        worker.idle = self._held(worker.pid)
+        worker.base = worker.base or worker.idle
+        if worker.idle - worker.base > worker.room // 2:  # it keeps more and more
+            self.drop(worker)
+        memory, most = self.usable - self._held(os.getpid()), self.most
+        if batches_left is not None:
+            most = max(1, min(most, batches_left + len(self.busy())))
+        fits = fitting(memory, worker.idle, self.sizer.need, most)
+        # One more is not worth its start where it would soon be one too many.
+        self.target = max(min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most))
 
 
 class BatchSource(Protocol):
@@ -144,15 +212,12 @@ class MapEngine:
         if answer.kind == "refused":
             raise MappingError(f"fn cannot be used in a worker process: {answer.text}", detail=answer.detail)
         self._failed_starts += not worker.idle
-        if self._failed_starts >= _MOST_STARTS:
+        if self._failed_starts >= MAP_STARTS:
             raise MappingError(f"no worker starts: {answer.text}")
         self.team.drop(worker)  # another takes its place
 
     def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
-        """Map the rows of a batch that failed again: each half by itself, a single row with all memory.
-
-        A row is not to blame for the first death of a worker: somebody else may have killed that.
-        """
+        """Map the rows of a batch that failed again, as the policy of retries has it."""
         full = batch.alone or (self.team.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
         memory = answer.kind == "memory" or grown > _NEAR * worker.room
@@ -165,14 +230,15 @@ class MapEngine:
             where = f"results go to {self.folder.parent}"
             raise MappingError(f"the disk is full, at {rows}: {answer.text}; {where}", detail=answer.detail)
         log.info("%s: %s (%s may grow by %s)", rows, answer.text, "the worker", format_size(worker.room))
-        if len(batch) > 1:
+        what = rows_again(len(batch), had_all=full, may_be_blameless=memory or answer.kind == "died")
+        if what == "halves":
             if memory:
                 self.team.sizer.too_much(len(batch))
             elif answer.kind == "error":
                 self._doubts.note(batch, answer)
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
-        elif not full and (memory or answer.kind == "died"):
+        elif what == "alone":
             heapq.heappush(self._again, (batch.start, RowBatch(batch.start, batch.stop, batch.rows, alone=True)))
         else:
             if memory:

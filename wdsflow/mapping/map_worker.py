@@ -10,10 +10,9 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from wdsflow.engines.child_process import when_gone
+from wdsflow.engines.peer import receive, send, take_line, when_gone
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 from .map_messages import Done, Failed, MapOrder, MapSetup, Measure, RowBatch, UnreadableError
@@ -41,23 +40,23 @@ class MapWork(Protocol):
         """Map a batch, write its results to a file, and say what is in there."""
 
 
-def serve(fd: int) -> None:
-    """Work on what comes over a socket until it ends."""
+def serve() -> None:
+    """Work on batches until the line ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
-    line = Connection(fd)
-    when_gone(fd, _end)
+    line = take_line(prints=True)
+    when_gone(line, _end)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        setup: MapSetup = line.recv()
+        setup: MapSetup = receive(line)
         try:
             sys.path[:] = setup.path
             work: MapWork = pickle.loads(setup.work)  # noqa: S301 - written by the process that asks
             work.begin()
         except Exception as error:  # noqa: BLE001 - told to the process that asks
-            line.send(_failed(error, kind="refused"))
+            send(line, _failed(error, kind="refused"))
             return
-        line.send(resident(os.getpid()))
+        send(line, resident(os.getpid()))
         while True:
-            line.send(_mapped(work, line.recv()))
+            send(line, _mapped(work, receive(line)))
 
 
 def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:

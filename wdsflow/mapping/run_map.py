@@ -16,13 +16,12 @@ from wdsflow.engines.site import usable_cores
 from wdsflow.mapping.parts import Parts, to_dataset
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer
-from wdsflow.mapping.team import Team
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.escape import escape
 
 from .column_kinds import KindError
 from .datasets_map import DatasetWork, SliceSource, on_disk
-from .map_engine import MapEngine, Result
+from .map_engine import MapEngine, Result, Team
 from .map_messages import FailedRow, MappingError, MapSetup, packed
 from .row_files import RowSource, RowWork, read_rows
 

@@ -1,26 +1,25 @@
-"""The processes that run models: one a device, started again when one ends."""
+"""Where models run: in processes, one a device, each replaced when it ends; or in this process."""
 
-import contextlib
-import pickle
+import os
 import secrets
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
-from wdsflow.engines.family import end_family, start_family
+from wdsflow.engines.peer import Peer
+from wdsflow.engines.retries import SERVERS
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
-from wdsflow.models.client import RemoteModels
+from wdsflow.models.client import Models, RemoteModels
 from wdsflow.models.server import ServerSetup, ended_mark, worked_mark
 from wdsflow.stages.scores.model.model_score import Model
 
-from .model_place import ModelError, ModelPlace
+from .loaded import LoadedModels, ModelError, ModelPlace
 
 # A batch takes hundreds of MB in large pieces. glibc would fetch each from the system, all pages empty, and give it back:
 # a third of the time of a small CLIP. Other C libraries do not know these names. What is kept is given back between
@@ -29,7 +28,6 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": 
 # A thread that has nothing to do would spin, and take the core that a decoder or another thread of the batch needs: beside
 # one other busy process on two cores, EasyOCR's detector takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
-_MOST_ENDS = 100  # of processes in a row that had no output for anybody; then no other comes
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
@@ -45,7 +43,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         self._folder = make_scratch(Path(tempfile.gettempdir()), "models")
         key = secrets.token_bytes(32)
         self._processes = [
-            _ModelProcess(ServerSetup(f"{self._folder}/{number}", key, name, memory, tuple(sys.path)))
+            _ModelProcess(ServerSetup(f"{self._folder}/{number}", key, name, memory))
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
@@ -74,47 +72,66 @@ class _ModelProcess:
         self.setup = setup
         self._lock = threading.Lock()
         self._ended = False
-        self._process = self._start()
+        self._peer = self._start()
         threading.Thread(target=self._keep, name="wdsflow-models", daemon=True).start()
 
     def end(self) -> None:
         with self._lock:
             self._ended = True
-            end_family(self._process)
-        self._process.wait()
-        _close(self._process)
+            self._peer.end()
+        self._peer.close()
 
     def _keep(self) -> None:
         """Start another one when one ends: the device of a process may be lost to it."""
         ends, worked = 0, worked_mark(self.setup.address)
         while True:
-            process = self._process
-            process.wait()
+            self._peer.wait()
             with self._lock:
                 if self._ended:
                     return
-                _close(process)
+                self._peer.close()
                 ends = 0 if worked.exists() else ends + 1
                 worked.unlink(missing_ok=True)
-                if ends >= _MOST_ENDS:
+                if ends >= SERVERS:
                     ended_mark(self.setup.address).touch()
                     return
-                self._process = self._start()
+                self._peer = self._start()
 
-    def _start(self) -> "subprocess.Popen[bytes]":
-        process = start_family(
-            "from wdsflow.models.server import serve; serve()",
-            environment=_CPU if self.setup.device == "cpu" else {},
-            stdin=subprocess.PIPE,
+    def _start(self) -> Peer:
+        peer = Peer(
+            "from wdsflow.models.server import serve; serve()", environment=_CPU if self.setup.device == "cpu" else {}
         )
-        assert process.stdin is not None
-        with contextlib.suppress(OSError):
-            process.stdin.write(pickle.dumps(self.setup))
-            process.stdin.flush()
-        return process
+        with suppress(OSError):
+            peer.send(self.setup)
+        return peer
 
 
-def _close(process: "subprocess.Popen[bytes]") -> None:
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:
+    """Return what runs the models of a shard; a process keeps what it has. Raises ModelError.
+
+    A worker that has none to ask starts a process for them, which is replaced where its device is lost or it dies.
+    """
+    if place.apart:
+        processes = _started(place, tuple(models), os.getpid())
+        return models_at(processes.place, number, models)
+    for model, facts in place.facts:
+        model.recall(facts)
+    return _models_at(place, place.address(number), os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _started(place: ModelPlace, models: tuple[Model, ...], _: int) -> ModelProcesses:
+    processes = ModelProcesses(choose(place.device)[0], place.memory)
+    try:
+        processes.prepare(models)
+    except BaseException:
+        processes.__exit__(None, None, None)
+        raise
+    return processes
+
+
+@lru_cache(maxsize=16)
+def _models_at(place: ModelPlace, address: str | None, _: int) -> Models:
+    if address is not None:
+        return RemoteModels(address, place.key)
+    return LoadedModels(choose(place.device)[0], place.memory)

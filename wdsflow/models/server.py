@@ -7,7 +7,6 @@ import queue
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from functools import partial
@@ -16,13 +15,11 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.engines.child_process import when_gone
+from wdsflow.engines.peer import receive, send, take_line, when_gone
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.batching.device import prepare_environment
-from wdsflow.models.loaded import LoadedModels
 
-from .model_place import ModelError
-from .socket_messages import receive, send
+from .loaded import LoadedModels, ModelError
 
 _HELD = 2  # requests: one runs, one is ready
 LOST = 70  # exit status: the device is of no use to this process any more
@@ -35,7 +32,6 @@ class ServerSetup(NamedTuple):
     key: bytes
     device: str
     memory: str | None
-    path: tuple[str, ...] = ()  # where modules are looked for
 
 
 class Loading(NamedTuple):
@@ -75,16 +71,16 @@ def ended_mark(address: str) -> Path:
 
 
 def serve() -> None:
-    """Read a pickled ``ServerSetup`` from stdin, then answer until stdin ends."""
+    """Receive a ``ServerSetup`` on the line, then answer requests until the line ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
-    setup: ServerSetup = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
-    sys.path[:] = [*sys.path, *(place for place in setup.path if place not in sys.path)]
+    line = take_line(prints=True)
+    setup: ServerSetup = receive(line)
     prepare_environment()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(setup.address)  # of a process before this one
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
-    when_gone(0, partial(_end, setup.address))
+    when_gone(line, partial(_end, setup.address))
     threading.Thread(target=_accept, args=(listener, asked), daemon=True).start()
 
     models, worked = LoadedModels(setup.device, setup.memory), False

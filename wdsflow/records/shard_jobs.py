@@ -10,7 +10,7 @@ from wdsflow.shards.source.base import file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 if TYPE_CHECKING:
-    from wdsflow.engines.site import Mark
+    from wdsflow.engines.peer import Mark
 
 _LONG = 0.8  # seconds of a core; two processes start in 0.3
 

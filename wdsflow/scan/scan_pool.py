@@ -7,7 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
-from wdsflow.engines.site import Mark, Site, first_local, usable_cores
+from wdsflow.engines.peer import Mark
+from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.shards.source.base import file_size, local_file
 
 from .evidence import ShardEvidence

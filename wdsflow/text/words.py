@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
-from signal import Signals
 from urllib.parse import urlsplit
 
 from .escape import escape
@@ -172,15 +171,3 @@ def listed(words: Iterable[str]) -> str:
     """
     *others, last = list(words) or [""]
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal.
-
-    >>> signal_name(9), signal_name(40)
-    ('SIGKILL', 'signal 40')
-    """
-    try:
-        return Signals(number).name
-    except ValueError:  # one for programs
-        return f"signal {number}"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
-from wdsflow.engines.site import Mark
+from wdsflow.engines.peer import Mark
 from wdsflow.filtering.ledger.embeddings import NONE, ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.samples import ShardView

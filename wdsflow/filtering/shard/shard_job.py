@@ -7,7 +7,7 @@ from functools import partial
 from itertools import zip_longest
 
 from wdsflow.engines.base import Unfit
-from wdsflow.engines.site import Mark
+from wdsflow.engines.peer import Mark
 from wdsflow.filtering.deciding.checked_values import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
@@ -27,7 +27,7 @@ from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, Views
 from wdsflow.filtering.where.values import Call, Unknown
-from wdsflow.models.at import models_at
+from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity

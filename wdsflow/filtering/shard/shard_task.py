@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.models.model_place import ModelPlace
+from wdsflow.models.loaded import ModelPlace
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger.embeddings import Reuse

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from wdsflow.engines.peer import killed_by
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import host_memory
-from wdsflow.text.words import signal_name
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named, resumed
@@ -64,7 +64,7 @@ def _how(code: int | None) -> tuple[str, str]:
     """Return how a process ended, and what that usually means."""
     if code is None:
         return "closed its pipe", ""
-    name = _signal(code)
+    name = killed_by(code)
     if not name:
         return f"ended by itself with exit status {code}", "The image transform or the tokenizer called exit."
     cause = ""
@@ -79,13 +79,8 @@ def _how(code: int | None) -> tuple[str, str]:
     return f"was ended by {name}", cause
 
 
-def _signal(code: int | None) -> str:
-    """Return the name of the signal that ended a process, "" if none did."""
-    return "" if code is None or code >= 0 else signal_name(-code)
-
-
 def _next(death: Death, options: FeedOptions) -> Iterator[str]:
-    name = _signal(death.code)
+    name = killed_by(death.code)
     if name == "SIGKILL":
         if death.known and death.processes > 1:
             yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"

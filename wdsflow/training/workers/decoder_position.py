@@ -5,17 +5,17 @@ import mmap
 import os
 import re
 import signal
-import struct
 import time
 import weakref
 from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
+from wdsflow.engines.peer import Note
 from wdsflow.memory.budget import nameless_file
 from wdsflow.stages import tokenize
 
-_CELL = struct.Struct("qqd")  # orders begun, task of the latest, time
+_CELL = "qqd"  # orders begun, task of the latest, time
 _TEXT = mmap.PAGESIZE  # where the child's stack is written
 _PATIENCE = 0.5  # seconds that a process has to write it
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
@@ -36,7 +36,7 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self._fd = nameless_file(_TEXT)
-        self._cell = mmap.mmap(self._fd, _TEXT)
+        self._cell = Note(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
         self.note(0, 0)
 
@@ -50,11 +50,11 @@ class Whereabouts:
 
     def note(self, order: int, task: int) -> None:
         """In the child: say what is begun."""
-        _CELL.pack_into(self._cell, 0, order, task, time.monotonic())
+        self._cell.write(order, task, time.monotonic())
 
     def read(self) -> AtTask:
         """Return what the child said last."""
-        return AtTask(*_CELL.unpack_from(self._cell))
+        return AtTask(*self._cell.read())
 
     def stack(self, pid: int) -> list[str]:
         """Return where the child is in code that is not ours, innermost first; nothing if it does not answer."""
@@ -68,7 +68,7 @@ class Whereabouts:
         return frames(text.decode(errors="replace"))
 
 
-def _close(fd: int, cell: mmap.mmap) -> None:
+def _close(fd: int, cell: Note) -> None:
     os.close(fd)
     cell.close()  # it has a descriptor of its own
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import cycle
 
+from wdsflow.engines.retries import DECODER_BEGINS
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.feed_log import say
@@ -23,7 +24,6 @@ from .decoder_process import DecoderProcess, Sent
 from .slots import Slots
 
 _PATIENCE = 2.0  # seconds that processes have to end
-_BEGINS = 30.0  # seconds that a forked process with work has to begin it; it takes less than one
 
 
 class Decoders(ChunkEngine):
@@ -128,13 +128,13 @@ class _Team:
         for number, each in enumerate(self._team):
             if not each.alive:  # its pipe is kept open by a process that was forked by somebody else
                 raise self._died(each)
-            if number not in self._again and each.does_not_begin(_BEGINS):
+            if number not in self._again and each.does_not_begin(DECODER_BEGINS):
                 self._start_again(number)
 
     def _start_again(self, number: int) -> None:
         """Put another process in the place of one that has begun nothing, and give it the same work."""
         gone, self._again = self._team[number], self._again | {number}
-        say(logging.WARNING, f"feed: {gone.name} did not begin its work for {_BEGINS:g} s: it is started again")
+        say(logging.WARNING, f"feed: {gone.name} did not begin its work for {DECODER_BEGINS:g} s: it is started again")
         gone.kill()
         gone.process.join()  # it can write into no slot any more
         new = self._started(number)

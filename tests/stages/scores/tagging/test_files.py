@@ -4,8 +4,7 @@ import re
 import pytest
 
 from tests.stages.scores.fields import made
-from wdsflow.models.loaded import LoadedModels
-from wdsflow.models.model_place import ModelError
+from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.stages.scores.model.models.tagger_files import stanza_files
 
 NER_NEEDS = {"pretrain": "glove", "forward_charlm": "news", "backward_charlm": "news"}

@@ -1,8 +1,8 @@
-"""Processes that end together: one that runs somebody's code, and all that it starts.
+"""The keeper of a ``Peer``: a process between the one that asks and the one that works, which ends all that the latter starts.
 
-A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its tree. So a keeper, a
-process that does nothing else, is between the process that asks and the one that works. On Linux it adopts those whose
-parents end (``PR_SET_CHILD_SUBREAPER``), and so finds all of them.
+A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its tree. On Linux the keeper
+adopts processes whose parents end (``PR_SET_CHILD_SUBREAPER``), and so finds all of them. It ends as the working process
+does, with the same status, after everything else. It kills them all on SIGTERM, and when the asking process is gone.
 """
 
 import contextlib
@@ -12,14 +12,11 @@ import resource
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import psutil
 
-from .child_process import start_python, when_gone
-
-if TYPE_CHECKING:
-    import subprocess
+from .peer import when_gone
 
 _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -28,22 +25,8 @@ _PAUSE = 0.005  # seconds
 _MOST_DESCRIPTORS = 1 << 20  # of one process, unless Linux is set up otherwise
 
 
-def start_family(code: str, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a Python that runs ``code``, as ``start_python`` does, and whose family ends with it.
-
-    The process that is returned is the keeper. It ends as the Python ends, with the same status, after all that the
-    Python started. It kills them all on ``end_family``, and when the other end of its standard input is gone.
-    """
-    return start_python(f"from wdsflow.engines.family import lead; lead(); {code}", words=words, **options)
-
-
-def end_family(process: "subprocess.Popen[bytes]") -> None:
-    """Kill what ``start_family`` started, and all that it started; ``process.wait()`` returns when they have ended."""
-    process.terminate()
-
-
 def lead() -> None:
-    """Go on in a child, which leads a session, while this process keeps it."""
+    """Continue in a child, which leads a session; this process becomes its keeper."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the program that asked may ignore it
     _prctl(_SET_CHILD_SUBREAPER, 1)
@@ -73,7 +56,7 @@ def run_command() -> NoReturn:
 
 
 def _keep(child: int) -> NoReturn:
-    """Wait until the child ends or is no longer wanted; then end its family, and end as the child did."""
+    """Wait until the child ends or has to; then end all that it started, and end as the child did."""
     with open(os.devnull, "r+b") as nothing:
         for fd in (1, 2):
             os.dup2(nothing.fileno(), fd)
@@ -84,7 +67,7 @@ def _keep(child: int) -> NoReturn:
         with contextlib.suppress(ChildProcessError):
             status = _reaped(child)
     ends = time.monotonic() + _PATIENCE
-    with contextlib.suppress(ChildProcessError):  # nobody is left
+    with contextlib.suppress(ChildProcessError):  # all have ended
         while time.monotonic() < ends:
             _kill_all(child, alive=status is None)
             found = _reaped(child)
@@ -119,7 +102,7 @@ def _reaped(child: int) -> int | None:
 
 
 def _kill_all(child: int, *, alive: bool) -> None:
-    if alive:  # otherwise its number may be somebody else's
+    if alive:  # otherwise its number may be another's
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
     for each in psutil.Process().children(recursive=True):
