@@ -1,7 +1,6 @@
 """The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide.
 
-Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+Terms commute: a sample is kept if all are true, dropped if any is false, and quarantined otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
 fixed before the run, and ``settle`` names the term at which this plan would have stopped, however many values are
 known.
 """
@@ -59,7 +58,7 @@ class Plan:
     def settle(self, values: Values) -> Judgement:
         """Return the judgement of this plan, looking at values only in its own order.
 
-        The same values give the same deciding term whether scores were computed one by one, all at once, or read from a
+        The same values give the same deciding term whether scores were computed individually, all at once, or read from a
         ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;
         it is open if not.
         """
@@ -100,7 +99,10 @@ def plan(
     left, known, steps = list(where.terms), set[Call](), list[PlanStep]()
     while left:
         options = [_step(term, known, price, (passing or {}).get(term, _UNMEASURED)) for term in left]
-        best = min(options, key=lambda step: (bool(late.intersection(step.calls)), _worth(step)))
+        best = min(
+            options,
+            key=lambda each: (not late.isdisjoint(each.calls), each.cost / max(1 - each.passing, _LEAST_DROPPED)),
+        )
         steps.append(best)
         left.remove(best.term)
         known.update(best.calls)
@@ -110,10 +112,6 @@ def plan(
 def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> PlanStep:
     fresh = tuple(call for call in term.calls if call not in known)
     return PlanStep(term, fresh, sum(price[call] for call in fresh), passing)
-
-
-def _worth(step: PlanStep) -> float:
-    return step.cost / max(1 - step.passing, _LEAST_DROPPED)
 
 
 class Driver:
@@ -249,15 +247,22 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
         above.append(step.term)
         names = ", ".join(map(str, step.calls)) or "-"
         dearest = _dearest(step.calls, tiers)
-        shares = (_share(pilot.reaching((step.term,))), _share(reached)) if pilot else ()
+        shares = (f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}") if pilot else ()
         rows.append(
-            (str(number), _cut(str(step.term)), _cut(names), dearest, _time(step.cost) if step.calls else "-", *shares)
+            (
+                str(number),
+                escape(str(step.term), limit=_WIDEST),
+                escape(names, limit=_WIDEST),
+                dearest,
+                _time(step.cost) if step.calls else "-",
+                *shares,
+            )
         )
     everything = sum(step.cost for step in plan.steps)
     if pilot:
         last = (
             f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-            f" with every score for every sample {_time(everything)}; {_share(pilot.reaching(above))} pass all terms"
+            f" with every score for every sample {_time(everything)}; {pilot.reaching(above):.1%} pass all terms"
         )
     else:
         last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
@@ -280,14 +285,6 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _cut(text: str) -> str:
-    return escape(text, limit=_WIDEST)
-
-
-def _share(share: float) -> str:
-    return f"{share:.1%}"
 
 
 def _time(seconds: float) -> str:
