@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wdsflow.stages.pipeline import table
 from wdsflow.text.escape import escape
 
 from .evaluate_predicate import over
@@ -238,7 +239,7 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
     Without a pilot the table has no shares, and rough costs of the tiers.
     """
     tiers = dict(plan.where.tiers)
-    rows = [("", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ()))]
+    rows = [["", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ())]]
     average = 0.0
     above: list[Term] = []
     for number, step in enumerate(plan.steps, 1):
@@ -248,16 +249,8 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
         names = ", ".join(map(str, step.calls)) or "-"
         dearest = _dearest(step.calls, tiers)
         shares = (f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}") if pilot else ()
-        rows.append(
-            (
-                str(number),
-                escape(str(step.term), limit=_WIDEST),
-                escape(names, limit=_WIDEST),
-                dearest,
-                _time(step.cost) if step.calls else "-",
-                *shares,
-            )
-        )
+        names, term = escape(names, limit=_WIDEST), escape(str(step.term), limit=_WIDEST)
+        rows.append([str(number), term, names, dearest, _time(step.cost) if step.calls else "-", *shares])
     everything = sum(step.cost for step in plan.steps)
     if pilot:
         last = (
@@ -266,25 +259,13 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
         )
     else:
         last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
-    return "\n".join([*_table(rows), last])
+    return f"{table(rows, right={0, 4, 5, 6})}\n{last}"
 
 
 def _dearest(calls: tuple[Call, ...], tiers: dict[Call, str]) -> str:
     order = ("header", "text", "pixels", "model")
     found = {tiers[call] for call in calls}
     return max(found, key=lambda tier: order.index(tier) if tier in order else len(order), default="-")
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = {0, 4, 5, 6}
-    return [
-        "  ".join(
-            cell.rjust(width) if at in right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _time(seconds: float) -> str:
