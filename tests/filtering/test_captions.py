@@ -11,7 +11,7 @@ from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.json_place import NoCaptions
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_file import read_recipe
+from wdsflow.filtering.recipe.recipe_file import merged
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
@@ -114,7 +114,7 @@ def test_auto_picks_the_place_says_so_and_writes_it_into_the_recipe(tmp_path, en
     assert report.total("kept") == report.total("samples")
     assert told[0].startswith("--captions auto: ")
     assert f" in {picked}, such as " in told[0]
-    assert read_recipe(tmp_path / "out" / "_wdsflow" / "run.json").captions == picked
+    assert merged(tmp_path / "out" / "_wdsflow" / "run.json", {}).captions == picked
     ledger = pq.read_schema(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet")
     assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["captions"] == picked
     # The same command resumes, and takes what was picked then.

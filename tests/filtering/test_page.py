@@ -10,7 +10,7 @@ import yaml
 
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe_file import read_recipe
+from wdsflow.filtering.recipe.recipe_file import merged
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "filter.md").read_text(encoding="utf-8")
@@ -32,5 +32,5 @@ def test_recipes_on_the_page_are_recipes_and_fit_the_schema_beside_it(tmp_path: 
     schema = json.loads((DOCS / "recipe.schema.json").read_text(encoding="utf-8"))
     for text in found:
         (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
-        assert canonical_recipe(read_recipe(tmp_path / "recipe.yaml")).stages
+        assert canonical_recipe(merged(tmp_path / "recipe.yaml", {})).stages
         jsonschema.validate(yaml.safe_load(text), schema)

@@ -12,7 +12,7 @@ from tests.filtering.shards import digests, picture
 from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, read_recipe, schema
+from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
@@ -178,7 +178,7 @@ def test_a_printed_recipe_reads_back_and_fits_the_schema(tmp_path: Path, stages)
 
     recipe = Recipe(where="min_side > 1", stages=stages)
     (tmp_path / "r.yaml").write_text(printed(recipe))
-    assert read_recipe(tmp_path / "r.yaml") == recipe
+    assert merged(tmp_path / "r.yaml", {}) == recipe
     jsonschema.validate(yaml.safe_load(printed(recipe)), json.loads(schema()))
 
 
@@ -187,7 +187,7 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
     import yaml
 
     (tmp_path / "r.yaml").write_text('stages: [{rename: {image: "jpg;png"}}, {clean_text: {}}]\n')
-    assert read_recipe(tmp_path / "r.yaml").stages == RECIPES[0]
+    assert merged(tmp_path / "r.yaml", {}).stages == RECIPES[0]
     jsonschema.validate(yaml.safe_load((tmp_path / "r.yaml").read_text()), json.loads(schema()))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"stages": [{"clean_text": {"fild": "txt"}}]}, json.loads(schema()))
@@ -212,7 +212,7 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
 def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, stages, message):
     (tmp_path / "r.yaml").write_text(f'where: "min_side > 1"\nstages: {stages}\n')
     with pytest.raises(RecipeError) as caught:
-        read_recipe(tmp_path / "r.yaml")
+        merged(tmp_path / "r.yaml", {})
     assert message in str(caught.value)
 
 

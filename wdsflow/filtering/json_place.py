@@ -83,7 +83,7 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
     """Return the name in the json of some samples that is nearest to that of a score, and the most frequent names.
 
     The nearest is one of the score's kind, if there is any. The others are at most 8, those of its kind first. The text
-    tells what samples have under the name of the score if no score reads that.
+    describes what samples have under the name of the score if no score reads that.
     """
     unread: Counter[str] = Counter()  # what the name stands for
     counts: Counter[tuple[str, str]] = Counter()  # name of a score, path

@@ -272,10 +272,16 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
     for folder, targets in _targets(layout, asked):
         taken: dict[str, str] = {}
         for target, name in targets:
-            _refuse_twice(taken.setdefault(target, name), name, target)
+            if (one := taken.setdefault(target, name)) != name:
+                raise FileExistsError(
+                    f"{target} would be written for {one} and for {name}: filter them into different folders"
+                )
         if folder == layout.quarantined and layout.quarantine_folder is None:
-            continue  # nobody else writes there
-        found = taken.keys() & _listed(folder)
+            continue  # only this run writes there
+        try:
+            found = taken.keys() & set(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
@@ -304,13 +310,6 @@ def _refuse_aside(layout: Layout) -> None:
         raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
 
 
-def _refuse_twice(one: str, other: str, target: str) -> None:
-    if one != other:
-        raise FileExistsError(
-            f"{target} would be written for {one} and for {other}: filter them into different folders"
-        )
-
-
 def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, list[tuple[str, str]]]]:
     """Yield each folder with (name of a file, output that it belongs to)."""
     names = [str(name) for name in asked["names"]]
@@ -320,10 +319,3 @@ def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, l
         yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
     reasons = ((layout.reasons(name).name, name) for name in names)
     yield layout.quarantined, [*((name, name) for name in names), *reasons]
-
-
-def _listed(folder: Path) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return set()

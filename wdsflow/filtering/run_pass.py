@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
@@ -90,7 +89,7 @@ def engine_for(
 
     ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold. ``cluster``: the cluster,
     None for this machine. ``scores``: whether any are computed. Raises ValueError if memory is not enough for one
-    worker, EngineError if nobody can work.
+    worker, EngineError if no worker can start.
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
@@ -136,7 +135,7 @@ class Pass:
     compares: bool = False
     cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
-    sources: object = None  # whatever else the result depends on
+    sources: object = None  # further inputs of the result
     other: Layout | None = None
     asked: dict[str, object] = field(init=False)
     _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
@@ -204,11 +203,12 @@ class Pass:
     def _enter(self, stack: ExitStack) -> RunRecord | None:
         """Prepare the folder; a dry run gets a temporary one, and no record."""
         options = self.options
+        record: RunRecord | None = None
         if options.dry_run:
-            shared = self._shared_folder() if options.engine == "ray" else None
-            self.layout = Layout(stack.enter_context(scratch("run", shared)))
-        record = None
-        if not options.dry_run:
+            folder = self.layout.folder.absolute()
+            shared = next(path for path in (folder, *folder.parents) if path.is_dir())  # others see it as the output
+            self.layout = Layout(stack.enter_context(scratch("run", shared if options.engine == "ray" else None)))
+        else:
             record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
             self._was_whole = unfinished_run(self.layout.folder) is None
             asked = json.loads(canonical(self.asked))
@@ -216,11 +216,6 @@ class Pass:
         for folder in self.layout.folders():
             folder.mkdir(parents=True, exist_ok=True)
         return record
-
-    def _shared_folder(self) -> Path:
-        """Return the nearest existing folder: others see it as they would see the output."""
-        folder = self.layout.folder.absolute()
-        return next(path for path in (folder, *folder.parents) if path.is_dir())
 
     def _work(self, record: RunRecord | None, todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
         options = self.options

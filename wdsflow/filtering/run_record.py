@@ -294,7 +294,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Remove all files of the outputs, and those of the first of two passes."""
         super().remove()
         self.layout.numbering.unlink(missing_ok=True)
-        shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
+        shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # only this run works in it
 
     def why(self, name: str, before: Any, now: object) -> str:
         """Return why a shard is processed again."""

@@ -1,4 +1,4 @@
-"""The samples of a shard as scores see them: read in place, after stages; and the kind of shards that all readers know, tars."""
+"""The samples of a tar as scores see them: read in place, and changed by stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -305,7 +305,7 @@ class ShardKind:
     """A kind of shards.
 
     Attributes:
-        noun: what a shard is, in messages.
+        noun: the name of the kind, in messages.
         ending: the end of an output's name.
         reasons: the end of the name of the reasons, next to quarantined samples.
         is_tar: it can be read as a tar, and ends as one.

@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: 
 
 
 def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
-    """Return the result of ``compute``, or Unknown: a bad sample never ends its shard. Raises OSError."""
+    """Return the result of ``compute``, or Unknown: a bad sample does not end its shard. Raises OSError."""
     try:
         return compute(view)
     except RAISED as error:

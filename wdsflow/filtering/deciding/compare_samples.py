@@ -108,7 +108,7 @@ def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
 def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
     """Remove values of earlier comparisons: they may have been with other samples. The gathered data stays.
 
-    Scores that gather the same data and compare it differently use it too. Ranks compare values that are known by now.
+    Scores that gather the same data and compare it differently use it too. The values that ranks compare are already known.
     """
     known = {call for row in rows for call in (*row.gathered, *row.values)}
     for call, number in program.ranks.items():

@@ -87,7 +87,7 @@ class ShardLedger:
     def kept(self) -> KeptSamples:
         """Return which samples are kept. Reads the ledger, and a few pieces of the shard to compare it with.
 
-        Raises LedgerError if there is no ledger, if it lacks a score that decides (MissingScore), or if the shard has
+        Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if the shard has
         changed since; SourceError if the shard cannot be read.
         """
         return self.known or _kept(*self.rows())
@@ -266,7 +266,7 @@ def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None
 def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with the stages, fields and settings for JSON lines of the scores, and their full names.
 
-    Raises LedgerError; WhereError if the name of a score stands for several columns.
+    Raises LedgerError; WhereError if the name of a score matches several columns.
     """
     if not scored.has_ledgers:
         raise no_ledgers(scored.folder)

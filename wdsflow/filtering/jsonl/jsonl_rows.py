@@ -1,4 +1,4 @@
-"""Images and videos of rows: the tokens that assign them to parts of a text, and the folder that they must be in."""
+"""Rows of JSON lines as samples: their texts, the tokens that assign images and videos to parts of them, and the files."""
 
 import os
 import re
@@ -171,8 +171,7 @@ class TextRow:
 class TextRows:
     """Iterate over the rows of a file, once, like ``Samples`` over those of a tar, and make their views, like ``Views``.
 
-    Raises SourceError "refused" when the iteration ends, if rows have images or videos but no text has their token:
-    such rows prove nothing.
+    Raises SourceError "refused" when the iteration ends, if rows have images or videos but no text has their token.
     """
 
     def __init__(self, source: Source, url: str, recipe: Recipe, options: ViewOptions | None = None) -> None:

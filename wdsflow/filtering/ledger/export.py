@@ -50,7 +50,7 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     ``.txt``: one key per line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs
     of unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats,
     with the keys in a ``.txt`` next to it. ``.parquet``: key, shard, and img2dataset's columns from the samples' json.
-    Raises ValueError if samples lack what is asked for, OSError if the disk fails.
+    Raises ValueError if samples lack a required value, OSError if the disk fails.
     """
     write = check_export(path)
     remove_stale(path.absolute().parent)

@@ -204,7 +204,7 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
-    there = (call for call in kinds if call in row.values)  # in the order of the columns, whatever was computed first
+    there = (call for call in kinds if call in row.values)  # in the order of the columns
     found = ((call, Unknown("null") if (value := row.values[call]) is None else value) for call in there)
     return [
         {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
@@ -269,7 +269,7 @@ def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Map
 
 
 def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collection[Call] | None = None) -> list[Row]:
-    """Return the rows of a shard's ledger, and add to its record what the walk over the tar had found.
+    """Return the rows of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
 
     ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the
     shard has changed since.

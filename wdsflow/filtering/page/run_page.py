@@ -1,4 +1,4 @@
-"""What a finished run wrote down: its shards, its recipe, and the rows of its ledgers."""
+"""The page of a run, as ``wdsflow report`` writes it."""
 
 import json
 import os
@@ -260,7 +260,7 @@ def _pictures(
     picture: dict[int, int] = {}
     for url, starts in by_url.items():
         for begin, sample in samples_at(url, starts):
-            if sample.key == rows[starts[begin]].key:  # otherwise the shard is another one by now
+            if sample.key == rows[starts[begin]].key:  # otherwise the shard has changed
                 picture[starts[begin]] = len(views)
                 views.append(view(sample))
     shown = {

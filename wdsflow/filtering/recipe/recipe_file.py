@@ -78,13 +78,8 @@ def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: 
                 raise RecipeError(f"{_place(name, source, lines)}{error}") from None
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe: TOML by its name, that of an earlier run from its run.json, YAML otherwise. Raises RecipeError."""
-    return _read(path)[0]
-
-
 def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
-    """Return a recipe, and the lines of its keys."""
+    """Return a recipe, and the lines of its keys: TOML by its name, that of an earlier run from its run.json, otherwise YAML."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)

@@ -196,7 +196,7 @@ class _Job:
             raise SourceChangedError(_OTHERS)
 
     def _score(self, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
-        """Read all samples and compute the scores that decide the predicate, but for those that are known."""
+        """Read all samples and compute the scores that decide the predicate, except the known ones."""
         task, program, record, known = self.task, self.program, self.record, self.known
         options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
         contents = program.reads_contents(known.calls if known is not None else ())
@@ -269,7 +269,7 @@ class _Job:
 
 
 def _find_scattered(rows: Iterable[Row]) -> None:
-    """Find samples whose members are not next to each other: each part would be an incomplete sample."""
+    """Mark samples whose members are not adjacent: each part would be an incomplete sample."""
     parts: dict[str, Row] = {}
     for row in rows:
         first = parts.setdefault(row.key, row)

@@ -3,7 +3,7 @@
 Guarantees:
 
 * **Order**: the order in which scores are computed does not change which samples are kept, dropped and quarantined.
-  A sample is dropped if a term is false, whatever the others are, kept if all are true, and otherwise unknown.
+  A sample is dropped if any term is false, kept if all are true, and otherwise unknown.
   Therefore a value must not depend on earlier values: scores that compare samples come last, over a set of samples
   that does not depend on the order.
 * **Name**: the deciding term is the term at which the plan stops; predicate and costs determine the plan.

@@ -1,4 +1,4 @@
-"""Three-valued evaluation: true, false or unknown; and pending, while scores are missing.
+"""Three-valued evaluation: true, false or unknown; pending while scores are missing. And which scores may still decide.
 
 The basic law: a result from some of the values is either PENDING or the result from all values, including the reason of
 an unknown. The order in which scores are computed therefore decides what is computed, never the result. `and` and `or`

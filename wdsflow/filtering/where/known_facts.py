@@ -1,4 +1,4 @@
-"""The rank of a sample among all samples, by any number: what ``--keep "clip_similarity top 30%"`` compares."""
+"""Scores that predicates know without the catalog: caption, key, fields, values in json, and the rank among all samples."""
 
 import struct
 from collections.abc import Iterable, Iterator

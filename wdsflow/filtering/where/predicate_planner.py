@@ -1,7 +1,6 @@
 """The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide.
 
-Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+Terms commute: a sample is kept if all are true, dropped if any is false, and quarantined otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
 fixed before the run, and ``settle`` names the term at which this plan would have stopped, however many values are
 known.
 """
@@ -12,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wdsflow.stages.pipeline import table
 from wdsflow.text.escape import escape
 
 from .evaluate_predicate import over
@@ -59,7 +59,7 @@ class Plan:
     def settle(self, values: Values) -> Judgement:
         """Return the judgement of this plan, looking at values only in its own order.
 
-        The same values give the same deciding term whether scores were computed one by one, all at once, or read from a
+        The same values give the same deciding term whether scores were computed individually, all at once, or read from a
         ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;
         it is open if not.
         """
@@ -100,7 +100,10 @@ def plan(
     left, known, steps = list(where.terms), set[Call](), list[PlanStep]()
     while left:
         options = [_step(term, known, price, (passing or {}).get(term, _UNMEASURED)) for term in left]
-        best = min(options, key=lambda step: (bool(late.intersection(step.calls)), _worth(step)))
+        best = min(
+            options,
+            key=lambda each: (not late.isdisjoint(each.calls), each.cost / max(1 - each.passing, _LEAST_DROPPED)),
+        )
         steps.append(best)
         left.remove(best.term)
         known.update(best.calls)
@@ -110,10 +113,6 @@ def plan(
 def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> PlanStep:
     fresh = tuple(call for call in term.calls if call not in known)
     return PlanStep(term, fresh, sum(price[call] for call in fresh), passing)
-
-
-def _worth(step: PlanStep) -> float:
-    return step.cost / max(1 - step.passing, _LEAST_DROPPED)
 
 
 class Driver:
@@ -240,7 +239,7 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
     Without a pilot the table has no shares, and rough costs of the tiers.
     """
     tiers = dict(plan.where.tiers)
-    rows = [("", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ()))]
+    rows = [["", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ())]]
     average = 0.0
     above: list[Term] = []
     for number, step in enumerate(plan.steps, 1):
@@ -249,45 +248,24 @@ def explain(plan: Plan, pilot: Pilot | None = None) -> str:
         above.append(step.term)
         names = ", ".join(map(str, step.calls)) or "-"
         dearest = _dearest(step.calls, tiers)
-        shares = (_share(pilot.reaching((step.term,))), _share(reached)) if pilot else ()
-        rows.append(
-            (str(number), _cut(str(step.term)), _cut(names), dearest, _time(step.cost) if step.calls else "-", *shares)
-        )
+        shares = (f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}") if pilot else ()
+        names, term = escape(names, limit=_WIDEST), escape(str(step.term), limit=_WIDEST)
+        rows.append([str(number), term, names, dearest, _time(step.cost) if step.calls else "-", *shares])
     everything = sum(step.cost for step in plan.steps)
     if pilot:
         last = (
             f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-            f" with every score for every sample {_time(everything)}; {_share(pilot.reaching(above))} pass all terms"
+            f" with every score for every sample {_time(everything)}; {pilot.reaching(above):.1%} pass all terms"
         )
     else:
         last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
-    return "\n".join([*_table(rows), last])
+    return f"{table(rows, right={0, 4, 5, 6})}\n{last}"
 
 
 def _dearest(calls: tuple[Call, ...], tiers: dict[Call, str]) -> str:
     order = ("header", "text", "pixels", "model")
     found = {tiers[call] for call in calls}
     return max(found, key=lambda tier: order.index(tier) if tier in order else len(order), default="-")
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = {0, 4, 5, 6}
-    return [
-        "  ".join(
-            cell.rjust(width) if at in right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _cut(text: str) -> str:
-    return escape(text, limit=_WIDEST)
-
-
-def _share(share: float) -> str:
-    return f"{share:.1%}"
 
 
 def _time(seconds: float) -> str:

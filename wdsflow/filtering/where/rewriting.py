@@ -1,4 +1,4 @@
-"""Predicates written in other terms: ranks by the numbers they rank, bare names of scores by the columns of ledgers."""
+"""Rewrites predicates: ranks to the numbers that they rank, bare names of scores to columns of ledgers."""
 
 import re
 from collections.abc import Collection, Mapping
