@@ -24,8 +24,10 @@ LIMIT = re.compile(r"_?(MOST_|NODE_|MAP_|TASK_)(DEATHS|LOSSES|ENDS|STARTS|LOADS|
 
 def calls(module: str) -> set[str]:
     """Return the names of all functions that a module calls."""
-    named = (node.func for node in ast.walk(parsed(MODULES[module])) if isinstance(node, ast.Call))
-    return {each.attr if isinstance(each, ast.Attribute) else each.id for each in named if hasattr(each, "attr") or hasattr(each, "id")}  # fmt: skip
+    named = [node.func for node in ast.walk(parsed(MODULES[module])) if isinstance(node, ast.Call)]
+    return {each.attr for each in named if isinstance(each, ast.Attribute)} | {
+        each.id for each in named if isinstance(each, ast.Name)
+    }
 
 
 def test_only_the_peer_starts_processes():
