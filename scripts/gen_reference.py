@@ -12,11 +12,11 @@ sys.path.insert(0, str(ROOT))
 from support import api_reference, command_pages, llms, packages
 
 from wdsflow.filtering.recipe.recipe_file import schema
-from wdsflow.validate import rule_pages
+from wdsflow.validate.rules import rule_catalog
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference.md": api_reference.reference,
-    "docs/rules.md": rule_pages.reference,
+    "docs/rules.md": rule_catalog.reference,
     "docs/commands.md": command_pages.commands,
     "docs/score-list.md": command_pages.scores,
     "docs/recipe.md": command_pages.recipe,

@@ -21,9 +21,8 @@ from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
-from .advice.leaving_out import keep_most
-from .advice.promises import Trial
-from .advice.tried_settings import try_settings
+from .advice.promises import Trial, keep_most
+from .advice.training_advice import try_settings
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline

@@ -9,8 +9,7 @@ import pytest
 from tests.printed.pasted import paste, run
 from tests.printed.sets import JSON, PICTURE, write
 from tests.validate.rules.build import samples
-from wdsflow.validate.rule_pages import catalogue, page
-from wdsflow.validate.rules.rule_catalog import catalog
+from wdsflow.validate.rules.rule_catalog import catalog, catalogue, page
 
 COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
 STANDS_FOR = {

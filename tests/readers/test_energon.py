@@ -25,8 +25,7 @@ from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop, Tall
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.check import check
-from wdsflow.validate.rule_pages import page
-from wdsflow.validate.rules.rule_catalog import catalog
+from wdsflow.validate.rules.rule_catalog import catalog, page
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 GOOD, BAD = "jpg txt", "jpg"

@@ -13,10 +13,9 @@ from wdsflow.text.shell import command
 from wdsflow.text.words import listed
 
 from ..finding import Advice
-from ..rules.kit.base import Context
-from ..rules.kit.rule_commands import BAD_SAMPLES, is_option, renamed
+from ..rules.kit.base import BAD_SAMPLES, Context, is_option, renamed
+from ..rules.kit.shape_edits import ShapeEdits, as_caption, caption_edits, together, with_caption
 from ..verdicts.verdict import Verdict
-from .changes import ShapeEdits, as_caption, caption_edits, together, with_caption
 from .promises import Trial
 from .training_advice import advise_training
 

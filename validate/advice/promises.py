@@ -7,7 +7,7 @@ from functools import partial
 from itertools import combinations, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from wdsflow.readers.base import Reader
+from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.datasets import EXAMPLES
 from wdsflow.readers.energon import meetings
 from wdsflow.repair.preview import Preview
@@ -21,13 +21,13 @@ from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
-from ..finding import Advice
-from ..rules.kit.base import Context
-from ..verdicts.verdict import Verdict, judge
-from .changes import (
+from ..finding import Advice, Finding, Repair, promises
+from ..rules.kit.base import Context, leave_out, repair
+from ..rules.kit.shape_edits import (
     CAPTION,
     Edit,
     ShapeEdits,
+    caption_edits,
     changed,
     is_known,
     is_plain,
@@ -35,8 +35,10 @@ from .changes import (
     keeps_first,
     other_names,
     shapes_of,
+    together,
     without_one,
 )
+from ..verdicts.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from wdsflow.repair.sample_fixer import Field
@@ -285,3 +287,70 @@ class Trial:
         advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
         certain = self.known and (verdict.reader, edits) not in self._uncertain
         return advice if certain else replace(advice, usable=None)
+
+
+def keep_most(findings: Sequence[Finding], context: Context, trial: Callable[[], Trial] | None = None) -> list[Finding]:
+    """Return findings whose repairs with ``--drop-bad`` first put image and caption into the fields that it checks.
+
+    Such a repair reads all shards. It is omitted if no sample would remain.
+
+    Args:
+        findings: findings of the rules.
+        context: the input of the rules.
+        trial: returns the object that counts remaining samples; None if contents were not read.
+    """
+    if not any(map(_drops, findings)):
+        return list(findings)
+    repair = _as_read(context) if trial is None else _tried(context, trial())
+    return [replace(each, repair=repair) if _drops(each) else each for each in findings]
+
+
+def _drops(finding: Finding) -> bool:
+    return finding.repair is not None and "--drop-bad" in finding.repair.options
+
+
+def _as_read(context: Context) -> Repair | None:
+    """Return the repair that keeps captions in the fields of the readers."""
+    places = [_place(context, reader) for reader in context.readers]
+    if not all(verdict.usable for verdict in context.verdicts) or None in places:
+        return None
+    edits = next((each for each in places if each is not None and each.caption), ShapeEdits())
+    return leave_out(context.targets(), *edits.options())
+
+
+def _place(context: Context, reader: Reader) -> ShapeEdits | None:
+    """Return the edits that write txt members from a reader's captions; None if a repair does not know its fields."""
+    fields = {name for shard in context.evidence.shards for name in shard.fields}
+    options = reader.options
+    if reader.pairs_with != "caption":
+        return None
+    if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
+        return None
+    if options.json_text_key:
+        return ShapeEdits(options.json_text_key, () if "json" in fields or "jsn" not in fields else (("jsn", "json"),))
+    return ShapeEdits() if CAPTION in split_keys(options.text_key) else None
+
+
+def _tried(context: Context, trial: Trial) -> Repair | None:
+    """Return the repair after which the most samples reach a batch, with their number."""
+    read = [each for reader in context.readers if (each := _place(context, reader)) is not None]
+    captions = caption_edits(trial.repaired)
+    renames = [ShapeEdits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
+    ideas = [*([captions] if captions is not None else []), *renames]
+    edits = [replace(each, drop_bad=True) for each in (ShapeEdits(), *read, *ideas, together(ideas))]
+
+    def left(edits: ShapeEdits) -> int:
+        return sum(trial.after_repair(verdict, edits) or 0 for verdict in context.verdicts)
+
+    best = max(edits, key=left, default=ShapeEdits())
+    while less := next((each for each in without_one(best) if left(each) == left(best)), None):
+        best = less
+    usable = [(verdict, trial.after_repair(verdict, best)) for verdict in context.verdicts]
+    labels = [(verdict, number) for verdict, number in usable if verdict.pairs_with == "label"]
+    if not left(best) or any((number or 0) < verdict.usable for verdict, number in labels):
+        return None  # samples without a caption are left out, which readers of labels can use
+    found = [trial.repair(verdict, "", number, best) for verdict, number in usable if number]
+    safe = replace(best, drop_bad=False)
+    if all(number == verdict.samples == trial.after_repair(verdict, safe) for verdict, number in usable):
+        return repair(context.targets(), *safe.options(), note=promises(found))  # there is nothing to leave out
+    return leave_out(context.targets(), *replace(best, drop_bad=False).options(), number=promises(found))

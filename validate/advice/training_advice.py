@@ -1,16 +1,18 @@
 """Settings with which the training command would run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import command
 
-from ..finding import Advice
-from ..forecast.forecast import Forecast
+from ..finding import Advice, Finding
+from ..forecast.forecast import Forecast, forecast
+from ..forecast.resources import working_batch_size, working_workers
 from ..rules.kit.base import Context
-from .remedies import working_batch_size, working_workers
-from .tried_settings import TriedSettings
+from ..rules.rule_engine import run_rules
+from .invocation import merged_flags, paired_flags
 
 
 def advise_training(context: Context) -> list[Advice]:
@@ -19,29 +21,117 @@ def advise_training(context: Context) -> list[Advice]:
         return []
     tried = TriedSettings(context)
     found: list[Advice] = []
-    for forecast in context.forecasts:
-        for brings, regains, *flags in _settings(context, context.arguments, forecast) if forecast.applies else ():
+    for each in context.forecasts:
+        for brings, regains, flags in _settings(context, context.arguments, each) if each.applies else ():
             every = tried.complete(flags)
             if every is not None:
                 does = f"train with {command(every)}: {brings}"
-                found.append(Advice(regains, does, forecast.reader, flags=every))
+                found.append(Advice(regains, does, each.reader, flags=every))
     return found
 
 
-def _settings(context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[tuple[Any, ...]]:
-    """Yield what a setting brings, the samples that reach a batch, and the flag with its value."""
-    reader = next(each for each in context.readers if each.name == forecast.reader)
-    refused = forecast.crash_kind == "shards"
-    if refused or (forecast.stalled and forecast.usable):
-        usable = forecast.usable or next(each.usable for each in context.verdicts if each.reader == forecast.reader)
+def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Yield the effect of a setting, the samples that reach a batch, and the flag with its value."""
+    reader = next(each for each in context.readers if each.name == expected.reader)
+    refused = expected.crash_kind == "shards"
+    if refused or (expected.stalled and expected.usable):
+        usable = expected.usable or next(each.usable for each in context.verdicts if each.reader == expected.reader)
         workers = working_workers(context.evidence, reader, arguments)
         all_epochs = "every worker gets batches in all epochs that were checked"
         if workers is not None:
-            yield all_epochs, usable, "--workers", str(workers)
+            yield all_epochs, usable, ("--workers", str(workers))
         batch = working_batch_size(context.evidence, reader, arguments)
         if batch is not None:
-            yield all_epochs, usable, "--batch-size", str(batch)
+            yield all_epochs, usable, ("--batch-size", str(batch))
         if usable >= arguments.batch_size and not arguments.dataset_resampled:
-            yield "every worker draws from all shards", usable, "--dataset-resampled"
-    if forecast.length is not None and not forecast.steps and not forecast.stalled:
-        yield "the optimizer steps", 0, "--accum-freq", str(forecast.length.batches)
+            yield "every worker draws from all shards", usable, ("--dataset-resampled",)
+    if expected.length is not None and not expected.steps and not expected.stalled:
+        yield "the optimizer steps", 0, ("--accum-freq", str(expected.length.batches))
+
+
+_NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
+_SWITCHES = {"--dataset-resampled"}
+_WORDS = {"--dataset-type"}
+_MOST_FIXES = 8  # one after the other
+
+
+class TriedSettings:
+    """Tries settings on the forecast of a training command; each combination once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._tried: dict[tuple[str, ...], list[Finding]] = {}
+        self._now = {finding.code for finding in self.findings(()) if finding.severity == "error"}
+
+    def complete(self, flags: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the flags and those that the command needs in addition; None if it would end with another error."""
+        found = tuple(flags)
+        for _ in range(_MOST_FIXES):
+            errors = [each for each in self.findings(found) if each.severity == "error"]
+            fixes = [each.repair.flags for each in errors if each.repair is not None and each.repair.flags]
+            more = merged_flags(found, fixes[0]) if fixes else found
+            if more == found:
+                return found if {each.code for each in errors} <= self._now else None
+            found = more
+        return None
+
+    def findings(self, flags: tuple[str, ...]) -> list[Finding]:
+        """Return what the rules about training say of the command with these flags."""
+        if flags not in self._tried:
+            self._tried[flags] = run_rules(_changed(self.context, flags), ["P3"])[0]
+        return self._tried[flags]
+
+
+def try_settings(findings: Sequence[Finding], context: Context) -> list[Finding]:
+    """Return the findings with fixes after which the training command meets no other refusal.
+
+    If several errors need a setting, the fix of each has all of them. Warnings have the setting that is right for the
+    command without these errors, and none if nothing remains to fix.
+    """
+    if context.arguments is None or not any(each.repair is not None and each.repair.flags for each in findings):
+        return list(findings)
+    tried = TriedSettings(context)
+    every: tuple[str, ...] = ()
+    for finding in findings:
+        if finding.severity == "error" and finding.repair is not None:
+            every = merged_flags(finding.repair.flags, every)
+    base = tried.complete(every)
+    return [_with_fix(each, base, tried) for each in findings]
+
+
+def _with_fix(finding: Finding, base: tuple[str, ...] | None, tried: TriedSettings) -> Finding:
+    repair = finding.repair
+    if repair is None or not repair.flags:
+        return finding
+    if finding.severity == "error" or base is None:
+        flags = base if base is not None else tried.complete(repair.flags)
+    else:
+        again = next((each for each in tried.findings(base) if each.code == finding.code), None)
+        repair = again.repair if again is not None else None
+        flags = tried.complete(merged_flags(base, repair.flags)) if repair is not None and repair.flags else None
+    if repair is None or flags is None:
+        return replace(finding, repair=None)
+    if flags != repair.flags and repair.flags[0] in _NUMBERS | _SWITCHES | _WORDS:
+        repair = replace(repair, note=f"train with {command(flags)}")
+    return replace(finding, repair=replace(repair, flags=flags))
+
+
+def _changed(context: Context, flags: tuple[str, ...]) -> Context:
+    """Return the context of the training command with other settings."""
+    assert context.arguments is not None
+    values: dict[str, Any] = {}
+    for name, *value in paired_flags(flags):
+        known = name.removeprefix("--").replace("-", "_")
+        if name in _NUMBERS:
+            values[known] = int(value[0])
+        elif name in _SWITCHES | _WORDS:
+            values[known] = value[0] if value else True
+    if not values:
+        return context
+    arguments = replace(context.arguments, **values)
+    readers = {reader.name: reader for reader in context.readers}
+    found = tuple(
+        forecast(context.evidence, readers[each.reader], arguments, context.sidecars) if each.applies else each
+        for each in context.forecasts
+    )
+    return replace(context, arguments=arguments, forecasts=found)

@@ -1,4 +1,4 @@
-"""What a training command needs of a machine, and what it gives to each worker and to an evaluation."""
+"""Needs of a training command, what each worker and an evaluation gets, and settings that feed every worker."""
 
 import importlib.util
 import json
@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import openclip_urls
+from wdsflow.readers.open_clip.startup import openclip_urls, shard_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
 from wdsflow.shards.source.base import local_file
@@ -341,3 +342,40 @@ def _all_missing(val_data: str) -> str:
         return ""
     missing = [ShardEvidence(url, error="missing") for url in urls]
     return f"--val-data: {unreadable_text(missing)}"
+
+
+_TRIES = 32
+_LEAST_BATCH = 0.5  # of the batch that was asked for: a much smaller one trains another model
+
+
+def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
+    """Return the largest number of workers per rank, below the present one, that starves none, or None."""
+    shards = _shards(evidence, reader, arguments)
+    if shards is None:
+        return None
+    most = min(arguments.workers - 1, len(shards.shards) // arguments.world_size)
+    for workers in range(most, max(0, most - _TRIES), -1):
+        trial = replace(arguments, workers=workers)
+        if least_usable(shards, trial, _epochs(shards, trial)) >= arguments.batch_size:
+            return workers
+    return None
+
+
+def working_batch_size(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
+    """Return the largest batch that every worker can fill in every epoch; None if it is less than half of that asked for."""
+    shards = _shards(evidence, reader, arguments)
+    if shards is None or len(shards.shards) < arguments.workers * arguments.world_size:
+        return None
+    least = least_usable(shards, arguments, _epochs(shards, arguments))
+    return min(least, arguments.batch_size) if least >= _LEAST_BATCH * arguments.batch_size else None
+
+
+def _shards(evidence: Evidence, reader: Reader, arguments: Arguments) -> Shards | None:
+    if not isinstance(reader, OpenClip33) or arguments.dataset_resampled or arguments.seed < 0:
+        return None
+    named = named_shards(shard_urls(arguments), evidence)
+    return Shards(reader, named.shards) if named.shards and not named.unknown else None
+
+
+def _epochs(shards: Shards, arguments: Arguments) -> int:
+    return epochs_to_check(arguments.epochs, len(shards.shards))

@@ -47,7 +47,7 @@ def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
 
 def titles() -> dict[str, str]:
     """Return the title of each rule's manual page."""
-    from ..rule_pages import catalogue
+    from ..rules.rule_catalog import catalogue
 
     return {code: title for code, _, title in catalogue()}
 

@@ -51,7 +51,7 @@ def to_sarif(report: Results) -> dict[str, Any]:
 
 
 def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    from ..rule_pages import explain
+    from ..rules.rule_catalog import explain
 
     names = titles()
     severity = {finding.code: finding.severity for finding in findings}

@@ -9,13 +9,11 @@ from wdsflow.scan.json_captions import caption_name
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
-from ..advice.changes import caption_edits
 from ..finding import Finding, Repair
-from .kit.base import Context, Rule
+from .kit.base import Context, Rule, keep, repair
 from .kit.families import QualityRule
-from .kit.rule_commands import keep, repair
-from .kit.rule_loss import LossRule
-from .kit.shape_rule import fields_in, folded
+from .kit.shape_edits import caption_edits
+from .kit.shape_rule import LossRule, fields_in, folded
 
 
 class NoJsonCaption(LossRule):

@@ -11,10 +11,8 @@ from wdsflow.text.install import install_packages
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, first_seen
-from .kit.rule_commands import is_option, renamed, repair
-from .kit.rule_loss import LossRule
-from .kit.shape_rule import RuleLoss
+from .kit.base import Context, TallyRule, first_seen, is_option, renamed, repair
+from .kit.shape_rule import LossRule, RuleLoss
 
 
 class BadJson(LossRule):

@@ -11,9 +11,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.base import Context, Rule, TallyRule, first_seen, is_option, repair
 from .kit.families import QualityRule
-from .kit.rule_commands import is_option, repair
 from .kit.shape_rule import fields_in, loss, wanted
 
 

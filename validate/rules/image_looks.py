@@ -7,9 +7,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding
-from .kit.base import Context, Rule
+from .kit.base import Context, Rule, keep
 from .kit.families import QualityRule
-from .kit.rule_commands import keep
 from .sample_keys import shared_sketches
 
 

@@ -11,10 +11,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen
-from .kit.rule_commands import leave_out
-from .kit.rule_loss import LossRule
-from .kit.shape_rule import RuleLoss, fields_in, folded
+from .kit.base import Context, Rule, TallyRule, first_seen, leave_out
+from .kit.shape_rule import LossRule, RuleLoss, fields_in, folded
 
 
 class Meeting(NamedTuple):

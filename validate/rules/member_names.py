@@ -7,8 +7,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Severity
 from .kit.base import Context, TallyRule, first_seen
-from .kit.rule_loss import LossRule
-from .kit.shape_rule import RuleLoss, crashes, loss
+from .kit.shape_rule import LossRule, RuleLoss, crashes, loss
 
 
 class NoField(TallyRule):

@@ -10,12 +10,11 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
-from ..advice.changes import caption_edits, empty_fields
 from ..finding import Finding, Repair
 from ..verdicts.verdict import Verdict
-from .kit.base import Context, Rule
+from .kit.base import Context, Rule, is_option, repair
 from .kit.families import layout_hint
-from .kit.rule_commands import is_option, repair
+from .kit.shape_edits import caption_edits, empty_fields
 from .kit.shape_rule import Lack, Role, Wants, crashes, lacks, wanted, wants
 
 

@@ -1,6 +1,7 @@
-"""All rules by code: those in the files of this folder, and those of other distributions."""
+"""All rules by code, those in the files of this folder and those of other distributions, and their manual pages."""
 
 import difflib
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
@@ -8,11 +9,12 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import get_origin
 
+from ..finding import Severity
 from .kit.base import Rule
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog"]
 
-_NO_RULES = {"rule_catalog", "rule_engine"}  # the other files of this folder
+_NO_RULES = {"rule_catalog", "rule_engine"}  # files of this folder without rules
 GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
 
 
@@ -57,13 +59,20 @@ def _is_rule(thing: object) -> bool:
     )
 
 
-_FAMILIES = "WFILP"  # from the archive to the training
+# From the archive to the training.
+_FAMILIES = {
+    "W": "The archive and names",
+    "F": "Fields and captions",
+    "I": "Images",
+    "L": "Several images, interleaved, video and audio",
+    "P": "Configuration, forecast, files next to the shards",
+}
 
 
 def by_code(rules: Iterable[type[Rule]]) -> dict[str, type[Rule]]:
     """Return rules by code, in order. Raises BadRule if two have the same code: one would hide the other."""
     found: dict[str, type[Rule]] = {}
-    for rule in sorted(rules, key=lambda rule: (_FAMILIES.index(rule.code[0]), rule.code)):
+    for rule in sorted(rules, key=lambda rule: ([*_FAMILIES].index(rule.code[0]), rule.code)):
         if (other := found.setdefault(rule.code, rule)) is not rule:
             raise BadRule(f"{_place(rule)}: the code {rule.code} is that of {_place(other)}")
     return found
@@ -94,3 +103,59 @@ def catalog() -> dict[str, type[Rule]]:
                 f"{point.dist.name if point.dist is not None else 'its package'}"
             )
     return rules
+
+
+def explain(code: str) -> str:
+    """Return the manual page of a rule: title, what, why it matters, in practice, fix.
+
+    Raises:
+        UnknownCode: if no rule has the code; the message names the nearest one.
+
+    >>> print(explain("W017").splitlines()[0])
+    W017 (warning): The shard holds no sample
+    """
+    rules = catalog()
+    rule = rules.get(code.strip().upper())
+    if rule is None:
+        raise UnknownCode(code, rules)
+    return page(rule)
+
+
+def page(rule: type[Rule]) -> str:
+    """Return the manual page of one rule as plain text."""
+    _, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
+    requires = f"\n\nNot reported in shards where one of these is: {', '.join(rule.requires)}" if rule.requires else ""
+    return f"{rule.code} ({rule.severity}): {rule.title()}\n\n{body.strip()}{requires}\n"
+
+
+def reference() -> str:
+    """Return all manual pages of wdsflow's own rules as one Markdown page."""
+    parts = [
+        (
+            "# Rules\n\nThe findings of `wdsflow validate`, by code. `wdsflow explain CODE` prints the same page. "
+            "The page shows the usual severity.\nLost samples are a warning up to `--max-loss`, and an error beyond it. "
+            "If no chosen reader is affected, the finding is info.\n\n`scripts/gen_reference.py` writes this page."
+        )
+    ]
+    for letter, title in _FAMILIES.items():
+        family = sorted((rule for code, rule in RULES.items() if code[0] == letter), key=lambda rule: rule.code)
+        if family:
+            parts.append(f"## {title}")
+            parts += [_markdown(rule) for rule in family]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(rule: type[Rule]) -> str:
+    head, _, body = page(rule).partition("\n")
+    for part in ("What", "Why it matters", "In practice", "Fix"):
+        body = body.replace(f"\n{part}: ", f"\n**{part}:** ", 1)
+    title = head.partition(": ")[2]
+    text = f"### {rule.code}: {title}\n\nUsual severity: {rule.severity}.\n\n{body.strip()}"
+    # Outside of code, words between double underscores would be bold.
+    spans = text.split("``")
+    return "`".join(span if index % 2 else span.replace("__", r"\_\_") for index, span in enumerate(spans))
+
+
+def catalogue() -> list[tuple[str, Severity, str]]:
+    """Return code, usual severity and title of every rule, sorted by code."""
+    return sorted((code, rule.severity, rule.title()) for code, rule in catalog().items())

@@ -14,10 +14,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen
-from .kit.rule_commands import repair
-from .kit.rule_loss import LossRule
-from .kit.shape_rule import RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
+from .kit.base import Context, Rule, TallyRule, first_seen, repair
+from .kit.shape_rule import LossRule, RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
 
 
 class Interleaved(TallyRule):

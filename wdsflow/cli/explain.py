@@ -16,9 +16,8 @@ def explain(
 
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
     """
-    from wdsflow.validate.rule_pages import catalogue
-    from wdsflow.validate.rule_pages import explain as page
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
+    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode, catalogue
+    from wdsflow.validate.rules.rule_catalog import explain as page
 
     try:
         if code is not None:

@@ -6,7 +6,9 @@ from tests.readers.shapes import shape
 from tests.validate.rules.build import context_of
 from wdsflow.readers import Options
 from wdsflow.scan.evidence import FieldCount, JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
-from wdsflow.validate.advice.changes import (
+from wdsflow.validate.advice.promises import keep_most
+from wdsflow.validate.finding import Finding, Repair
+from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
     as_caption,
     caption_edits,
@@ -20,8 +22,6 @@ from wdsflow.validate.advice.changes import (
     with_caption,
     without_one,
 )
-from wdsflow.validate.advice.leaving_out import keep_most
-from wdsflow.validate.finding import Finding, Repair
 
 GOOD, BAD = shape("jpg txt"), shape("jpg")
 

@@ -9,8 +9,8 @@ from wdsflow.shards.compact import compact
 from wdsflow.shards.urls import expand
 from wdsflow.validate.advice.invocation import Invocation, settle
 from wdsflow.validate.finding import Advice, Finding, Repair
+from wdsflow.validate.rules.kit.base import repair
 from wdsflow.validate.rules.kit.families import flag
-from wdsflow.validate.rules.kit.rule_commands import repair
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,17 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import epoch_length
 from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.advice.remedies import working_batch_size, working_workers
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.forecast_text import as_dict, sentences
-from wdsflow.validate.forecast.resources import Shards, fullest, image_size, named_shards, worker_passes
+from wdsflow.validate.forecast.resources import (
+    Shards,
+    fullest,
+    image_size,
+    named_shards,
+    worker_passes,
+    working_batch_size,
+    working_workers,
+)
 from wdsflow.validate.verdicts.reader_pass import run_pass
 
 

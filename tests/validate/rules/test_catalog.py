@@ -8,9 +8,8 @@ import pytest
 from wdsflow.cli.main import main
 from wdsflow.scan.naming import TALLIES
 from wdsflow.validate import rules
-from wdsflow.validate.rule_pages import explain
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, by_code, catalog
+from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, by_code, catalog, explain
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

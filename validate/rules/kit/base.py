@@ -1,5 +1,6 @@
 """Base classes of rules: a code, a severity, a manual page, and a check of the evidence."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,10 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
+from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import listed
 
 from ...finding import Finding, Repair, Severity
-from .rule_commands import leave_out, repair
 
 if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
@@ -195,3 +196,56 @@ def first_seen(detail: str) -> str:
     ' (first: a b.jpg)'
     """
     return f" (first: {detail})" if detail else ""
+
+
+# The samples that --drop-bad drops, for any reader.
+BAD_SAMPLES = "samples whose image or caption is missing, empty or undecodable, or whose json does not parse"
+
+_FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
+
+
+def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = "") -> Repair:
+    """Return ``wdsflow repair URL... -o repaired OPTIONS`` as a repair.
+
+    Args:
+        urls: shards, or the urls of the whole set as the user wrote them.
+        options: further words of the command.
+        safe: whether it loses no data.
+        note: what to know before running it.
+    """
+    words = ["wdsflow repair", *map(quote_path, urls), "-o repaired", *([command(options)] if options else [])]
+    return Repair(" ".join(words), safe, note, shards=tuple(urls), options=options)
+
+
+def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
+    """Return the repair that leaves out samples that cannot be used.
+
+    Args:
+        urls: as for ``repair``.
+        options: further words of the command.
+        number: how many samples remain for which reader, if known.
+    """
+    note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
+    return repair(urls, *options, "--drop-bad", safe=False, note=note)
+
+
+def keep(urls: Sequence[str], where: str, note: str) -> Repair:
+    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair.
+
+    Args:
+        urls: the urls of the whole set as the user wrote them.
+        where: the predicate.
+        note: what it leaves out.
+    """
+    words = ["wdsflow filter", *map(quote_path, urls), "-o filtered", command(["--where", where])]
+    return Repair(" ".join(words), safe=False, note=note, where=where)
+
+
+def renamed(name: str) -> str:
+    """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
+    return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
+
+
+def is_option(name: str) -> bool:
+    """Return whether the options of ``wdsflow repair`` can hold the name of a field."""
+    return _FIELD.fullmatch(name) is not None

@@ -11,11 +11,11 @@ from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
 from wdsflow.text.words import how_many
 
-from ...advice.remedies import working_batch_size, working_workers
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
+from ...forecast.resources import working_batch_size, working_workers
 from .base import Context, Rule, TallyRule, first_seen
-from .rule_loss import LossRule
+from .shape_rule import LossRule
 
 
 class QualityRule(TallyRule):

@@ -24,8 +24,8 @@ from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
 from wdsflow.training.stalls.work_in_progress import inspect
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
-from wdsflow.validate.advice.leaving_out import keep_most
-from wdsflow.validate.advice.tried_settings import try_settings
+from wdsflow.validate.advice.promises import keep_most
+from wdsflow.validate.advice.training_advice import try_settings
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of

@@ -1,4 +1,4 @@
-"""Changes to the shapes of samples: fields written, renamed or left out."""
+"""Changes to shapes: fields that a repair adds, renames or leaves out. Rules propose them, advice tries them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.output_names import IMAGE_FIELDS
 
-from ..rules.kit.rule_commands import is_option
-from ..rules.kit.shape_rule import is_wild
+from .base import is_option
+from .shape_rule import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # not captions as they are
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
