@@ -25,7 +25,7 @@ from wdsflow.memory.budget import SharedBudget
 from wdsflow.training.feed_options import DecoderError, FeedOptions, SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.rank_place import decoders_for, start_method
+from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.workers.slots import Slots
 
 pytestmark = pytest.mark.skipif(

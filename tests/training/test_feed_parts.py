@@ -12,15 +12,15 @@ from tests.golden_file import check_text
 from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.stages.base import Dropped, StageError
+from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_counter, memory_shares, sample_catalog
 from wdsflow.training.feed.batch_planner import Planner, StarvedError
-from wdsflow.training.feed.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed.epoch_counter import EpochCounter
 from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
 from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Workload
-from wdsflow.training.rank_place import RankPlace
+from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 

@@ -20,9 +20,9 @@ import torch
 
 from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
-from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_options import FeedOptions, SampleError
 from wdsflow.training.openclip import get_data, get_wds_dataset
+from wdsflow.training.workers.sample_work import SampleWork
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads")
 BOTH = (EVAL, EVAL)

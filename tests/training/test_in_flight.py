@@ -19,8 +19,8 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
+from wdsflow.training.feed.assemble import stack
 from wdsflow.training.feed.memory_shares import shares
-from wdsflow.training.pixels.assemble import stack
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder

@@ -130,7 +130,7 @@ def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
 
 def test_balanced_ranks_that_train_together_get_batches_of_equal_sizes(tmp_path):
     from wdsflow.training.feed.schedule import Balanced
-    from wdsflow.training.rank_place import RankPlace
+    from wdsflow.training.ranks import RankPlace
 
     urls, counts = ["a", "b", "c"], [7, 13, 5]
     ranks = [Balanced(urls, counts, place=RankPlace(rank, 2), batch_size=4, seed=0, together=True) for rank in range(2)]

@@ -14,7 +14,7 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
 from tests.training.trainings import BATCHES, command, write_data
-from wdsflow.training import rank_place
+from wdsflow.training import ranks
 
 LONG = 3600.0  # seconds: nothing of what is tested waits for so long
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -149,14 +149,12 @@ def test_connected_ranks_each_do_a_part_of_the_work_and_others_do_all_of_it(rank
         return {number: number**2 for number in asked[-1]}
 
     squares = [0, 1, 4, 9, 16, 25, 36]
-    assert rank_place.shared_out(7, rank_place.RankPlace(0, 1), work) == squares
-    assert rank_place.shared_out(7, rank_place.RankPlace(rank, 3), work) == squares  # ranks that nothing connects
+    assert ranks.shared_out(7, ranks.RankPlace(0, 1), work) == squares
+    assert ranks.shared_out(7, ranks.RankPlace(rank, 3), work) == squares  # ranks that nothing connects
     others = [{number: number**2 for number in range(each, 7, 3)} for each in range(3)]
-    monkeypatch.setattr(rank_place, "talks", lambda: True)
-    monkeypatch.setattr(
-        rank_place, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)]
-    )
-    assert rank_place.shared_out(7, rank_place.RankPlace(rank, 3), work) == squares
+    monkeypatch.setattr(ranks, "talks", lambda: True)
+    monkeypatch.setattr(ranks, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)])
+    assert ranks.shared_out(7, ranks.RankPlace(rank, 3), work) == squares
     assert asked == [list(range(7)), list(range(7)), list(range(rank, 7, 3))]
 
 

@@ -15,8 +15,8 @@ from datetime import timedelta
 from types import ModuleType
 import torch.testing._internal.distributed.fake_pg
 from torch import distributed
-from wdsflow.training.stalls.rank_board import connect
-from wdsflow.training.launch.launchers import shared
+from wdsflow.training.ranks import connect
+from wdsflow.training.launch.launch import shared
 
 patience, long = timedelta(seconds=1), timedelta(hours=1)
 server = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

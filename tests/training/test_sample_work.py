@@ -8,10 +8,9 @@ import pytest
 
 from tests.golden_file import check_text
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.training.feed.caption_sources import LARGEST, TokenizedCaptions, parse_captions
-from wdsflow.training.feed.read_ahead import Files, read_fully
-from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
+from wdsflow.training.workers.sample_work import Files, SampleWork, read_fully
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
 

@@ -5,7 +5,7 @@ import pytest
 from wdsflow.readers import OpenClip33, Options
 from wdsflow.readers.open_clip.assignment import Buffers, epoch_order, worker_seed, worker_share
 from wdsflow.training.feed.schedule import InOrder, OpenClip, Workload
-from wdsflow.training.rank_place import RankPlace
+from wdsflow.training.ranks import RankPlace
 
 URLS = [f"{number}.tar" for number in range(9)]
 PLACES = [(rank, lane) for rank in range(2) for lane in range(2)]

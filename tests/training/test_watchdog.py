@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clock import Clock
-from wdsflow.training.stalls import rank_board as board
+from wdsflow.training import ranks as board
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.stalls.watchdog import Watchdog
@@ -26,7 +26,8 @@ import gc, json, os, socket, sys, time
 from pathlib import Path
 import torch
 from torch import distributed
-from wdsflow.training.stalls import rank_board as board, watchdog
+from wdsflow.training import ranks as board
+from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.stalls.watchdog import Watchdog
 

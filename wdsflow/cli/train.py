@@ -114,7 +114,7 @@ def _after_dashes(context: typer.Context) -> list[str]:
 
 def _options(**values: Any) -> "FeedOptions":
     from wdsflow.shards.output_names import alternatives
-    from wdsflow.training.feed.caption_sources import parse_captions
+    from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.metrics import Metrics
 
@@ -162,7 +162,8 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     """Check the shards on the first rank; exit if they would starve it; return True if it must report to others."""
-    from wdsflow.training.launch.launchers import ends_others, rank_and_world
+    from wdsflow.training.launch.launch import ends_others
+    from wdsflow.training.ranks import rank_and_world
 
     rank, world_size = rank_and_world()
     if rank:
@@ -181,7 +182,7 @@ def _preflight(
     argv: Sequence[str], options: "FeedOptions", world_size: int, *, dry_run: bool = False
 ) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
-    from wdsflow.training.stalls.preflight_timeout import ended_if_idle
+    from wdsflow.training.launch.preflight_timeout import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
         return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)
@@ -192,7 +193,7 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
 
     The status is 1 for a refusal, and for an error that training survives, such as a missing shard.
     """
-    from wdsflow.training.launch.launchers import rank_and_world
+    from wdsflow.training.ranks import rank_and_world
     from wdsflow.validate.report import report_text
 
     found = _preflight(argv, options, rank_and_world()[1], dry_run=True)
@@ -222,8 +223,7 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions"
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
     from wdsflow.training.feed_options import FeedStopped, NoOpenClip
-    from wdsflow.training.launch.launch import launch
-    from wdsflow.training.launch.launchers import Refused
+    from wdsflow.training.launch.launch import Refused, launch
 
     try:
         with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
@@ -244,7 +244,7 @@ def _show(text: str) -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Report what is wrong with the data or the run, without a traceback."""
-    from wdsflow.training.launch.launchers import rank_and_world
+    from wdsflow.training.ranks import rank_and_world
 
     logging.disable(logging.INFO)  # torch's logs at the end of Python would hide the message
     _show(str(error))

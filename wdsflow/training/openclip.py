@@ -31,7 +31,7 @@ from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.output_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.feed.caption_sources import captions_for
+from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog
@@ -43,7 +43,7 @@ from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, SubsetError
 from .own_arguments import completed
-from .rank_place import RankPlace, place, talks
+from .ranks import RankPlace, place, talks
 
 DataInfo = upstream.DataInfo
 

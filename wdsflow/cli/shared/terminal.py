@@ -140,7 +140,7 @@ def is_device(path: Path) -> bool:
 
 def check_logs(path: str) -> None:
     """Fail before any work if OpenCLIP could not write its logs (its first rank does); "none" means no folder."""
-    from wdsflow.training.launch.launchers import rank_and_world
+    from wdsflow.training.ranks import rank_and_world
 
     if path and path.lower() != "none" and not rank_and_world()[0]:
         folder = Path(path)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
+from wdsflow.training.workers.sample_work import MadeSample
 
 from ..sample_tasks import LaneTask
 from .lanes import Lane, LanePosition
-from .sample_work import MadeSample
 from .schedule import Schedule
 
 _IDLE: tuple[LaneTask, ...] = ()

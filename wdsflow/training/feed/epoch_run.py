@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine
+from wdsflow.training.workers.sample_work import MadeSample, SampleWork
 
 from ..sample_tasks import Chunk, LaneTask
 from .batch_planner import Planner
 from .lanes import LanePosition
-from .sample_work import MadeSample, SampleWork
 
 _LOOK = 0.5  # seconds between two looks at the other ranks
 _AT_EXIT = 3.0  # seconds that a thread has to end when Python does

@@ -11,22 +11,22 @@ from typing import Any
 
 from wdsflow.memory.budget import Budget, SharedBudget
 from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.training.caption_sources import Captions, TokenizedCaptions
+from wdsflow.training.feed.assemble import Assembler
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.pixels.assemble import Assembler
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.rank_place import RankPlace, decoders_for, start_method
+from wdsflow.training.ranks import RankPlace, decoders_for, start_method
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
+from wdsflow.training.workers.sample_work import SampleWork
 
 from .batch_planner import Planner
-from .caption_sources import Captions, TokenizedCaptions
 from .epoch_run import EpochRun
 from .lanes import Lane, LanePosition
 from .memory_shares import Shares, TooLittleMemory, shares
 from .sample_catalog import Catalog
-from .sample_work import SampleWork
 from .schedule import Schedule
 
 _MOST_CHUNK = 32  # samples done together

@@ -14,6 +14,7 @@ from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoder_deaths import ProcessDied, ProcessNotStarted, death_message, not_started_message
+from wdsflow.training.workers.decoder_process import kill_decoders
 
 from .batch_planner import StarvedError, StarvedFeed
 from .epoch_counter import EpochCounter
@@ -48,7 +49,7 @@ class Loader:
         self._epochs = EpochCounter(epoch, advances=recipe.shuffle is not None)
         self._running = epoch  # epoch of the present iteration
         self._feed = Feed(recipe)
-        self._watchdog = Watchdog(recipe.options.stall_after)
+        self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation has no lines of its own, and would write over training's metrics.
         spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)

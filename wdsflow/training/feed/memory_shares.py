@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wdsflow.training.launch.launchers import ranks_here
+from wdsflow.training.ranks import ranks_here
 
 _BATCHES = 3  # one in training, one ready, one being made
 _LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused

@@ -20,7 +20,7 @@ from wdsflow.readers.open_clip.assignment import (
     worker_share,
 )
 from wdsflow.text.words import how_many
-from wdsflow.training.rank_place import RankPlace
+from wdsflow.training.ranks import RankPlace
 
 
 class ShardPiece(NamedTuple):

@@ -16,7 +16,7 @@ from wdsflow.shards.urls import NoShards, absent, expand
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
-from wdsflow.training.rank_place import RankPlace, shared_out
+from wdsflow.training.ranks import RankPlace, shared_out
 from wdsflow.training.stalls.feed_log import say
 from wdsflow.training.stalls.field_fixes import argument
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally

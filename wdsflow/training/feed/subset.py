@@ -16,7 +16,7 @@ from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
-from wdsflow.training.rank_place import RankPlace, shared_out
+from wdsflow.training.ranks import RankPlace, shared_out
 from wdsflow.training.stalls.field_fixes import command
 
 _HELD = 1 << 22  # places held for later passes, 8 bytes each

@@ -3,14 +3,24 @@
 import importlib
 import importlib.util
 import multiprocessing
-from collections.abc import Sequence
+import os
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.training.feed_options import FeedOptions, NoOpenClip
+from wdsflow.training.ranks import connect
 
 if TYPE_CHECKING:
     from .resume import GetData
+
+_PATIENCE = timedelta(minutes=2)  # that ranks may be apart when they have found each other
+_FAREWELL = 5.0  # seconds in which the others read it, before the process that keeps the store ends
 
 
 def parse(argv: Sequence[str]) -> Any:
@@ -55,7 +65,6 @@ def launch(
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
-    from .launchers import shared
     from .resume import ResumedRun
 
     run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every)
@@ -78,3 +87,57 @@ def _feed(options: FeedOptions) -> "GetData":
     from wdsflow.training.openclip import get_data
 
     return partial(get_data, options=options)
+
+
+class Refused(Exception):
+    """The first rank refuses to train on these shards; it has said why."""
+
+
+def ends_others() -> bool:
+    """Return whether the program that started this rank ends the others when this one fails: torchrun does."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+@contextmanager
+def shared(main: ModuleType, refused: bool) -> Iterator[None]:
+    """Let all ranks of ``open_clip_train.main`` learn what the first one decided, as soon as they are connected.
+
+    Raises:
+        Refused: in each of them, if it is so.
+    """
+    original = getattr(main, "init_distributed_device", None)
+    if original is None:
+        if refused:
+            raise Refused
+        yield
+        return
+
+    def init_distributed_device(args: Namespace) -> Any:
+        device = original(args)
+        if _decision(refused):
+            raise Refused("" if refused else "the first rank refuses to train on these shards; it says why")
+        return device
+
+    vars(main)["init_distributed_device"] = init_distributed_device
+    try:
+        yield
+    finally:
+        vars(main)["init_distributed_device"] = original
+
+
+def _decision(refused: bool) -> bool:
+    """Return what the first rank decided; ``refused`` counts on that rank only."""
+    with suppress(RuntimeError):  # a store that is gone, or does not answer, stops nobody
+        board = connect()
+        if board is None:
+            return refused
+        if board.rank:
+            refused = board.ask("decision", _PATIENCE) == "refused"
+        else:
+            board.tell("decision", "refused" if refused else "train")
+        if refused:
+            board.acknowledge()
+            until = time.monotonic() + _FAREWELL
+            while not board.rank and time.monotonic() < until and not board.known_to_all():
+                time.sleep(0.05)
+    return refused

@@ -18,7 +18,7 @@ from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.json_text import JsonText
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
-from wdsflow.training.feed.caption_sources import Captions, captions_for
+from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.subset import to_see_terms
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names

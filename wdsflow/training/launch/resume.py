@@ -18,7 +18,7 @@ from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoint
 from wdsflow.training.feed.feed_state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import random_state
-from wdsflow.training.rank_place import gathered
+from wdsflow.training.ranks import gathered
 
 from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
 from .loop_steps import Steps, counted

@@ -6,10 +6,12 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.decoders import Mode
-from wdsflow.training.workers.decoded_sample import as_array
 
 from .transforms import RandomCrop, Whole, recognise
 
@@ -123,7 +125,6 @@ class ImageWork:
     def _run_preprocess(self, image: Any, seed: int) -> Any:
         import random
 
-        import numpy as np
         import torch
         from PIL import Image
 
@@ -140,8 +141,6 @@ class ImageWork:
 
     def _try(self, image: Any) -> tuple[Any, str, BaseException | None]:
         """Return what the preprocessing makes of an image, what is wrong with that, and what it raised. Raises MemoryError."""
-        import numpy as np
-
         assert self._preprocess is not None
         try:
             made = self._preprocess(image)
@@ -181,9 +180,23 @@ class ImageWork:
 
 def as_tensor(item: Any) -> Any:
     """Return an array of numbers as a tensor, as a DataLoader does with what comes from WebDataset; else the item."""
-    import numpy as np
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
         return torch.as_tensor(item)
     return item
+
+
+def as_array(item: Any) -> NDArray[Any] | None:
+    """Return an array or tensor of numbers as an array that shares its memory; None for anything else."""
+    if type(item) is np.ndarray:
+        return item if item.dtype.kind in "biuf" else None
+    import torch
+
+    if type(item) is not torch.Tensor:
+        return None
+    try:
+        array: NDArray[Any] = item.numpy()
+    except (RuntimeError, TypeError):  # on another device, with gradients, sparse, of a type that numpy lacks
+        return None
+    return array

@@ -8,9 +8,9 @@ from wdsflow.scan.json_captions import caption_name, json_names
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command as join
-from wdsflow.training.feed.caption_sources import Captions, parse_captions
+from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.launch.launchers import launcher_words, rank_and_world
+from wdsflow.training.ranks import launcher_words, rank_and_world
 
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 

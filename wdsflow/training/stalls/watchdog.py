@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.text.escape import escape
 from wdsflow.training.feed_options import FeedStopped
-from wdsflow.training.workers.decoder_process import kill_decoders
+from wdsflow.training.ranks import Board, connect
 
 from .feed_log import cry, say
-from .rank_board import Board, connect
 from .stall import StallError
 
 if TYPE_CHECKING:
@@ -40,11 +39,12 @@ class Watchdog:
     The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check`` raises StallError. A
     rank that does not call it, because it waits in a collective, prints the message. Once a rank has failed all have
     six seconds to end by themselves, or to call ``stop``; then their processes are ended with exit status 1, but not
-    while they write a checkpoint. A process without other ranks is never ended.
+    while they write a checkpoint. ``kill`` ends the processes that this one has started. A process without other ranks
+    is never ended.
     """
 
-    def __init__(self, stall_after: float) -> None:
-        self.stall_after = stall_after
+    def __init__(self, stall_after: float, kill: Callable[[], None] = lambda: None) -> None:
+        self.stall_after, self._kill = stall_after, kill
         self._board: Board | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -225,7 +225,7 @@ class Watchdog:
         # thread goes on with sums that are garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end: its process is killed now")
         end_commands()
-        kill_decoders()
+        self._kill()
         os._exit(1)
 
 

@@ -12,12 +12,12 @@ from concurrent.futures import Future, wait
 from traceback import walk_stack
 from typing import NamedTuple, Protocol, TypeVar
 
-from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .decoder_position import others_frames
+from .sample_work import MadeSample, SampleWork
 
 Results = list[MadeSample | FeedLoss]
 Result = tuple[Chunk, Results]

@@ -8,20 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
-def as_array(item: Any) -> NDArray[Any] | None:
-    """Return an array or tensor of numbers as an array that shares its memory; None for anything else."""
-    if type(item) is np.ndarray:
-        return item if item.dtype.kind in "biuf" else None
-    import torch
-
-    if type(item) is not torch.Tensor:
-        return None
-    try:
-        array: NDArray[Any] = item.numpy()
-    except (RuntimeError, TypeError):  # on another device, with gradients, sparse, of a type that numpy lacks
-        return None
-    return array
+from wdsflow.training.pixels.image_work import as_array
 
 
 def joined_rows(items: Sequence[Any]) -> NDArray[Any] | None:

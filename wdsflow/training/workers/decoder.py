@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoded_sample import joined_rows, packed
 from .decoder_position import Whereabouts
+from .sample_work import MadeSample, SampleWork
 from .slots import HeldSlot, Slots
 
 END = b"end"  # the last order

@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 
 import psutil
 
-from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.work_in_progress import BusyWith
@@ -24,6 +23,7 @@ from .chunk_engines import Result, Results
 from .decoder import END, Answer, DecodeOrder, Seat, forget, opened, serve
 from .decoder_deaths import Death, ProcessNotStarted
 from .decoder_position import AtTask
+from .sample_work import SampleWork
 from .slots import Slots
 
 _PATIENCE = 2.0  # seconds until a process that has closed its pipe has ended

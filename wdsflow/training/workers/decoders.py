@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from wdsflow.engines.retries import DECODER_BEGINS
-from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.feed_log import say
 from wdsflow.training.stalls.work_in_progress import BusyWith
@@ -21,6 +20,7 @@ from .decoder import DecodeOrder, Seat
 from .decoder_deaths import ProcessDied
 from .decoder_position import Whereabouts
 from .decoder_process import DecoderProcess, Sent
+from .sample_work import SampleWork
 from .slots import Slots
 
 _PATIENCE = 2.0  # seconds that processes have to end

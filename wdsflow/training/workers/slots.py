@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.memory.budget import shared_memory
-
-from .decoded_sample import as_array
+from wdsflow.training.pixels.image_work import as_array
 
 
 class HeldSlot(NamedTuple):

@@ -11,8 +11,7 @@ import psutil
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.training.feed_options import FeedOptions
-
-from .field_fixes import command
+from wdsflow.training.stalls.field_fixes import command
 
 _TICKS = 4  # looks in the time that a preflight may be idle
 # Whoever does less in one tick does nothing.

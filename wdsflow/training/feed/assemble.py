@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wdsflow.training.feed.sample_work import MadeSample
 from wdsflow.training.feed_options import SampleError
+from wdsflow.training.pixels.image_work import ImageWork, as_tensor
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.work_in_progress import at
-
-from .image_work import ImageWork, as_tensor
+from wdsflow.training.workers.sample_work import MadeSample
 
 
 class BatchPool:

@@ -3,25 +3,28 @@
 Imports torch in functions only: processes that are spawned import this module before they know what to do.
 """
 
-from collections.abc import Callable, Sequence
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.shards.caption_field import LARGEST
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, local_path, open_file
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
+from wdsflow.training.caption_sources import Captions, TokenizedCaptions
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import TransformError
+from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.stalls.work_in_progress import at, without
-from wdsflow.training.workers.decoder_position import others_frames
-from wdsflow.training.workers.shared_memory import shared_memory_notes
 
-from ..sample_tasks import Blob, LaneTask, SampleRef
-from .caption_sources import Captions, TokenizedCaptions
-from .read_ahead import Files, read_fully
+from .decoder_position import others_frames
+from .shared_memory import shared_memory_notes
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,6 +33,59 @@ if TYPE_CHECKING:
 
 _FRAMES = 3  # of a stack that are shown
 _CLOSE = 8192  # bytes; one look into the file instead of two
+_MOST_OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
+
+
+class _File:
+    def __init__(self, fd: int) -> None:
+        self.fd, self.users = fd, 0
+
+
+class Files:
+    """Keeps local shards open while they are in use, and some beyond."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, _File] = OrderedDict()
+        self._lock = threading.Lock()
+        self._most = _MOST_OPEN
+
+    @contextmanager
+    def use(self, url: str) -> Iterator[int]:
+        """Give a file descriptor for ``os.pread``. Raises ``OSError``."""
+        with self._lock:
+            file = self._files.get(url)
+            if file is None:
+                path = local_path(url)
+                if path is None:
+                    raise OSError(f"{url} is no local file")
+                file = self._files[url] = _File(open_file(path))
+            self._files.move_to_end(url)
+            file.users += 1
+        try:
+            yield file.fd
+        finally:
+            with self._lock:
+                file.users -= 1
+                self._trim()
+
+    def close(self) -> None:
+        """Close what nobody uses, and from now on each file as soon as nobody uses it."""
+        with self._lock:
+            self._most = 0
+            self._trim()
+
+    def _trim(self) -> None:
+        for url in list(self._files)[: max(0, len(self._files) - self._most)]:
+            if not self._files[url].users:
+                os.close(self._files.pop(url).fd)
+
+
+def read_fully(fd: int, size: int, offset: int) -> bytes:
+    """Return ``size`` bytes at an offset; fewer where the file ends. Raises ``OSError``."""
+    data = os.pread(fd, size, offset)
+    while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
+        data += more
+    return data
 
 
 class MadeSample(NamedTuple):

@@ -1,0 +1,256 @@
+"""The ranks of a training run: which one this process is, what its launcher says of them, and how they talk to each other."""
+
+import os
+import re
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from wdsflow.engines.site import usable_cores
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store
+
+T = TypeVar("T")
+
+# torchrun, Open MPI, MPICH and Intel MPI, MVAPICH
+_RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
+_RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
+_ANSWER = timedelta(seconds=5)  # for one request to the store
+_CONNECT = timedelta(seconds=60)  # where all ranks start at once, on a busy machine
+_FAREWELL = 1.5  # seconds; others look once a second
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Return this process's rank and the number of ranks, from the variables that OpenCLIP reads."""
+    rank = _number(("RANK", "PMI_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0)
+    world = _number(("WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1)
+    return rank, world
+
+
+def launcher_words() -> list[str]:
+    """Return what stands in front of the command of a run of several ranks, as far as the variables tell."""
+    world = rank_and_world()[1]
+    if world == 1:
+        return []
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("LOCAL_WORLD_SIZE") == str(world):
+        return ["torchrun", "--nproc_per_node", str(world), "-m"]
+    return ["srun", "--ntasks", str(world)] if "SLURM_PROCID" in os.environ else []
+
+
+def ranks_here() -> int:
+    """Return how many ranks run on this machine, at least 1; 1, too, where nothing tells.
+
+    torchrun and MPI say it themselves. Under srun it is the number of tasks of this step on this node (srun(1),
+    SLURM_STEP_TASKS_PER_NODE); one that starts torchrun or mpirun on each node is overruled by these.
+    """
+    for name in _RANKS_HERE:
+        with suppress(KeyError, ValueError):
+            return max(1, int(os.environ[name]))
+    return _tasks_of_slurm() or 1
+
+
+def cores_for_rank() -> int:
+    """Return how many processors there are for each rank on this machine, at least 1.
+
+    srun may have bound this task to its own processors, which then are not shared with the other ranks.
+    """
+    ranks, cores = ranks_here(), usable_cores()
+    if not any(name in os.environ for name in _RANKS_HERE):
+        with suppress(KeyError, ValueError):
+            return max(1, min(cores, int(os.environ["SLURM_CPUS_ON_NODE"]) // ranks))
+    return max(1, cores // ranks)
+
+
+def _tasks_of_slurm() -> int:
+    runs = _RUN.findall(os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    node = _number(("SLURM_NODEID",), 0)
+    for tasks, nodes in runs:
+        node -= int(nodes or 1)
+        if node < 0:
+            return int(tasks)
+    return 0
+
+
+def _number(names: Sequence[str], default: int) -> int:
+    return next((int(os.environ[name]) for name in names if name in os.environ), default)
+
+
+class RankPlace(NamedTuple):
+    """A rank among all."""
+
+    rank: int
+    world_size: int
+
+
+def place(args: Namespace | None = None) -> RankPlace:
+    """Return this process's rank, found where webdataset looks for it, else by OpenCLIP's arguments.
+
+    First RANK and WORLD_SIZE of the environment, then torch.distributed. OpenCLIP's own loader stops there and gives
+    every rank all shards under Horovod; its arguments know better.
+    """
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    if talks():
+        import torch.distributed
+
+        return RankPlace(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return RankPlace(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+
+
+def talks() -> bool:
+    """Return whether torch.distributed connects this process with others."""
+    import torch.distributed
+
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def gathered(own: T) -> list[T]:
+    """Return what each rank has, on all of them; every rank must call it at the same step."""
+    if not talks():
+        return [own]
+    import torch.distributed
+
+    everyone: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(everyone, own)
+    return everyone
+
+
+def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]) -> list[T]:
+    """Return a result for each number below ``count``, on all ranks that are connected: each does a part of the work.
+
+    ``work`` gets numbers, and returns their results. A rank whose ``place`` says that it is the only one does all.
+    """
+    if place.world_size == 1:
+        parts = [work(range(count))]
+    else:
+        parts = gathered(work(range(place.rank, count, place.world_size) if talks() else range(count)))
+    found = {number: result for part in parts for number, result in part.items()}
+    return [found[number] for number in range(count)]
+
+
+def decoders_for(asked: int | None) -> int:
+    """Return how many threads or processes decode: as asked, else this rank's share of the processors that it may use."""
+    return cores_for_rank() if asked is None else asked
+
+
+def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
+    """Return how the processes that decode are started, None for threads.
+
+    For one of OpenCLIP's transforms they are forked, and "auto" decides as torch's DataLoader would start its workers.
+    Of any other transform nothing is known: it runs in processes always, started as usual.
+
+    Raises ValueError if there can be none.
+    """
+    import multiprocessing
+
+    methods = multiprocessing.get_all_start_methods()  # the usual one comes first
+    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without deciding it for the user
+    daemon = multiprocessing.current_process().daemon
+    can = not daemon and ("fork" in methods or not known)
+    if not can and (asked == "processes" or not known):
+        why = "this is a daemonic process" if daemon else "this system does not fork"
+        hint = "decode in threads" if known else "read shards in the main process"
+        raise ValueError(f"images cannot be decoded in processes here: {why}; {hint}")
+    if not known:
+        return usual
+    return "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None
+
+
+class Board:
+    """One message for all ranks, and words, in the store of torch.distributed. Raises RuntimeError if it is gone."""
+
+    def __init__(self, store: "Store", rank: int, world_size: int) -> None:
+        self.rank, self.world_size = rank, world_size
+        self._store = store
+        # Else rank 0 keeps it in its process.
+        self._lasts = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+    def post(self, message: str) -> None:
+        """Leave a message, unless there is one."""
+        if not self._store.check(["message"]):
+            self._store.set("message", message)
+        self.acknowledge()
+
+    def read(self) -> str | None:
+        """Return the message, None if there is none. Never blocks for long."""
+        return self._store.get("message").decode(errors="replace") if self._store.check(["message"]) else None
+
+    def tell(self, name: str, value: str) -> None:
+        """Leave a word for the other ranks."""
+        self._store.set(f"word/{name}", value)
+
+    def ask(self, name: str, patience: timedelta) -> str:
+        """Wait for such a word. Raises RuntimeError if it does not come."""
+        self._store.wait([f"word/{name}"], patience)
+        return self._store.get(f"word/{name}").decode()
+
+    def acknowledge(self) -> None:
+        """Say that this rank has read it."""
+        self._store.set(f"read/{self.rank}", "1")
+
+    def known_to_all(self) -> bool:
+        """Return whether all ranks have read it."""
+        return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
+
+    def is_open(self) -> bool:
+        """Return whether torch.distributed is still set up. If not, the store may be gone; torch warns at length then."""
+        from torch import distributed
+
+        return bool(distributed.is_initialized())
+
+    def is_over(self) -> bool:
+        """Return whether no more should be asked, because the process that keeps the store ends, or all of it has."""
+        if not self.is_open():
+            return True
+        if self._lasts or not self._store.check(["left/0"]):
+            return False
+        self._store.set(f"left/{self.rank}", "1")
+        return True
+
+    def leave(self) -> None:
+        """Say that this process ends; if it keeps the store, give the others a moment to hear of it."""
+        self._store.set(f"left/{self.rank}", "1")
+        if self.rank == 0 and not self._lasts:
+            everybody = [f"left/{rank}" for rank in range(self.world_size)]
+            until = time.monotonic() + _FAREWELL
+            while time.monotonic() < until and not self._store.check(everybody):
+                time.sleep(0.05)
+
+
+def connect() -> Board | None:
+    """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
+
+    It has a connection of its own: a main thread that blocks in the store holds that connection's lock.
+    """
+    if "torch" not in sys.modules:
+        return None
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return None
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    store = own_connection(_get_default_store())
+    with suppress(RuntimeError):  # some stores have no timeout
+        store.set_timeout(_ANSWER)
+    return Board(store, distributed.get_rank(), distributed.get_world_size())
+
+
+def own_connection(store: Any) -> "Store":
+    """Return the same store by a connection of its own, where it has any."""
+    from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # its own docs do so
+
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun keeps its store when it restarts ranks
+    prefix = f"wdsflow/{attempt}"
+    if hasattr(store, "clone"):  # of newer torch
+        return PrefixStore(prefix, store.clone())
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    if isinstance(store, TCPStore):
+        store = TCPStore(store.host, store.port, is_master=False, timeout=_CONNECT, wait_for_workers=False)
+    return PrefixStore(prefix, store)
