@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from wdsflow.shards.output_names import alternatives
+from wdsflow.shards.shard_names import alternatives
 
 from .base import Sample, SampleStage, StageError
 from .fields import Output, listed, present, settled, written

@@ -8,7 +8,7 @@ from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.images.jpeg import coefficient_bytes, keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
 from .fields import entries, images

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from wdsflow.shards.output_names import alternatives, is_meta
+from wdsflow.shards.shard_names import alternatives, is_meta
 
 from .base import Dropped, Sample, SampleStage, StageError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
-from wdsflow.shards.output_names import alternatives
+from wdsflow.shards.shard_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import Output, listed, written

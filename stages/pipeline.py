@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import ClassVar
 
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 
 from .base import Counts, Sample, SampleStage, Stage
 from .batch import Batch, Unbatch

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .base import Dropped, SampleStage, Stage, StageError
 from .base import Sample as SampleDict

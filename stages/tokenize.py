@@ -7,7 +7,7 @@ from functools import cache
 from traceback import extract_tb
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from wdsflow.shards.output_names import alternatives
+from wdsflow.shards.shard_names import alternatives
 from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError

@@ -8,7 +8,7 @@ from tests.trees import parsed
 
 PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsflow.engines.retries"
 STARTS = {  # call -> who makes it
-    "Popen": {PEER, "wdsflow.shards.source.pipe"},  # commands of users behind pipe: urls
+    "Popen": {PEER, "wdsflow.shards.source.streams"},  # commands of users behind pipe: urls
     "fork": {KEEPER},
     "Process": {"wdsflow.training.workers.decoder_process", KEEPER},  # forks with shared memory; psutil's
     "posix_spawn": set(),

@@ -10,8 +10,7 @@ from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, xmp
 from wdsflow.images.image_header import read_header, tiff_header
 from wdsflow.images.plain_headers import webp_metadata
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
-from wdsflow.shards.output_names import alternatives
-from wdsflow.shards.patterns import natural
+from wdsflow.shards.shard_names import alternatives, natural
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

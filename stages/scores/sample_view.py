@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
 from .pixels import SIDE, Picture, decode_picture

@@ -15,8 +15,8 @@ from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.pieces.view_source import view_of
-from wdsflow.serving.chosen_tars import LedgerSamples
+from wdsflow.pieces.tar_view import view_of
+from wdsflow.serving.shard_tars import LedgerSamples
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError

@@ -12,7 +12,7 @@ import pytest
 from tests.filtering.commands import Done, pasted, run
 from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 
 ALL = "in/{00000..00003}.tar"
 STAGES = "stages: [{rename: {image: jpg}}]\nimages: image\n"

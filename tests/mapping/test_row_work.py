@@ -16,7 +16,7 @@ from wdsflow.mapping.map_worker import _bound, _failed, _is_memory, _mapped
 from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
 from wdsflow.mapping.sizing import Doubts
 from wdsflow.memory.usage import private_data
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 
 def batch_of(*rows: Any, start: int = 0) -> RowBatch:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.pieces.file_sink import Sink
+from wdsflow.pieces.writer import Sink
 
 STEP = 4 << 20
 

@@ -7,7 +7,7 @@ from tests.trees import parsed
 
 ROOM = "wdsflow.pieces"
 TARS = {
-    "wdsflow.serving.chosen_tars": "holds what is served",
+    "wdsflow.serving.shard_tars": "holds what is served",
     "wdsflow.serving.resharded_tars": "holds what is served",
 }
 ENDS = {

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli import shards
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.indexing.index_report import KINDS
 from wdsflow.validate.check import check
 
 

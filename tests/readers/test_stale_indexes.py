@@ -15,7 +15,7 @@ from tests.cli import shards
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.indexing.index_report import KINDS
 from wdsflow.validate.check import check
 
 ALL = [kind for kind in KINDS if kind != "checksums"]

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from wdsflow.records.counts import Counts
-from wdsflow.records.line import OneFile
+from wdsflow.records.line import Counts, OneFile
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.records.report import Report
-from wdsflow.records.run_outputs import run_outputs
+from wdsflow.records.report import Report, run_outputs
 
 
 @dataclass

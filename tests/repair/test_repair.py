@@ -17,7 +17,7 @@ from PIL import Image
 from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
 from wdsflow.repair.repair_report import RepairReport
 from wdsflow.repair.run_repair import repair_shards
-from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_names import output_names
 
 
 def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:

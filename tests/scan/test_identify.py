@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from wdsflow.scan.identify import Identifying, identify_shard
+from wdsflow.scan.scan import Identifying, identify_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.digest import Digest

@@ -14,7 +14,7 @@ import pytest
 
 from wdsflow.scan import scan_pool
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.scan import ScanOptions
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 
 

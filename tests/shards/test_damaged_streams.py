@@ -14,7 +14,7 @@ from tests.shards.test_cut_streams import PACKERS, opened  # noqa: F401 - a fixt
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.pieces.view_source import view_of
+from wdsflow.pieces.tar_view import view_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.feed.sample_catalog import Catalog

@@ -11,11 +11,11 @@ SPLITS = {
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
     "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
-    "wdsflow.reshaping.reshard.output_pieces": "the members of one sample, in their new place",
+    "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
 }
 HEADERS = {
-    "wdsflow.reshaping.reshard.output_pieces": "the members of one sample, in their new place",
-    "wdsflow.repair.contents": "holes and links, by tarfile itself",
+    "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
+    "wdsflow.repair.sample_fixer": "holes and links, by tarfile itself",
 }
 
 

@@ -15,8 +15,8 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.members import MemberBatch, key_of
-from wdsflow.shards.tar.pax_records import refuses_negative
 from wdsflow.shards.tar.plain_entries import Skimmer
+from wdsflow.shards.tar.tar_header import refuses_negative
 
 _FIELDS = [
     ("jpg", "txt"),

@@ -26,10 +26,9 @@ from tests.depth import cases
 from tests.filtering.commands import run
 from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, SourcePart
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.validate import check
 

@@ -5,7 +5,7 @@ from random import Random
 import braceexpand
 import pytest
 
-from wdsflow.shards.patterns import BadPattern, count_names, expand_braces, missing_numbers
+from wdsflow.shards.shard_names import BadPattern, count_names, expand_braces, missing_numbers
 from wdsflow.shards.urls import NoShards, expand
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.text.escape import both_ends, escape
-from wdsflow.text.shell import command, quote, quote_path
+from wdsflow.text.shell import both_ends, command, escape, quote, quote_path
 from wdsflow.text.words import (
     command_lines,
     duration,

@@ -6,10 +6,9 @@ from dataclasses import replace
 from wdsflow.readers.energon import captioning
 from wdsflow.readers.open_clip.versions import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
-from wdsflow.scan.json_captions import caption_name
-from wdsflow.shards.output_names import IMAGE_FIELDS
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import command
+from wdsflow.scan.naming import caption_name
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.text.shell import command, escape
 from wdsflow.text.words import listed
 
 from ..finding import Advice

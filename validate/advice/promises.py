@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.datasets import EXAMPLES
 from wdsflow.readers.energon import meetings
-from wdsflow.repair.preview import Preview
-from wdsflow.repair.split_samples import Borders, borders
-from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.repair.regroup import Borders, borders
+from wdsflow.repair.repair_shard import Preview
 from wdsflow.scan.content.fitting import holds_value
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from ..finding import Advice, Finding, Repair, promises

@@ -16,7 +16,7 @@ from wdsflow.readers.open_clip.startup import openclip_urls, shard_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
 from wdsflow.shards.source.base import local_file
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text, no_verdict_text, unreadable_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
 from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.naming import TALLIES
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
 from ..report.console_writer import Writer

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.text.escape import escape
 from wdsflow.text.install import install_extras
+from wdsflow.text.shell import escape
 from wdsflow.text.words import short, size
 
 from ..report.console_writer import Writer

@@ -7,9 +7,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.mapping.scratch import scratch
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.pixels import decode_picture
 from wdsflow.stages.scores.sample_fields import chosen, parse_images

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from ..tracing.machine_faults import machine_fault
 from ..tracing.stage_words import error_text, line_of

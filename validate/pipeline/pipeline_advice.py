@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wdsflow.scan.evidence import Evidence
-from wdsflow.scan.json_captions import caption_name
-from wdsflow.text.escape import escape
+from wdsflow.scan.naming import caption_name
+from wdsflow.text.shell import escape
 
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE

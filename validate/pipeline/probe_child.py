@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.peer import Note, receive, send, take_line, when_gone
 from wdsflow.memory.usage import host_memory, private_data
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from ..tracing.kept_state import state_of_chance
 from ..tracing.machine_faults import machine_fault

@@ -4,7 +4,7 @@ import tempfile
 import threading
 
 from wdsflow.engines.peer import Peer, ending, likely_memory
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .load_pipeline import PipelineError
 from .probe_child import BUILDING, LastSeen, ProbeRun, RunPlace, RunRequest, stage_name

@@ -14,9 +14,8 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.samples.grouping import grouped
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
 from wdsflow.shards.tar.walk import Member, Walk
 

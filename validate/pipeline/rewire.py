@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from ..tracing.kept_state import continues
 from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition

@@ -15,7 +15,7 @@ from wdsflow.pages.histograms import Chart, chart
 from wdsflow.pages.shown_samples import FoundSample, SampleView, samples_around, samples_of, view
 from wdsflow.pages.thumbnails import image_field
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.naming import caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
 from wdsflow.shards.source.base import local_file
 

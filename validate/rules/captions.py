@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from wdsflow.readers.base import split_keys
 from wdsflow.scan.evidence import BLANK, EMPTY, NO_CAPTION, NOT_UTF8, ShardEvidence, Tally
-from wdsflow.scan.json_captions import caption_name
-from wdsflow.text.escape import escape
+from wdsflow.scan.naming import caption_name
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair

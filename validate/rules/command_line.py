@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import Command
+from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import BAD, EMPTY, ShardEvidence, Tally
-from wdsflow.text.escape import escape
 from wdsflow.text.install import install_packages
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Fate
-from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Part, Runs, Shape, ShapeCount, ShardEvidence, Tally
-from wdsflow.shards.output_names import IMAGE_FIELDS
-from wdsflow.text.escape import escape
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair, Severity

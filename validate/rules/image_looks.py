@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding

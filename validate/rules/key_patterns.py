@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
 from wdsflow.shards.tar.members import is_junk
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.installed_versions import release
-from wdsflow.scan.json_captions import caption_name
-from wdsflow.scan.naming import CAPTIONS, IMAGES
-from wdsflow.text.escape import escape
+from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair

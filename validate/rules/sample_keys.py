@@ -10,7 +10,7 @@ from wdsflow.readers.energon import share_keys
 from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
 from wdsflow.scan.runs import merged
 from wdsflow.shards.tar.members import is_junk
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity

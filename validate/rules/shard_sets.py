@@ -4,15 +4,14 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.indexing.index_report import KINDS
 from wdsflow.indexing.written_files import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Folder
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written
 from wdsflow.records.unfinished import Unfinished
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import command, quote_path
+from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair, Severity

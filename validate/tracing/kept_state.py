@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .meter import TraceRun
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NoReturn
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .machine_faults import machine_fault
 from .stage_words import error_text, line_of

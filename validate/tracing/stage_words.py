@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import traceback
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 _CUT = 60
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

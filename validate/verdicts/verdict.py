@@ -9,7 +9,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
 from wdsflow.scan.naming import is_dotted
 from wdsflow.scan.runs import merged
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from ..finding import Advice
 from .reader_pass import PassResult, run_pass

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.source.base import local_file
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 LOSSES: dict[str, str] = {
     "no-image": "no image field",

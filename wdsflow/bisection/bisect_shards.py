@@ -11,8 +11,7 @@ from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import LocalSource, Range, SourceError, local_file, open_file
-from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.text.words import duration, how_many
 
 from .minimize import minimize

@@ -8,9 +8,8 @@ import typer
 
 from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.text.escape import escape
 from wdsflow.text.shell import command as command_line
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:

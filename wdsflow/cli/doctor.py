@@ -6,8 +6,7 @@ import typer
 
 from wdsflow.cli.shared.cli_options import AsJson
 from wdsflow.cli.shared.terminal import console
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import Command
+from wdsflow.text.shell import Command, escape
 
 _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
 

@@ -14,8 +14,7 @@ from wdsflow.cli.shared.equal_shards import AllowPipe, Out, writing_shards
 from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import fail, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_report import GraftReport

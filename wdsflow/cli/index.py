@@ -77,8 +77,8 @@ def index(
     Exit status: 0; 1 if a shard is damaged and was not indexed, or a file could not be made or was kept; 2 if the
     command is wrong, or nothing could be read or written.
     """
+    from wdsflow.indexing.index_report import DEFAULT
     from wdsflow.indexing.run_index import PartOfSet, index_shards
-    from wdsflow.indexing.sidecar_kinds import DEFAULT
     from wdsflow.records.refusals import Busy
     from wdsflow.shards.urls import NoShards
 

@@ -10,7 +10,7 @@ import typer
 from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys, Shards
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:

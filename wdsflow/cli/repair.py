@@ -14,8 +14,7 @@ from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import fail, print_lines, progress, several
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.shards.source.base import local_file
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport

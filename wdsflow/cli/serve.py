@@ -117,10 +117,9 @@ def serve(
     typed = Typed(context)
     _need_aiohttp()
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
-    from wdsflow.serving.chosen_tars import ChosenTars
     from wdsflow.serving.serve import refuse_taken
     from wdsflow.serving.serve import serve as run
-    from wdsflow.serving.shard_tars import all_compressed
+    from wdsflow.serving.shard_tars import ChosenTars, all_compressed
 
     sizes: ReshardWishes = {
         "samples": samples, "size": size, "shards": shards, "divisible_by": divisible_by, "shuffle": shuffle
@@ -220,8 +219,7 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
 
 def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "Tars":
     """Return the shards, or what a ledger keeps of them."""
-    from wdsflow.serving.chosen_tars import ChosenTars, LedgerSamples
-    from wdsflow.serving.shard_tars import ShardTars
+    from wdsflow.serving.shard_tars import ChosenTars, LedgerSamples, ShardTars
 
     tars = ShardTars(shards)
     return tars if kept is None else ChosenTars(tars, LedgerSamples(shards, kept))

@@ -113,7 +113,7 @@ def _after_dashes(context: typer.Context) -> list[str]:
 
 
 def _options(**values: Any) -> "FeedOptions":
-    from wdsflow.shards.output_names import alternatives
+    from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.metrics import Metrics
@@ -235,7 +235,7 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
 
 
 def _show(text: str) -> None:
-    from wdsflow.text.escape import escape
+    from wdsflow.text.shell import escape
 
     for number, line in enumerate(text.splitlines()):
         print(f"{'' if number else 'wdsflow: '}{escape(line, 4_000)}", file=sys.stderr)

@@ -46,7 +46,7 @@ from wdsflow.cli.shared.terminal import (
     write_output,
 )
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.shards.output_names import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report

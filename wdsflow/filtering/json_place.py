@@ -321,7 +321,7 @@ class _Survey:
         self._samples = 0
 
     def see(self, view: ShardView) -> None:
-        from wdsflow.scan.json_captions import note_names
+        from wdsflow.scan.naming import note_names
 
         self._samples += 1
         for name in view.fields:
@@ -346,7 +346,7 @@ class _Survey:
         return "|".join(places[: 1 if places and counts[places[0]] == self._samples else 2])
 
     def _in_json(self, wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
-        from wdsflow.scan.json_captions import caption_name
+        from wdsflow.scan.naming import caption_name
 
         for member, evidence in self._json.items():
             keys = {name: key for name, key in evidence.json_keys.items() if key.strings and not {"|", ";"} & {*name}}

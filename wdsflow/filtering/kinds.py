@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_names import output_names
 
 from .jsonl.jsonl_kind import JsonLines, LinesToTars, stem_of
 from .recipe.recipe import Recipe

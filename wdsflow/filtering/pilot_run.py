@@ -11,7 +11,7 @@ from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of, 
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions

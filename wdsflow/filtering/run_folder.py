@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.records.counts import Counts
-from wdsflow.records.line import Line, lines_paths, read_lines
+from wdsflow.records.line import Counts, Line, lines_paths, read_lines
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import sync_folder, write_file

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.records.counts import by_count
+from wdsflow.records.line import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_sample import is_harmless
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .run_folder import ShardFailure, ShardRecord

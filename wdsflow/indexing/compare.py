@@ -6,21 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wdsflow.scan.identify import identify_shard
+from wdsflow.scan.scan import identify_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.certificate import Certificate, by_name, found_folder, in_order, listed
-from wdsflow.shards.compact import compact
-from wdsflow.shards.output_names import SUFFIXES
 from wdsflow.shards.shard_identity import Identity, stored
+from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote import is_listing
-from wdsflow.shards.urls import expand
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote, quote_path
+from wdsflow.shards.urls import compact, expand
+from wdsflow.text.shell import escape, quote, quote_path
 from wdsflow.text.words import how_many, plain, size
 
-from .sidecar_kinds import MANIFEST
+from .index_report import MANIFEST
 
 _ASKED_AT_ONCE = 16  # requests to servers
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from wdsflow.shards.atomic import create, discard, naming, remove_stale, sync_folder
 
 from .shard_pass import ShardContents
-from .shard_sidecars import CannotIndex
+from .sidecars import CannotIndex
 
 _TABLES = """
 CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,

@@ -20,11 +20,9 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
 from .energon_database import EnergonDatabase
-from .index_report import IndexReport
-from .set_sidecars import listed_shards, manifest_of, render_set, render_settings, render_sizes
+from .index_report import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, IndexReport, shard_files
 from .shard_pass import ShardContents, ShardFacts, pass_over
-from .shard_sidecars import CannotIndex, render
-from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
+from .sidecars import CannotIndex, listed_shards, manifest_of, render, render_set, render_settings, render_sizes
 from .written_files import IndexLine, WrittenFiles
 
 _CODE = 3  # version of the result of a pass

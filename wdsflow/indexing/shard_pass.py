@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.scan import Identifying
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped

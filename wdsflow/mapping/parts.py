@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .column_kinds import holds_json, unified, widened
 

@@ -17,7 +17,7 @@ from wdsflow.mapping.parts import Parts, to_dataset
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer
 from wdsflow.memory.sizes import parse_size
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .column_kinds import KindError
 from .datasets_map import DatasetWork, SliceSource, on_disk

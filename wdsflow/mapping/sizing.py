@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wdsflow.memory.sizes import weigh
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .map_messages import Failed, RowBatch
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager, nullcontext
 from urllib.parse import urlsplit
 
 from wdsflow.stages.scores.model.model_score import Model
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import command, quote_path
+from wdsflow.text.shell import command, escape, quote_path
 
 _TRIES, _PAUSE = 3, 1.0  # what refuses or has no address at once may do better a second later
 _LONG = 3.0  # seconds; a name server that took so long is not asked again

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from wdsflow.images.image_header import read_header
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk
 

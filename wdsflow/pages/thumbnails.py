@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 

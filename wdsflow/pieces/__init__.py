@@ -11,7 +11,7 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
   so that a range is always two numbers.
 * ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all (``writer.py``).
 * ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that tar like a file that
-  was written, without writing it (``tar_view.py``, ``view_source.py``). ``serve`` sends it, the feed reads it, and it
+  was written, without writing it (``tar_view.py``). ``serve`` sends it, the feed reads it, and it
   can be the source of further pieces: what is served of a filtered, grafted and resharded set is a view of views.
 
 What a range consists of is asked of its source (``Source.parts``), which ends at files: the writer copies from there, the

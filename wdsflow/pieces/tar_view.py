@@ -1,12 +1,72 @@
-"""A tar that exists only as pieces: which of them make up any part of it."""
+"""Reads pieces as a tar that nobody has written."""
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 
-from wdsflow.shards.source.base import Piece
+from wdsflow.shards.source.base import Piece, Source
+from wdsflow.shards.source.streams import ForwardSource
 
-from .pieces import joined
+from .pieces import END, address, joined, number_of
+
+Opened = Callable[[int], AbstractContextManager[Source]]
+_HELD = 32 << 20  # bytes of memory that open sources hold at most, about
+
+
+class JoinedSource(Source):
+    """Numbered sources as one, whose bytes are at ``address(number, offset)``. Some stay open, as long as there is room.
+
+    Args:
+        opened: opens a source for a block.
+        most: how many stay open, if one of a number is among them.
+    """
+
+    def __init__(self, opened: Opened, most: Callable[[int], int]) -> None:
+        self.url = "several shards"
+        self._new, self._most = opened, most
+        self._open: OrderedDict[int, tuple[Source, ExitStack]] = OrderedDict()
+        self._weight = 0
+
+    def get(self, number: int) -> Source:
+        """Return a source, open until the next call. Raises as ``opened``."""
+        if number in self._open:
+            self._open.move_to_end(number)
+            return self._open[number][0]
+        while self._open and (len(self._open) >= self._most(number) or self._weight > _HELD):
+            self.evict(next(iter(self._open)))
+        with ExitStack() as stack:
+            source = stack.enter_context(self._new(number))
+            self._open[number] = source, stack.pop_all()
+        self._weight += source.weight
+        return source
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Return what bytes of one source consist of; each is open until the next is asked for."""
+        number = number_of(start)
+        base = address(number, 0)
+        return self.get(number).parts(start - base, stop - base)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of one source. Raises SourceError, OSError."""
+        return self.joined_parts(offset, offset + size)
+
+    def ahead(self, offset: int, size: int) -> None:
+        """Say that these bytes will be wanted soon."""
+        number = number_of(offset)
+        self.get(number).ahead(offset - address(number, 0), size)
+
+    def evict(self, number: int) -> None:
+        """Close a source to make room for another."""
+        source, stack = self._open.pop(number)
+        self._weight -= source.weight
+        stack.close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._open:
+            self._open.popitem()[1][1].close()
 
 
 class TarView:
@@ -81,3 +141,83 @@ class TarView:
         if not number:
             return 0
         return self._origins[number - 1] + self._ends[number - 1] - (self._ends[number - 2] if number > 1 else 0)
+
+
+_STEP = 256 << 10  # bytes that are taken from a stream at once
+
+
+def view_of(source: Source, pieces: Iterable[Piece]) -> Source:
+    """Return the tar that ``write_pieces`` would write. Closing it closes the source.
+
+    Where the source can be read in any order only the pieces are read. The rest of a stream is skipped: of it, ranges are
+    sorted and do not overlap. A source that ends early raises SourceChangedError.
+    """
+    view = TarView([*pieces, END])
+    return ViewSource(view, source) if source.random else _stream(view, source)
+
+
+class ViewSource(Source):
+    """A view of a source that can be read in any order."""
+
+    def __init__(self, view: TarView, source: Source) -> None:
+        self.url, self.size, self.length = source.url, source.size, view.size
+        self.near = source.fd >= 0 or source.near
+        self.weight = source.weight + view.weight
+        self.view, self._source = view, source
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of the view; fewer at its end. Raises SourceError, OSError."""
+        before, stop = self._source.bytes_read, min(offset + size, self.length or 0)
+        data = self.joined_parts(offset, stop)
+        self.bytes_read += self._source.bytes_read - before
+        return data
+
+    def inside(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Yield what its bytes consist of."""
+        for part in self.view.parts(start, stop):
+            if isinstance(part, bytes):
+                yield self, part
+            else:
+                yield from self._source.parts(*part)
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
+
+
+class _StreamView(ForwardSource):
+    """A view of a source that can only be read forward."""
+
+    def __init__(self, source: Source, data: Iterator[bytes]) -> None:
+        super().__init__(source.url, lambda: next(data, b""), next(data, b""), size=source.size, close=source.close)
+        self.compression = None  # of the bytes of a member, which may look like one
+        self._source = source
+
+    def drain(self) -> None:
+        """Take over the fault of the source; all of that was read when the view has ended."""
+        self.fault = self._source.fault
+
+
+def _stream(view: TarView, source: Source) -> Source:
+    return _StreamView(source, _read_on(view, source))
+
+
+def _read_on(view: TarView, source: Source) -> Iterator[bytes]:
+    for part in view.parts(0, view.size):
+        if isinstance(part, bytes):
+            yield part
+            continue
+        at, end = part
+        while not source.reaches(at + 1) and source.lift():  # over the borders of compressed streams
+            pass
+        while at < end:
+            size = min(_STEP, end - at)
+            data = source.read_at(at, size)
+            while len(data) < size and source.lift():
+                data = source.read_at(at, size)
+            at += len(data)
+            yield data
+            if len(data) < size:
+                yield source.padding(at, end)
+                break
+    source.drain()  # to its checksum, before it is closed

@@ -1,14 +1,143 @@
-"""Makes a file of pieces; it is there whole, or not at all."""
+"""Writes pieces to a file, in the background while the next ones are prepared."""
 
+import errno
+import mmap
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import naming, writing
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError
 
-from .file_sink import Sink
 from .pieces import END, joined
+
+try:
+    import fcntl
+except ImportError:  # not Unix: every file is written through the page cache
+    fcntl = None  # type: ignore[assignment]
+
+_CAN: bool = fcntl is not None  # not on Windows
+
+_STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk's block
+
+
+class Sink:
+    """Collects bytes in a buffer, and writes it in the background when it is full, while another one is filled.
+
+    An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close`` must have returned.
+    Full buffers go to the disk directly (O_DIRECT), because the file is synced before it is renamed. That takes half
+    the CPU time, and other files stay in the page cache. The rest at the end, and everything on a file system without
+    such writes, is written the ordinary way. Errors name ``path``.
+    """
+
+    def __init__(self, file: int, path: Path) -> None:
+        self.size = 0  # bytes so far
+        self._file, self._path = file, path
+        self._buffer, self._other = _buffer(), memoryview(b"")
+        self._filled = 0
+        self._direct: bool | None = None  # not tried yet
+        self._thread: ThreadPoolExecutor | None = None
+        self._own = (
+            -1
+        )  # the descriptor of the thread: if Ctrl-C keeps ``close`` from waiting, it writes to no other file
+        self._writing: Future[None] | None = None
+
+    def room(self, most: int) -> memoryview:
+        """Return the next free bytes, between one and ``most``; call ``took`` when they are filled."""
+        start = self._filled
+        return self._buffer[start : start + most]
+
+    def took(self, count: int) -> None:
+        """Set how many of the bytes of ``room`` were filled. Raises OSError."""
+        self._filled += count
+        self.size += count
+        if self._filled == _STEP:
+            self._write_full()
+
+    def add(self, data: bytes) -> None:
+        """Append bytes. Raises OSError."""
+        at, start = 0, self._filled
+        if (end := start + len(data)) < _STEP:  # nearly always
+            self._buffer[start:end] = data
+            self._filled = end
+            self.size += len(data)
+            return
+        while at < len(data):
+            room = self.room(len(data) - at)
+            count = len(room)
+            room[:] = data[at : at + count]
+            self.took(count)
+            at += count
+
+    def _write_full(self) -> None:
+        if self._thread is None:
+            with naming(self._path):
+                self._own = os.dup(self._file)
+            self._thread, self._other = ThreadPoolExecutor(1, "wdsflow-write"), _buffer()
+            self._direct = _switch(self._own, on=True)
+        self._wait()
+        try:
+            self._writing = self._thread.submit(self._write, self._buffer, self._own)
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error), str(self._path)) from error
+        self._buffer, self._other = self._other, self._buffer
+        self._filled = 0
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()  # if it failed, so does every further call
+
+    def end(self) -> None:
+        """Write the rest. Raises OSError."""
+        try:
+            self._wait()
+            self._ordinary(self._file)
+            self._write(self._buffer[: self._filled], self._file)
+            self._filled = 0
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Wait until nothing is being written any more; what was not is lost."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with suppress(RuntimeError):  # the interpreter ends, or no thread could be started
+                thread.submit(os.close, self._own)
+            thread.shutdown()
+
+    def _write(self, rest: memoryview, file: int) -> None:
+        with naming(self._path):
+            while rest:
+                try:
+                    rest = rest[os.write(file, rest) :]
+                except OSError as error:
+                    if error.errno != errno.EINVAL or not self._direct:
+                        raise
+                    self._ordinary(file)
+
+    def _ordinary(self, file: int) -> None:
+        if self._direct:
+            _switch(file, on=False)
+        self._direct = False
+
+
+def _switch(file: int, *, on: bool) -> bool:
+    """Switch direct writes on or off; return whether they are on."""
+    flag = getattr(os, "O_DIRECT", 0)
+    if not _CAN or not flag:
+        return False
+    with suppress(OSError):
+        flags = fcntl.fcntl(file, fcntl.F_GETFL)
+        fcntl.fcntl(file, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
+        return on
+    return False
+
+
+def _buffer() -> memoryview:
+    return memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require
+
 
 _CAN_FILL = hasattr(os, "preadv")  # not on Windows
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 
 FateKind = Literal["usable", "dropped", "crash"]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import TALLIES
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import incomplete

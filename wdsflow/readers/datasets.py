@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import MOST_VALUE, Columns, UnknownColumns, holds_value, infer, value_of
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
-from wdsflow.shards.output_names import IMAGE_FIELDS
 from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import split_name

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from wdsflow.scan.evidence import Part, Shape, ShardEvidence
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
 from .base import USABLE, Fate, Reader

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad

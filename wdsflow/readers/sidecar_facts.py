@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.output_names import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path, open_file
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]

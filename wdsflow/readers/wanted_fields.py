@@ -5,9 +5,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from wdsflow.scan.content.field_kinds import EXTENSIONS
+from wdsflow.scan.content.other import EXTENSIONS
 from wdsflow.scan.evidence import BAD, BIG_BAD, BOMB, EMPTY, NOT_UTF8, Part
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 IMAGES, TEXTS = EXTENSIONS["image"], EXTENSIONS["text"]
 OTHERS = frozenset().union(

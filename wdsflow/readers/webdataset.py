@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from wdsflow.scan.evidence import Shape
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad

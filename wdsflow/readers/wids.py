@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Part, Shape, ShardEvidence
 from wdsflow.scan.naming import TALLIES
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import Sample, first_of, incomplete

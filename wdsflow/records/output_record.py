@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wdsflow.shards.atomic import naming, remove_stale, write_file
-from wdsflow.shards.output_names import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError
 
 from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines

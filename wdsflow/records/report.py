@@ -1,14 +1,20 @@
-"""What a run did: the lines of its outputs, summed up."""
+"""Makes the outputs of a run that are not there yet, and reports them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from threading import Event
+from typing import Any, Generic, Protocol, TypeVar
 
-from wdsflow.text.escape import escape
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .line import Line
+from .line import Line, OneFile
+from .output_record import OutputRecord
 
 L = TypeVar("L", bound=Line)
 
@@ -56,3 +62,67 @@ class Report(Generic[L]):
     def done_before(self) -> str:
         """How many outputs an earlier run had finished, in brackets; "" for none."""
         return f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
+
+
+class OutputJob(Protocol):
+    """One output to write, to ``target``."""
+
+    @property
+    def target(self) -> Path:
+        """The file."""
+
+
+Job = TypeVar("Job", bound=OutputJob)
+F = TypeVar("F", bound=OneFile)
+Runner = Callable[..., None]  # run_in_threads or run_on_shards
+
+
+def run_outputs(
+    work: Sequence[tuple[OutputRecord[F], Job]],
+    write: Callable[[Job, Event], F],
+    made_from: Callable[[Job, F | None], dict[str, object]],
+    report: Report[Any],
+    *,
+    jobs: int = 1,
+    begin: Begin | None = None,
+    again: bool = False,
+    label: Callable[[Job], str] = attrgetter("url"),
+    runner: Runner = run_in_threads,
+) -> list[F]:
+    """Write the outputs that are not done yet, and record each as it is finished, also if an error ends the run.
+
+    Args:
+        work: all outputs, each with the record of its folder, which has begun.
+        write: writes one output, whole or not at all.
+        made_from: returns what decides the bytes of an output; for one that is done, what decided them.
+        report: gets the numbers of outputs that are done already and are written again.
+        jobs: outputs at a time.
+        begin: for a display of progress.
+        again: write all outputs again.
+        label: names an output in the report.
+        runner: ``run_in_threads`` or ``run_on_shards``.
+
+    Returns what became of all outputs, in order. Raises OSError.
+    """
+    done: dict[Path, F] = {}
+    records: dict[Path, OutputRecord[F]] = {}
+    todo: list[Job] = []
+    for record, job in work:
+        records[job.target] = record
+        line, reason = (None, "") if again else record.known(job.target.name, partial(made_from, job, None))
+        if line is None:
+            todo.append(job)
+            report.changed += [f"{label(job)}: {reason}"] if reason else []
+        else:
+            line.output = str(job.target) if line.identity else None
+            done[job.target] = line
+    report.resumed = len(done)
+
+    def note(job: Job, line: F) -> None:
+        done[job.target] = line
+        if line.is_final:
+            line.seal(job.target, made_from(job, line))
+            records[job.target].add(line)
+
+    runner(todo, write, note, jobs, begin)
+    return [done[job.target] for _, job in work]

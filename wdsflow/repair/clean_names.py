@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wdsflow.media.media_format import media_kind
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
 # Readers end the key at the first dot of a base name. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in ``000.jpg``,

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from wdsflow.records.counts import Counts, reason_lines
-from wdsflow.records.line import OneFile
+from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 

@@ -15,16 +15,13 @@ from wdsflow.pieces.pieces import END, length
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError
-from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
 
-from .contents import Contents
-from .regroup import plan
+from .regroup import Borders, first_members, plan
 from .repair_report import ShardRepair
-from .sample_fixer import Edits, SampleFixer
-from .split_samples import Borders, first_members
+from .sample_fixer import Contents, Edits, Field, SampleFixer
 
 _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
@@ -180,3 +177,42 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
     elif source.cut and not report.lost:
         report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives
+
+
+class Preview:
+    """The samples of one shard after ``repair`` without options. Use as a context manager.
+
+    Raises SourceError if the shard cannot be read; ValueError if it can only be read from front to back.
+    """
+
+    def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:
+        self._stack = ExitStack()
+        self._report = ShardRepair(url)
+        with self._stack:
+            source = self._stack.enter_context(open_source(url, allow_pipe=allow_pipe))
+            if source.compression is not None or not source.random or source.length is None:
+                raise ValueError(f"{url} can only be read from front to back")
+            self._contents = Contents(source)
+            members, archives = read_members(source, self._report)
+            meet_halves(self._stack, moved, self._contents, members, archives, self._report)
+            planned = plan(members, archives, self._contents.link_target)
+            self._samples, self.dropped, self.fixed = planned.samples, planned.dropped, planned.fixed
+            self._stack = self._stack.pop_all()
+
+    def __enter__(self) -> "Preview":  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def members(self) -> Iterator[tuple[str, Field, int]]:
+        """Yield name, field and size of each member, in order."""
+        fixer = SampleFixer(self._contents, Edits())
+        for sample in self._samples:
+            for field in fixer.fix(sample):
+                yield f"{sample.key}.{field.name}", field, fixer.size(field)
+
+    def read(self, field: Field, start: int, size: int) -> bytes:
+        """Return a part of a field's contents. Raises OSError."""
+        assert field.member is not None  # without options no contents are created
+        return self._contents.part(field.member, start, size)

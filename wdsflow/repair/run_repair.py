@@ -8,17 +8,17 @@ from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
-from wdsflow.records.run_outputs import run_outputs
+from wdsflow.records.report import run_outputs
 from wdsflow.shards.caption_field import parse_caption_field
-from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 
+from .regroup import Borders, borders
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
-from .split_samples import Borders, borders
 
 _CODE = 3  # version of the result of a repair
 _REASONS = {

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from wdsflow.images.image_header import ImageHeader, read_header
 from wdsflow.media.media_format import media_kind
-from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.content.image_content import ends_early, has_end, header_status, image_notes
 from wdsflow.scan.content.interleaved import interleaved, media_notes
-from wdsflow.scan.content.other import decode_other, npy_rank
+from wdsflow.scan.content.other import decode_other, kind_of, npy_rank
 from wdsflow.scan.content.text_content import Varieties, look_at_json, look_at_text, texts_in
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
 from .layouts import InterleavedCount

@@ -3,18 +3,89 @@
 import time
 from collections.abc import Callable
 
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.shard_identity import Identity, stored
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
+from wdsflow.shards.source.digest import Digest
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence
-from .identify import Identifying
+from .evidence import ShardEvidence, Stop
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
-from .through_arrow import by_arrow
 
-__all__ = ["ScanOptions", "scan_shard"]
+
+class Identifying:
+    """Hashes one shard: a local one at once, another while its ``digest`` is fed. Raises SourceError."""
+
+    def __init__(self, url: str) -> None:
+        if url.startswith("pipe:"):
+            raise SourceError("refused", "the output of a command has no identity")
+        self._url, self.digest = url, Digest()
+        self._before = stored(url)
+        self._path = local_path(url)
+        if self._path is not None:
+            self.digest.of_file(self._path)
+
+    def done(self) -> Identity:
+        """Return which bytes were hashed, those included that nobody else has read. Raises SourceError."""
+        value = self.digest.finish()
+        after = stored(self._url)
+        if self._before != after or after.size not in (None, self.digest.size):
+            raise SourceChangedError
+        return Identity(self.digest.size, value, after.mark)
+
+
+def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
+    """Hash one shard, and look at nothing else. What is wrong with it is in the evidence."""
+    start = time.perf_counter()
+    shard = ShardEvidence(url)
+    try:
+        identifying = Identifying(url)
+        if local_path(url) is not None:
+            shard.identity = identifying.done()
+        else:
+            with open_source(url, digest=identifying.digest):
+                shard.identity = identifying.done()
+        shard.size = shard.bytes_read = shard.identity.size
+    except SourceError as error:
+        shard.fail(error.kind, error.detail, fix=error.fix)
+    shard.seconds = time.perf_counter() - start
+    return shard
+
+
+_CODECS = ("gz", "bz2", "zst")  # endings of names after which Arrow unpacks a file, whatever it holds
+_FIRST, _NEXT = 512, 10_240  # bytes that tarfile reads at a time
+
+
+def by_arrow(
+    shard: ShardEvidence, scan: Callable[[Source, ShardEvidence], object], *, allow_pipe: bool
+) -> ShardEvidence | None:
+    """Return the evidence of a shard that Arrow unpacks by its name; None if that is the one which there is.
+
+    Args:
+        shard: what a scan found without Arrow.
+        scan: fills evidence from a source.
+        allow_pipe: run ``pipe:`` urls in a shell.
+    """
+    codec = shard.url.rpartition(".")[2]
+    if codec not in _CODECS or shard.error not in (None, "not-a-tar"):
+        return None
+    found = ShardEvidence(shard.url)
+    if shard.compression != codec:
+        found.fail("not-a-tar", f"no {codec} stream, as its name says")
+        return found
+    try:
+        with open_source(shard.url, allow_pipe=allow_pipe) as source:
+            source.join()
+            scan(source, found)
+            # With these bytes comes the end mark, or the error.
+            needed = _FIRST + -(-found.stop.offset // _NEXT) * _NEXT
+            if source.breaks and found.stop.kind == "end" and needed > (source.length or 0):
+                found.stop = Stop("error", found.stop.offset, source.damage or "")
+    except SourceError as error:
+        found.fail(error.kind, error.detail, fix=error.fix)
+    return found
 
 
 def scan_shard(

@@ -11,7 +11,7 @@ from threading import Event
 import numpy as np
 
 from wdsflow.filtering.run_folder import ShardRecord
-from wdsflow.records.counts import Counts
+from wdsflow.records.line import Counts
 from wdsflow.reshaping.graft.graft_report import ShardGraft
 from wdsflow.reshaping.graft.graft_shard import grafted_pieces
 from wdsflow.reshaping.graft.grafted_sample import GraftedFields
@@ -20,7 +20,7 @@ from wdsflow.reshaping.graft.look_shard import LookJob, ShardLook, numbers_in, u
 from wdsflow.reshaping.graft.noted_samples import ABSENT
 from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
-from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Piece, Source, SourceError
 from wdsflow.text.words import how_many
 

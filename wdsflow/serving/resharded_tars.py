@@ -9,24 +9,20 @@ from threading import Event
 from typing import NamedTuple
 
 from wdsflow.filtering.run_folder import ShardRecord
-from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.pieces import END, number_of
-from wdsflow.pieces.tar_view import TarView
-from wdsflow.pieces.view_source import ViewSource
+from wdsflow.pieces.tar_view import JoinedSource, TarView, ViewSource
 from wdsflow.reshaping.reshard.arrange import arrange, bounds_of
 from wdsflow.reshaping.reshard.input_report import InputReport, refuse_apart
-from wdsflow.reshaping.reshard.open_inputs import most_files
-from wdsflow.reshaping.reshard.output_pieces import PlannedOutput, output_pieces, repeated_keys
-from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, note_samples
+from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, most_files, note_samples
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
 from wdsflow.reshaping.reshard.reshard_report import OutputReport
+from wdsflow.reshaping.reshard.write_parts import PlannedOutput, output_pieces, repeated_keys
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many, size
 
-from .chosen_tars import MEMORY, KeptTars, MadeTar
 from .served_tar import OpenTar, Tars, etag_of
-from .shard_tars import is_local
+from .shard_tars import MEMORY, KeptTars, MadeTar, is_local
 
 _THREADS = 4  # most of their time goes into reading
 _CLIENTS = 64  # for whom there are open files

@@ -16,10 +16,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from wdsflow.filtering.run_folder import ShardRecord
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
-from .send import answer_to, send
-from .served_tar import OpenTar, Tars
+from .served_tar import OpenTar, Tars, answer_to, send
 
 T = TypeVar("T")
 Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served

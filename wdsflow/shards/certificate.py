@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from wdsflow.shards.output_names import SUFFIXES
 from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote import is_listing
 from wdsflow.shards.source.remote import listed as remote_list

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.streams import end_commands
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

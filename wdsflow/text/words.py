@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
 from urllib.parse import urlsplit
 
-from .escape import escape
+from .shell import escape
 
 
 def roundest(low: float, high: float) -> float:

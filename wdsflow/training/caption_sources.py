@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wdsflow.shards.caption_field import parse_caption_field
-from wdsflow.shards.output_names import alternatives
+from wdsflow.shards.shard_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.json_text import JsonText
 from wdsflow.stages.tokenize import TokenizerContract

@@ -28,7 +28,7 @@ from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
-from wdsflow.shards.output_names import IMAGES, alternatives
+from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for

@@ -10,7 +10,7 @@ from tests.golden_file import check_text
 from wdsflow.filtering.where.predicate import parse
 from wdsflow.filtering.where.predicate_planner import plan
 from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 DRAWN = Path(__file__).parent / "drawn_errors.txt"
 

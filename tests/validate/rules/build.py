@@ -16,7 +16,8 @@ from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
 from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
-from wdsflow.scan.scan import ScanOptions, scan_shard
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context

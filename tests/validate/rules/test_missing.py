@@ -9,7 +9,7 @@ from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
 from wdsflow.readers.base import Options
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
-from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.naming import caption_name
 from wdsflow.validate import check
 from wdsflow.validate.finding import Finding
 

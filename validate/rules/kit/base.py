@@ -10,8 +10,7 @@ from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import command, quote_path
+from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import listed
 
 from ...finding import Finding, Repair, Severity

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import BAD, BIG_BAD, EMPTY, Evidence, ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import command
+from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair, Severity

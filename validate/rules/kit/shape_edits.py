@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
-from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import (
     BAD,
     BLANK,
@@ -22,9 +22,8 @@ from wdsflow.scan.evidence import (
     ShapeCount,
     ShardEvidence,
 )
-from wdsflow.scan.json_captions import caption_name
-from wdsflow.scan.naming import CAPTIONS, IMAGES
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
 from .shape_rule import is_wild

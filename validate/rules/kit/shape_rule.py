@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.grouping import BAD_MARK
-from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered
 from wdsflow.scan.runs import merged

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 
 from .terminal import fail, no_shards, print_lines, progress, write_output
 from .typed_command import Typed, free

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wdsflow.cli.shared.terminal import cannot_write, folder_name, is_misplaced, no_shards
-from wdsflow.shards.compact import compact
+from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote_path
 
 from .terminal import fail

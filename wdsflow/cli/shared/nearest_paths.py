@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.output_names import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger

@@ -10,8 +10,7 @@ import typer
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.decompress import UNPACK
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import local_file
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, number_text
 
 from .typed_command import Typed, free

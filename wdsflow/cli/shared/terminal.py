@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import typer
 
 from wdsflow.shards.atomic import create, discard, naming, write_file
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 
 from .typed_command import Typed, free
 

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from wdsflow.shards.atomic import create, discard
-from wdsflow.shards.compact import compact
+from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote, quote_path
 
 _LONGEST = 50  # characters of an invented name

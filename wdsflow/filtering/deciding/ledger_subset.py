@@ -35,10 +35,9 @@ from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.rewriting import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
-from wdsflow.shards.compact import compact
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import compact, expand
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, resolve

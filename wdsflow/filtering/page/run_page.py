@@ -19,8 +19,8 @@ from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.records.report import Report
-from wdsflow.shards.compact import compact
 from wdsflow.shards.source.base import local_file
+from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 

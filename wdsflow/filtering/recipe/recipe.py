@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from wdsflow.filtering.where.predicate import check_ranges, parse, parse_score
 from wdsflow.filtering.where.rewriting import share_predicate
 from wdsflow.filtering.where.tokens import instead_of
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.score_catalog import all_scores

@@ -32,7 +32,7 @@ from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .shard_outputs import same_sample, write_shard

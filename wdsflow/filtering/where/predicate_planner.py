@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from wdsflow.stages.pipeline import table
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .evaluate_predicate import over
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .tree import DEEPEST
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import release
-from wdsflow.shards.output_names import IMAGES
+from wdsflow.shards.shard_names import IMAGES
 from wdsflow.text.words import listed
 
 # In 4.x and not in 3.3.0.

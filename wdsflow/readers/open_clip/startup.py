@@ -24,7 +24,7 @@ from wdsflow.readers.sidecar_facts import (
 )
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .arguments import Arguments

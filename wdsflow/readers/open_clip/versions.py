@@ -18,7 +18,7 @@ from wdsflow.readers.wanted_fields import (
     refused,
 )
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Part, Shape, ShardEvidence
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .assignment import Buffers, assign, epoch_order
 

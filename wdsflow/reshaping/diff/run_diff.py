@@ -15,7 +15,7 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import NoShards, expand_existing
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from wdsflow.records.counts import Counts
-from wdsflow.text.escape import escape
+from wdsflow.records.line import Counts
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
 SIDES = ("A", "B")

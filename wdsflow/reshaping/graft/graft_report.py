@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from wdsflow.records.counts import Counts, reason_lines
-from wdsflow.records.line import OneFile
+from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .grafted_sample import NULL

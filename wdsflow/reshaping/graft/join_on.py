@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wdsflow.shards.output_names import IMAGE_FIELDS
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 HASHES = ("sha256", "xxh3")
 _FIELD = re.compile(r"[^/\s.][^/\s]*")

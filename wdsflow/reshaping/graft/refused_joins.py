@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from .join_on import JoinOn

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
-from wdsflow.records.run_outputs import run_outputs
+from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder, writing
-from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing

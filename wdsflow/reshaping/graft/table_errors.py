@@ -3,8 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-from wdsflow.text.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
 
 _SHOWN = 50  # columns
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}

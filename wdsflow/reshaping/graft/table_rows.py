@@ -18,9 +18,8 @@ from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
 from wdsflow.filtering.recipe.recipe import recorded_recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.output_names import output_names
-from wdsflow.shards.patterns import expand_braces, natural
 from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.shard_names import expand_braces, natural, output_names
 from wdsflow.shards.source.base import Source, SourceError, place_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.tables import name

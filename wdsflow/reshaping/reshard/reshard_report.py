@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.readers.open_clip.assignment import assign
-from wdsflow.records.counts import Counts, reason_lines
-from wdsflow.records.line import OneFile
+from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
 from .input_report import InputReport

@@ -126,7 +126,7 @@ class _Run:
 
     def _all(self, root: OutputRecord[OutputReport], grid: Grid, ready: Ready | None) -> ReshardReport:
         from .arrange import arrange
-        from .open_inputs import OpenInputs
+        from .read_inputs import OpenInputs
         from .write_parts import Planned, write_parts
 
         found = self._read()

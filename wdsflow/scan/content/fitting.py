@@ -10,7 +10,7 @@ from gzip import GzipFile
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from .field_kinds import kind_of
+from .other import kind_of
 from .packed import has_library
 
 # The type of each column, which Arrow takes from the first samples.

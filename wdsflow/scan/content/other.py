@@ -1,7 +1,9 @@
-"""Fields of other kinds: arrays, packed ones, and those that webdataset decodes."""
+"""Contents that are neither images nor captions: classes, arrays, archives, media."""
 
+import re
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from gzip import GzipFile
 from io import BytesIO
 from math import prod
@@ -11,10 +13,55 @@ from zipfile import ZipFile
 
 from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
 
-from .field_kinds import kind_of
 from .full_decode import decode_image
 from .packed import MOST_MSGPACK, cbor_is_sound, has_library, msgpack_is_sound
 from .text_content import look_at_json, look_at_text
+
+# The extensions that webdataset hands to Pillow; the list has stood unchanged from 0.2.86 to 1.x.
+IMAGE_EXTENSIONS = frozenset(
+    "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico iim im "
+    "j2c j2k jfif jp2 jpc jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr ras rgb rgba sgi "
+    "tga tif tiff vda vst webp wmf xbm xpm".split()
+)
+
+# Kind of decoder -> extensions.
+EXTENSIONS: dict[str, frozenset[str]] = {
+    "image": IMAGE_EXTENSIONS,
+    "text": frozenset(("txt", "text", "transcript")),
+    "json": frozenset(("json", "jsn")),
+    "integer": frozenset(("cls", "cls2", "index", "inx", "id")),
+    "npy": frozenset(("npy",)),
+    "npz": frozenset(("npz",)),
+    "msgpack": frozenset(("mp", "msg")),
+    "cbor": frozenset(("cbor",)),
+    "tenbin": frozenset(("ten", "tb")),
+    "pickle": frozenset(("pyd", "pickle", "pkl")),
+    "torch": frozenset(("pth",)),
+}
+_KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extension in extensions}
+
+# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is no jpg, and neither is ".jpg\n".
+_BEFORE_EXTENSION = re.compile(r".*[.]")
+
+
+@lru_cache(maxsize=4096)
+def kind_of(suffix: str) -> str:
+    """Return which of webdataset's decoders gets a field of this name.
+
+    One of "image", "text", "json", "integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch",
+    "gz" (decompressed first, then decoded by what stands before the ``.gz``: ask again without it) or "opaque"
+    (left as bytes). Upper and lower case are the same, as readers lower-case field names. Only the part after
+    the last dot counts. The rule is that of ``webdataset.autodecode`` with ``decode("pilrgb")``; versions
+    differ in one name: 0.2.86 leaves ``pkl`` as bytes, 1.x unpickles it, and here it is always "pickle".
+
+    >>> kind_of("jpg"), kind_of("seg.PNG"), kind_of("json.gz"), kind_of("mp4")
+    ('image', 'image', 'gz', 'opaque')
+    """
+    name = "." + suffix.lower()
+    if name.endswith(".gz"):
+        return "gz"
+    return _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")
+
 
 _HEADER = 1 << 14  # numpy takes no npy header beyond 10,000 bytes
 _MOST_MEMBERS = 4096

@@ -13,8 +13,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
 from .grouping import Repeats
-from .near_damage import NearDamage, losers
-from .tar_sample import TarSample, is_harmless, troubles
+from .tar_sample import NearDamage, TarSample, is_harmless, losers, troubles
 
 _NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields

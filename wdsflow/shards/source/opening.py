@@ -1,8 +1,14 @@
-"""Opens a shard, wherever it is stored and however it is compressed."""
+"""Opens shards as sources, and as sources that can be read at any place."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
-from .base import FIRST, NEXT, LocalSource, Source, SourceError, local_path, open_file
+from wdsflow.shards.atomic import create, discard, naming
+
+from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, local_path, open_file
 from .decompress import compression_of
 from .digest import Digest
 from .streams import ForwardSource
@@ -17,7 +23,7 @@ def open_source(url: str, *, allow_pipe: bool = False, digest: Digest | None = N
     if url.startswith("pipe:"):
         if not allow_pipe:
             raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
-        from .pipe import open_pipe
+        from .streams import open_pipe
 
         return open_pipe(url)
     path = local_path(url)
@@ -39,3 +45,63 @@ def _open_local(url: str, path: str) -> Source:
         return LocalSource(url, fd)
     os.lseek(fd, len(start), os.SEEK_SET)
     return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=lambda: os.close(fd))
+
+
+_STEP = 4 << 20
+_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
+
+
+class Packing(NamedTuple):
+    """What was wrong with the bytes of a shard before they were unpacked."""
+
+    damage: str | None = None
+    cut: bool = False
+    fault: StreamFault | None = None
+
+    @staticmethod
+    def of(source: Source) -> "Packing":
+        """Return it for a source that was read to its end."""
+        return Packing(source.damage, source.cut, source.fault)
+
+    def mark(self, copy: Source) -> str:
+        """Let the source of the unpacked tar know; return what a walk over it does not report by itself."""
+        copy.damage, copy.cut, copy.fault = self
+        return "" if self.cut or self.fault is not None or not copy.length else self.damage or ""
+
+
+@contextmanager
+def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
+    """Open a shard for reading in any order, and report what is wrong with its packing; a cut or a fault is known to the source.
+
+    What can only be read forward is first copied into ``folder``, unpacked; the copy goes with the block. With ``here``
+    what lies elsewhere is copied, too.
+
+    Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
+    """
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        anywhere = source.compression is None and source.random and source.length is not None
+        if source.fd >= 0 or (anywhere and not here):
+            yield source, ""
+            return
+        name, file = create(folder / "unpacked")
+        try:
+            unpack(source, file, folder)
+            with open_source(str(name)) as copy:
+                trouble = Packing.of(source).mark(copy)
+                copy.url = url
+                yield copy, trouble
+        finally:
+            discard(name, file)
+
+
+def unpack(source: Source, file: int, folder: Path) -> None:
+    """Write all bytes of a shard, unpacked, to a file in ``folder``. Raises SourceError, or OSError for the folder."""
+    at = 0
+    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that tarfile does not reach
+        at += len(data)
+        if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
+            raise SourceError("refused", f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
+        view = memoryview(data)
+        with naming(folder):
+            while view:
+                view = view[os.write(file, view) :]

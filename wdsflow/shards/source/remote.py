@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
-from wdsflow.shards.output_names import SUFFIXES
-from wdsflow.shards.patterns import natural
+from wdsflow.shards.shard_names import SUFFIXES, natural
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of

@@ -4,8 +4,20 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from .members import key_of, split_name
-from .pax_records import LONGEST, WANTED, RefusedRecord, read_records
-from .tar_header import BLOCK, ZEROS, BadHeader, Read, is_header, number, padded, text
+from .tar_header import (
+    BLOCK,
+    LONGEST,
+    WANTED,
+    ZEROS,
+    BadHeader,
+    Read,
+    RefusedRecord,
+    is_header,
+    number,
+    padded,
+    read_records,
+    text,
+)
 
 _STEP = 1 << 20
 

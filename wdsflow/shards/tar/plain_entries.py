@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable
 from zlib import adler32
 
-from .pax_records import is_strict
-from .tar_header import BLOCK, BadHeader, number
+from .tar_header import BLOCK, BadHeader, is_strict, number
 
 Row = tuple[str, int, int, int, str]  # name, size, data, header, kind
 

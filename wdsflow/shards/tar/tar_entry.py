@@ -1,22 +1,26 @@
-"""One entry of a tar: its extended headers, its own header, and where its data lie, by tarfile's rules.
+"""One entry of a tar, its extended headers included, and what tarfile makes of it."""
 
-This is the careful way; ``plain_entries`` walks the plain entries and leaves the rest to it.
-"""
-
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from .pax_records import LIMIT, LONGEST, TIMES, WANTED, RefusedRecord, read_records, refuses_negative
 from .tar_header import (
     BLOCK,
+    LIMIT,
+    LONGEST,
     REGULAR,
     SUPPORTED,
+    TIMES,
+    WANTED,
     ZEROS,
     BadHeader,
     Header,
     Read,
+    RefusedRecord,
     is_foreign,
     padded,
     parse_header,
+    read_records,
+    refuses_negative,
     text,
 )
 
@@ -235,3 +239,35 @@ def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     where = header, state.data, state.next, state.at
     return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)
+
+
+CUT = "unexpected end of data"
+BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
+
+Reaches = Callable[[int], bool]  # whether the archive has that many bytes
+
+
+def deliver(entry: Entry, reaches: Reaches, length: Callable[[], int]) -> tuple[bool, int]:
+    """Say whether webdataset gets the whole contents, and the offset at which reading stands then.
+
+    ``length`` says how many bytes the archive has; it is asked only where ``reaches`` said no.
+
+    webdataset reads files only; for other kinds nothing is read and nothing can be lost.
+    """
+    if entry.kind == "sparse":  # its contents are not looked at
+        return (True, entry.tell) if reaches(entry.next) else (False, length())
+    if entry.kind != "file" or entry.size <= 0:
+        return True, entry.tell
+    end = entry.data + entry.size
+    return (True, end) if reaches(end) else (False, length())
+
+
+def following(entry: Entry, stands: int, reaches: Reaches) -> str:
+    """Say why tarfile cannot go on to the next header; empty if it can."""
+    if entry.next == stands:
+        return ""
+    if entry.next == 0:
+        return BACK_TO_START
+    if not reaches(entry.next):
+        return CUT
+    return "a size sends the reader backwards" if entry.next <= stands else ""

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from wdsflow.shards.source.base import Source, StreamFault
 
 from .damaged_headers import HeaderGap, lost_between, search
-from .delivery import BACK_TO_START, CUT, deliver, following
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
-from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
-from .tar_entry import Ending, Entry, read_entry
-from .tar_header import BLOCK, is_header, looks_like, number, padded
+from .tar_entry import BACK_TO_START, CUT, Ending, Entry, deliver, following, read_entry
+from .tar_header import BLOCK, OTHER, TIMES, is_header, looks_like, number, padded
 from .windows import Windows
 
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]

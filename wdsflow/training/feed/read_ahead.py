@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.streams import end_commands
 
 T = TypeVar("T")
 

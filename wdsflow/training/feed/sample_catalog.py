@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wdsflow.pieces.view_source import ViewSource
+from wdsflow.pieces.tar_view import ViewSource
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source

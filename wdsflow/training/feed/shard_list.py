@@ -11,9 +11,9 @@ from math import inf
 
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.shards.source.base import local_file, local_path
-from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.streams import end_commands
 from wdsflow.shards.urls import NoShards, absent, expand
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
 from wdsflow.training.ranks import RankPlace, shared_out

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger, StagedLedger, score_command
 from wdsflow.filtering.ledger.ledger_row import LedgerError
-from wdsflow.pieces.view_source import view_of
+from wdsflow.pieces.tar_view import view_of
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path

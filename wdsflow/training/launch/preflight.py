@@ -16,7 +16,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.json_text import JsonText
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.subset import to_see_terms

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 

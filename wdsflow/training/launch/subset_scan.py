@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-from wdsflow.pieces.view_source import view_of
+from wdsflow.pieces.tar_view import view_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions

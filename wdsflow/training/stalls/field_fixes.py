@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.json_captions import caption_name, json_names
-from wdsflow.scan.naming import CAPTIONS, IMAGES
-from wdsflow.text.escape import escape
+from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
 from wdsflow.text.shell import command as join
+from wdsflow.text.shell import escape
 from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world

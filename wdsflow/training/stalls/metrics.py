@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 
 from .feed_log import say
 from .loss_tally import LossTally

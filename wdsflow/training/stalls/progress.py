@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from math import inf
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .feed_log import say

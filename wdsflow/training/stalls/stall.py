@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from wdsflow.scan.content.text_content import look_at_json
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.json_captions import note_names
+from wdsflow.scan.naming import note_names
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, FeedStopped

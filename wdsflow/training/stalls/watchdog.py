@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from wdsflow.shards.source.pipe import end_commands
-from wdsflow.text.escape import escape
+from wdsflow.shards.source.streams import end_commands
+from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedStopped
 from wdsflow.training.ranks import Board, connect
 

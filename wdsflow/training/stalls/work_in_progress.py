@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from wdsflow.text.escape import escape
+from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
