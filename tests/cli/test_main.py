@@ -7,7 +7,7 @@ import typer
 
 import wdsflow
 from wdsflow.cli.main import COMMANDS, _app, main
-from wdsflow.cli.shared.help_panels import MAIN, PANELS
+from wdsflow.cli.shared.typed_command import MAIN, PANELS
 
 
 def run(*words: str) -> int:

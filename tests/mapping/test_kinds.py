@@ -7,9 +7,8 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
-from wdsflow.mapping import parts as parts_of_maps
-from wdsflow.mapping.column_kinds import KindError, holds_json, unified, widened
-from wdsflow.mapping.parts import Parts, to_dataset
+from wdsflow.mapping import column_kinds
+from wdsflow.mapping.column_kinds import KindError, Parts, holds_json, to_dataset, unified, widened
 
 datasets = pytest.importorskip("datasets")
 
@@ -258,7 +257,7 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
 
     size = file("large", n=[1, 2]).stat().st_size
     for most, files in ((size + 1, 1), (size, 3)):  # a file of that size stays as it is
-        monkeypatch.setattr(parts_of_maps, "_OWN", most)
+        monkeypatch.setattr(column_kinds, "_OWN", most)
         several = Parts(folder)
         for name, numbers in (("first", [0]), ("large", [1, 2]), ("last", [3])):
             several.add(file(name, n=numbers), len(numbers))

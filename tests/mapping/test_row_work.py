@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
-from wdsflow.mapping.map_messages import Done, Failed, MapOrder, Measure, RowBatch, UnreadableError
-from wdsflow.mapping.map_worker import _bound, _failed, _is_memory, _mapped
+from wdsflow.mapping.map_worker import (
+    Done,
+    Failed,
+    MapOrder,
+    Measure,
+    RowBatch,
+    UnreadableError,
+    _bound,
+    _failed,
+    _is_memory,
+    _mapped,
+)
 from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
 from wdsflow.mapping.sizing import Doubts
 from wdsflow.memory.usage import private_data

@@ -2,7 +2,7 @@
 
 import threading
 
-from wdsflow.memory.budget import Budget, SharedBudget
+from wdsflow.memory.sizes import Budget, SharedBudget
 
 
 def holding(budget: Budget | SharedBudget, size: int) -> tuple[threading.Event, threading.Event, threading.Thread]:

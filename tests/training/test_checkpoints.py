@@ -183,22 +183,22 @@ def test_random_generators_continue_where_they_were():
     import numpy as np
     import torch
 
-    from wdsflow.training.launch import random_state
+    from wdsflow.training.launch import checkpoints
 
     def draw():
         return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()  # noqa: NPY002
 
-    before = random_state.capture("cpu")
+    before = checkpoints.capture("cpu")
     random.gauss(0, 1)  # half of a pair, which Python and numpy keep
     np.random.randn()  # noqa: NPY002
-    states = random_state.capture("cpu")
+    states = checkpoints.capture("cpu")
     try:
         drawn = draw()
         assert draw() != drawn
         stream = io.BytesIO()
         torch.save(states, stream)
         stream.seek(0)
-        random_state.restore(torch.load(stream, weights_only=True), "cpu")
+        checkpoints.restore(torch.load(stream, weights_only=True), "cpu")
         assert draw() == drawn
     finally:
-        random_state.restore(before, "cpu")
+        checkpoints.restore(before, "cpu")

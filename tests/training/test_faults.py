@@ -36,7 +36,7 @@ from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.field_fixes import processes_named
 from wdsflow.training.stalls.stall import StallError
-from wdsflow.training.workers import decoder_position
+from wdsflow.training.workers import decoder_deaths
 from wdsflow.training.workers.decoder_deaths import Death, death_message
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
@@ -166,7 +166,7 @@ def test_a_transform_that_fails_for_any_image_is_to_blame_and_no_sample(tmp_path
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
-    monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
+    monkeypatch.setattr(decoder_deaths, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
 
     def tokenizer(text):
         return hang() if text == "marked" else [text]

@@ -13,9 +13,9 @@ from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
-from wdsflow.training.feed import epoch_counter, memory_shares, sample_catalog
+from wdsflow.training.feed import epoch_run, memory_shares, sample_catalog
 from wdsflow.training.feed.batch_planner import Planner, StarvedError
-from wdsflow.training.feed.epoch_counter import EpochCounter
+from wdsflow.training.feed.epoch_run import EpochCounter
 from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
 from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.sample_catalog import Catalog
@@ -109,7 +109,7 @@ def test_memory_one_byte_short_is_refused_with_what_is_needed():
 @pytest.mark.parametrize("name", ["trains", "evaluates"])
 def test_epochs_are_counted(name, monkeypatch):
     lines = []
-    monkeypatch.setattr(epoch_counter, "say", lambda level, text: lines.append(f"  {text}"))
+    monkeypatch.setattr(epoch_run, "say", lambda level, text: lines.append(f"  {text}"))
     counter = EpochCounter(5, advances=name == "trains")
     script = "b bg bg bg bgg bgL bL a4b a5bg bgg a5bgg gg r7b d7b bgL a8b bg bg bggg bg bL bgg"
     for word in script.split():

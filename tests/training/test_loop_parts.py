@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from wdsflow.training.launch import random_state
+from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.loop_steps import Steps, counted
 from wdsflow.training.launch.resume import _put
 
@@ -62,20 +62,20 @@ def test_random_generators_go_on_where_they_were(device, monkeypatch):
     def draw():
         return random.random(), random.gauss(0, 1), float(np.random.normal()), float(torch.rand(()))  # noqa: NPY002
 
-    kept = random_state.capture()
+    kept = checkpoints.capture()
     cards = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda name: f"state of {name}")
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, name: cards.append((state, name)))
     try:
         draw()
-        states = random_state.capture(device)
+        states = checkpoints.capture(device)
         first = draw()
-        random_state.restore(states, device)
+        checkpoints.restore(states, device)
         assert draw() == first
         assert cards == ([("state of cuda:0", "cuda:0")] if device == "cuda:0" else [])
-        random_state.restore(states, "cpu")
-        random_state.restore({**states, "cuda": "other"})
+        checkpoints.restore(states, "cpu")
+        checkpoints.restore({**states, "cuda": "other"})
         assert len(cards) == (device == "cuda:0")
     finally:
-        random_state.restore(kept)
+        checkpoints.restore(kept)

@@ -7,8 +7,7 @@ import pytest
 from tests.clock import Clock
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import progress as progress_module
-from wdsflow.training.stalls.feed_log import cry, say
-from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
+from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally, cry, say
 from wdsflow.training.stalls.progress import Progress
 
 NEVER = 1e9
@@ -181,7 +180,7 @@ def test_text_from_data_stays_on_its_line(heard):
 
 
 def run(statement):
-    script = f"import logging\nfrom wdsflow.training.stalls.feed_log import cry, say\n{statement}"
+    script = f"import logging\nfrom wdsflow.training.stalls.loss_tally import cry, say\n{statement}"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
 

@@ -16,7 +16,7 @@ import torch
 from tests.golden_file import check_text
 from wdsflow.training.feed.feed_state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
-from wdsflow.training.launch import random_state
+from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.resume import ResumedRun
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
@@ -279,6 +279,6 @@ def test_a_rank_continues_with_its_own_feed_and_its_own_generators(tmp_path):
     checkpoint = torch.load(path)
     [own] = checkpoint["wdsflow"]["ranks"]
     torch.manual_seed(3)
-    other = {"feed": {"at": 2}, "random": random_state.capture("cpu")}
+    other = {"feed": {"at": 2}, "random": checkpoints.capture("cpu")}
     torch.save(checkpoint | {"wdsflow": checkpoint["wdsflow"] | {"ranks": [other, own]}}, path)
     assert trained(arguments(tmp_path / "one", resume=path, rank=1, world_size=2), Loader()) == whole[4:]

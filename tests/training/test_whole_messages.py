@@ -18,7 +18,7 @@ from wdsflow.training.stalls import progress
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import LaneFacts, stall_message
 from wdsflow.training.stalls.work_in_progress import BusyWith
-from wdsflow.training.workers import decoder_deaths, shared_memory
+from wdsflow.training.workers import decoder_deaths, slots
 from wdsflow.training.workers.decoder_deaths import Death, ProcessNotStarted, death_message, not_started_message
 
 GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
@@ -135,7 +135,7 @@ DEATHS = {
 def memory(monkeypatch):
     monkeypatch.setattr(decoder_deaths, "host_memory", lambda: SimpleNamespace(free=3 << 20, total=8 << 30))
     state = SimpleNamespace(f_frsize=4096, f_bavail=1 << 10, f_blocks=1 << 14, f_bfree=7)
-    monkeypatch.setattr(shared_memory, "os", SimpleNamespace(statvfs=lambda folder: state))
+    monkeypatch.setattr(slots, "os", SimpleNamespace(statvfs=lambda folder: state))
 
 
 @pytest.mark.parametrize("options", [TRAIN, LOOP], ids=["command", "loop"])
@@ -156,8 +156,8 @@ def test_shared_memory_that_is_not_there_is_reported(monkeypatch):
     def statvfs(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
 
-    monkeypatch.setattr(shared_memory, "os", SimpleNamespace(statvfs=statvfs))
-    assert shared_memory.shared_memory_state() == "/dev/shm is not there (No such file or directory)"
+    monkeypatch.setattr(slots, "os", SimpleNamespace(statvfs=statvfs))
+    assert slots.shared_memory_state() == "/dev/shm is not there (No such file or directory)"
 
 
 SHM = [
@@ -176,7 +176,7 @@ SHM = [
     ],
 )
 def test_errors_for_want_of_shared_memory_get_a_note(error, noted, memory):
-    found = shared_memory.shared_memory_notes(error, "--decoders")
+    found = slots.shared_memory_notes(error, "--decoders")
     assert found == ([f"{SHM[0]} processes: --decoders"] if noted else [])
 
 

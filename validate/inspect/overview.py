@@ -11,8 +11,8 @@ from wdsflow.scan.naming import TALLIES
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
-from ..report.console_writer import Writer
-from .listing import Listed
+from ..report.report_text import Writer
+from .shown_sample import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console

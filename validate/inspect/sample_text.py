@@ -11,7 +11,7 @@ from wdsflow.text.install import install_extras
 from wdsflow.text.shell import escape
 from wdsflow.text.words import short, size
 
-from ..report.console_writer import Writer
+from ..report.report_text import Writer
 from .shown_sample import ShownSample
 
 if TYPE_CHECKING:

@@ -1,24 +1,77 @@
-"""Single samples with their contents: those of a key, or some that chance picks."""
+"""Samples as they are shown: in lists, one in full, and on a sheet of pictures."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.mapping.scratch import scratch
+from wdsflow.pages import render
+from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.source.opening import seekable
+from wdsflow.shards.source.opening import open_source, seekable
+from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.pixels import decode_picture
 from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.select import uniform
-
-from .listing import Listed, listed
+from wdsflow.text.words import short
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+@dataclass(slots=True)
+class Listed:
+    """Neighbouring members that share one key."""
+
+    key: str
+    offset: int  # offset of the first member's header, bytes from the start of the (uncompressed) tar
+    members: list[tuple[str, int, int]] = field(default_factory=list)  # field, bytes, offset of its contents
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        members = [{"field": name, "size": size, "offset": offset} for name, size, offset in self.members]
+        return {"key": self.key, "offset": self.offset, "members": members}
+
+
+def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Listed]:
+    """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further.
+
+    Args:
+        url: url of the shard.
+        count: number of samples.
+        allow_pipe: run a ``pipe:`` url in a shell.
+    """
+    found: list[Listed] = []
+    try:
+        with open_source(url, allow_pipe=allow_pipe) as source:
+            for sample in islice(listed(source), count):
+                found.append(sample)  # noqa: PERF402 - what was read before an error counts
+    except SourceError:
+        pass
+    return found
+
+
+def listed(source: Source) -> Iterator[Listed]:
+    """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
+    current: Listed | None = None
+    walk = Walk(source)
+    for begins, key, field_name, (_, size, data, header, _) in grouped(walk):
+        if current is None or begins:
+            if current is not None:
+                yield current
+            current = Listed(key, header)
+        current.members.append((field_name, size, data))
+    if current is not None:
+        yield current
+    if walk.stop is not None and walk.stop.kind in ("unreadable", "error"):
+        raise SourceError("io", walk.stop.detail)
+
 
 SIDE = 320  # pixels of the longer side of a thumbnail
 _TEXTS = frozenset({"txt", "text", "caption", "json", "jsn", "cls", "label"})
@@ -121,3 +174,24 @@ def jpeg(picture: "Image") -> bytes:
     buffer = BytesIO()
     picture.save(buffer, "JPEG", quality=80)
     return buffer.getvalue()
+
+
+def contact_sheet(samples: Iterable[ShownSample]) -> str:
+    """Return the page."""
+    return render("contact_sheet.html", title="wdsflow: contact sheet", samples=[*map(_article, samples)])
+
+
+def _article(sample: ShownSample) -> dict[str, Any]:
+    caption = next((text for name, text in sample.texts.items() if name.lower().endswith("txt")), "")
+    return {
+        "key": sample.listed.key,
+        "shard": short(sample.url),
+        "about": caption[:200],
+        "images": [
+            {"name": name, "trouble": picture}
+            if isinstance(picture, str)
+            else {"name": name, "size": picture.size, "data": b64encode(jpeg(picture)).decode("ascii")}
+            for name, picture in sample.images.items()
+        ],
+        "facts": [*sample.texts.items(), *sample.scores.items()],
+    }

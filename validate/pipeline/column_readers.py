@@ -8,8 +8,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge
-from .estimate import Estimate
-from .fates import Prober
+from .fates import Estimate, Prober
 from .probe_child import ProbeRun
 from .probe_samples import place_of, places_in
 

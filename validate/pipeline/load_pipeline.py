@@ -12,7 +12,7 @@ from typing import Any
 
 from wdsflow.text.shell import escape
 
-from ..tracing.machine_faults import machine_fault
+from ..tracing.meter import machine_fault
 from ..tracing.stage_words import error_text, line_of
 
 

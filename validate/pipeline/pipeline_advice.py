@@ -11,8 +11,7 @@ from wdsflow.text.shell import escape
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
 from ..verdicts.wording import fields_of
-from .estimate import Estimate
-from .fates import ProbedShape, Prober
+from .fates import Estimate, ProbedShape, Prober
 from .probe_samples import shape_groups
 from .reading import ReadingInOrder
 from .rewire import FORM_SAMPLES, PipelineFacts

@@ -7,12 +7,11 @@ from itertools import cycle, islice
 
 from wdsflow.scan.evidence import ShardEvidence
 
-from .estimate import Estimate
-from .fates import ProbedShape, ProbeLimits, Prober
+from .fates import Estimate, ProbedShape, ProbeLimits, Prober
 from .probe_child import ProbeRun, RunRequest
 from .probe_samples import SamplePlace
+from .reading import split
 from .rewire import PipelineFacts
-from .worker_split import split
 
 
 def leave_out_rest(

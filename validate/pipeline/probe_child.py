@@ -17,13 +17,10 @@ from wdsflow.engines.peer import Note, receive, send, take_line, when_gone
 from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.shell import escape
 
-from ..tracing.kept_state import state_of_chance
-from ..tracing.machine_faults import machine_fault
-from ..tracing.meter import TraceRun
-from ..tracing.pipeline_steps import take_apart
+from ..tracing.meter import TraceRun, machine_fault
+from ..tracing.pipeline_steps import state_of_chance, take_apart
 from ..tracing.stage_words import error_text, line_of
-from ..tracing.trace import observe, summary
-from ..tracing.trace_report import StageTrace, Trace
+from ..tracing.trace import StageTrace, Trace, observe, summary
 from .load_pipeline import PipelineError, build, failure_text, find
 from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring, check_made

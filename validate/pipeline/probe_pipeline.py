@@ -12,13 +12,14 @@ from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .column_readers import leave_open
-from .estimate import Estimate, bounds
 from .fates import (
+    Estimate,
     ProbedFate,
     ProbedShape,
     ProbeLimits,
     Prober,
     agree,
+    bounds,
     counted_in,
     is_damaged,
     joined_chains,
@@ -42,9 +43,8 @@ from .probe_samples import (
     rare_samples,
     shape_groups,
 )
-from .reading import ReadingInOrder
+from .reading import ReadingInOrder, judge_split, leave_room
 from .rewire import PipelineFacts
-from .worker_split import judge_split, leave_room
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.text.shell import escape
 
-from ..tracing.kept_state import continues
-from ..tracing.pipeline_steps import is_loader, is_pipeline, repetition
+from ..tracing.pipeline_steps import continues, is_loader, is_pipeline, repetition
 from ..tracing.stage_words import bare_name, title
 from .alone_in_batch import AloneInBatch, without_left_out
 from .load_pipeline import PipelineError

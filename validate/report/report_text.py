@@ -1,26 +1,67 @@
-"""The report as text: the verdict first, then what to do, then the findings.
-
-Everything that comes from data passes through ``escape`` and into ``rich.text.Text``, never through markup. A command
-is on a separate line, however narrow the terminal is.
-"""
+"""Lines on a console: wrapped with a hanging indent, or not wrapped if they are to be copied."""
 
 import io
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wdsflow.text.words import duration, how_many, place, plain, short, size, unique
+from wdsflow.text.words import command_lines, duration, how_many, place, plain, short, size, unique
 
 from ..finding import Finding
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
-from .console_writer import Writer
 from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
 from .report_model import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+
+class Writer:
+    """Prints lines with a hanging indent, and without trailing blanks."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+
+    def blank(self) -> None:
+        """Print an empty line."""
+        self.console.print()
+
+    def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0, hang: int = 0) -> None:
+        """Print parts, each a text or (text, style), wrapped; indent lines after the first by ``hang`` more."""
+        from rich.text import Text
+
+        body = Text.assemble(*parts)
+        width = max(self.console.width - indent, 20)
+        first = (body.wrap(self.console, width) or [Text()])[0]
+        rest = body[len(first.plain) :] if len(first.plain) < len(body.plain) else Text()
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :] if rest.plain.strip() else Text()
+        lines = [first, *(rest.wrap(self.console, max(width - hang, 20)) if rest.plain else [])]
+        for number, each in enumerate(lines):
+            each.rstrip()
+            pad = " " * (indent + (hang if number else 0))
+            self.console.print(Text(pad) + each if each.plain else Text(), soft_wrap=True)
+
+    def command(self, command: str, indent: int = 0) -> None:
+        """Print a command, or a line that ends in one, ready to paste: never wrapped, nothing around it."""
+        from rich.text import Text
+
+        for line in command_lines(command):
+            self.console.print(Text(" " * indent + line if line else "", style="bold"), soft_wrap=True)
+
+    def row(self, text: str, indent: int = 0, style: str = "") -> None:
+        """Print a row of a table, cut at the edge to keep the columns aligned."""
+        from rich.text import Text
+
+        self.console.print(Text(" " * indent + text, style=style), no_wrap=True, overflow="ellipsis", crop=True)
+
+    def heading(self, text: str) -> None:
+        """Print a heading after an empty line."""
+        self.blank()
+        self.line((text, "bold underline"))
+
 
 SHOWN = 5  # places of one rule that are listed
 _COLOURS = {"trains": "green"}  # all others are red

@@ -1,4 +1,4 @@
-"""Run a pipeline for a moment and report which stage loses samples."""
+"""Runs a pipeline stage by stage over real samples, and reports what each stage loses and costs."""
 
 import contextvars
 import ctypes
@@ -6,15 +6,209 @@ import math
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from .kept_state import listening, same_random_state
-from .meter import Meter, Stopped, TraceRun
-from .pipeline_steps import Chain, take_apart
-from .trace_report import Ending, StageTrace, Trace, sentence
+from .meter import Kind, Meter, Stopped, TraceRun
+from .pipeline_steps import Chain, listening, same_random_state, take_apart
+from .stage_words import error_text
 
-__all__ = ["StageTrace", "Trace", "trace"]
+Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrace:
+    """Input and output of one stage."""
+
+    number: int  # from 1
+    title: str
+    taken: int  # input items; 0 for the source
+    out: int  # output items
+    kind: Kind  # of its output items: "shard", "member", "sample", "batch"
+    taken_kind: Kind
+    rows: int  # samples inside its batches
+    batch: int  # samples that one of its batches needs, if known
+    seconds: float  # in its own code
+    errors: int  # swallowed by its handler
+    error_types: dict[str, int]  # the same, by the name of the exception
+    first_error: str
+    error_line: str  # "train.py:31": of the user's code, if it passed through any
+    error_key: str
+    error_shard: str
+    ended_stream: bool  # its handler ended the stream
+    logged: int  # warnings that it logged: they suggest errors swallowed without a handler
+    first_log: str
+    fields: dict[str, int]  # of its input samples, most frequent first
+
+    @property
+    def lost(self) -> int:
+        """Samples (or batches) that went in and did not come out, 0 if unknown."""
+        if self.kind == "batch" and self.taken_kind == "sample":
+            return max(0, self.taken - self.rows) if self.batch and self.rows else 0
+        comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
+        return max(0, self.taken - self.out) if comparable else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How samples went through a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
+
+    verdict: str
+    ending: Ending  # why the run ended: one full pass, enough samples, time, ...
+    stages: tuple[StageTrace, ...]
+    seconds: float
+    ok: bool  # it gave output, and no stage raised, blocked or dropped everything
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def samples(self) -> int:
+        """Output samples of the first stage with samples."""
+        return next((stage.out for stage in self.stages if stage.kind == "sample"), 0)
+
+    @property
+    def delivered(self) -> int:
+        """Items (samples or batches) that left the last stage."""
+        return self.stages[-1].out
+
+    def __str__(self) -> str:
+        wide = max(len(stage.title) for stage in self.stages)
+        lines = [self.verdict, *self.notes, ""]
+        lines.append(f"  #  {'stage':<{wide}}  {'in':>9}  {'out':>9}  {'':<7}  {'seconds':>8}  {'swallowed':>9}")
+        for stage in self.stages:
+            taken = f"{stage.taken:,}" if stage.number > 1 else "-"
+            lines.append(
+                f"{stage.number:>3}  {stage.title:<{wide}}  {taken:>9}  {stage.out:>9,}  {stage.kind:<7}"
+                f"  {stage.seconds:>8.2f}  {stage.errors:>9,}"
+            )
+        for stage in self.stages:
+            if stage.errors:
+                lines.append(f"stage {stage.number}: {swallowed(stage)}")
+            elif stage.logged:
+                lines.append(f"stage {stage.number} logged {stage.logged:,} warnings, the first: {stage.first_log}")
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def swallowed(stage: StageTrace) -> str:
+    """Return ``3 errors swallowed, the first: ...`` with key and shard."""
+    count = "1 error swallowed" if stage.errors == 1 else f"{stage.errors:,} errors swallowed, the first"
+    return f"{count}: {stage.first_error}{where(stage.error_key, stage.error_shard)}"
+
+
+def where(key: str, shard: str) -> str:
+    """Return key and shard in brackets, nothing if neither is known."""
+    parts = [f"key {key}" if key else "", f"shard {shard}" if shard else ""]
+    text = ", ".join(part for part in parts if part)
+    return f" ({text})" if text else ""
+
+
+_MOST = 8  # fields in the message
+
+
+def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+    """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
+    if ending == "blocked":
+        return _blocked(run, stages)
+    if ending == "raised" and run.raised:
+        return _raised(run.raised, run, stages)
+    if ending == "asks-ended-source":
+        at = stages[min(run.endless_at, len(stages) - 1)]
+        return f"{name(at)} asks its ended input again and again: it would never end"
+    if not stages[-1].out:
+        return _nothing(chain, stages, ending, drained=run.drained)
+    worst = max(stages, key=lambda stage: _loss(stage, run, ending))
+    if _loss(worst, run, ending):
+        return _drops(worst)
+    slowest = max(stages, key=lambda stage: stage.seconds)
+    share = slowest.seconds / (sum(stage.seconds for stage in stages) or 1.0)
+    count = next((stage.out for stage in stages if stage.kind == "sample"), stages[-1].out)
+    what = "nothing is lost" if ending == "pass" else "nothing is lost so far"
+    rest = max(stages, key=lambda stage: stage.lost if stage.kind == "batch" else 0)
+    if ending == "pass" and rest.kind == "batch" and rest.lost:
+        what += f" but the last {rest.lost:,}, too few for another batch of {rest.batch:,}"
+    return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
+
+
+def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
+    """Return what a stage lost, without items that are still in it because the trace ended early."""
+    if stage.kind == "batch" and stage.taken_kind == "sample":
+        return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
+    if run.drained:
+        return stage.lost
+    return 0 if "shuffle" in stage.title else max(0, stage.lost - 1)
+
+
+def _drops(stage: StageTrace) -> str:
+    unit = "batches" if stage.taken_kind == "batch" else "samples"
+    text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
+    if stage.fields:
+        seen = [field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items()]
+        more = f" and {len(seen) - _MOST} more" if len(seen) > _MOST else ""
+        text += f"; fields seen: {', '.join(seen[:_MOST])}{more}"
+    if stage.errors:
+        text += f"; {swallowed(stage)}"
+    elif stage.logged:
+        text += f"; it logged {stage.logged:,} warnings, the first: {stage.first_log}"
+    if stage.ended_stream:
+        text += "; its handler ended the stream there"
+    return text
+
+
+def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending, *, drained: bool) -> str:
+    culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
+    if ending == "time" and not drained:
+        return f"{name(culprit)} took {culprit.taken:,} items and gave none before time was up"
+    if culprit.number == 1 and not culprit.out:
+        text = f"{name(culprit)} gives nothing"
+    elif culprit.batch > 0 and culprit.taken < culprit.batch:
+        text = f"{name(culprit)} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
+        if ending != "pass":
+            return text + ": nothing is lost so far, trace more samples"
+    elif culprit.taken_kind in ("sample", "batch"):
+        text = _drops(culprit)
+    else:
+        text = f"{name(culprit)} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
+        if culprit.errors:
+            text += f"; {swallowed(culprit)}"
+    if ending == "time":
+        text += "; time was up"
+    return text + _for_ever(chain, ending)
+
+
+def _for_ever(chain: Chain, ending: Ending) -> str:
+    if not chain.endless or ending not in ("pass", "samples"):
+        return ""
+    who = "OpenCLIP" if chain.by_open_clip else "this pipeline"
+    if chain.breaks:
+        return "; 0 samples left after one full pass: the epoch ends empty, without an error"
+    if ending == "samples":
+        return f"; if the rest is like this, {who} will read endlessly"
+    return f"; 0 samples left after one full pass: {who} would repeat it endlessly"
+
+
+def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+    index, error = raised
+    text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+    if index and not stages[index].taken:
+        empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
+        text += f"; its input was empty, the last stage that got anything is {name(empty)}"
+    return text
+
+
+def _blocked(run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+    index, waited = run.blocked or (-1, 0.0)
+    if not 0 <= index < len(stages):
+        return "the pipeline did not start in time"
+    return (
+        f"{name(stages[index])} is blocked: no answer for {waited:.1f} s"
+        f"{where(*run.place(index))}, after {stages[index].out:,} items"
+    )
+
+
+def name(stage: StageTrace) -> str:
+    """Return ``stage 6 select(...)``."""
+    return f"stage {stage.number} {stage.title}"
+
 
 _GRACE = 0.5  # seconds for a run to notice that its time is up
 

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from wdsflow.cli.shared.cli_options import AllowPipe
-from wdsflow.cli.shared.help_panels import CHECKS, MACHINES
 from wdsflow.cli.shared.terminal import cannot_write, fail, no_shards, print_lines, progress
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed_command import CHECKS, MACHINES, Typed
 from wdsflow.text.shell import quote_path
 
 

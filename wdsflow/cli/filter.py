@@ -19,7 +19,6 @@ from wdsflow.cli.shared.cli_options import (
     TarSize,
     To,
 )
-from wdsflow.cli.shared.help_panels import MAIN, OTHER, SAMPLES
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
     Captions,
@@ -49,7 +48,7 @@ from wdsflow.cli.shared.run_arguments import (
     run_options,
 )
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.typed_command import MAIN, OTHER, SAMPLES, Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe

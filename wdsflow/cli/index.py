@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from wdsflow.cli.shared.cli_options import Shards
-from wdsflow.cli.shared.help_panels import OUTPUT
 from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards, print_lines, progress
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.typed_command import OUTPUT, Typed, free
 from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import quote_path
 

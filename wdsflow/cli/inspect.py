@@ -69,8 +69,8 @@ def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, all
     """Show what all shards have."""
     from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
-    from wdsflow.validate.inspect.listing import Listed, first_samples
     from wdsflow.validate.inspect.overview import overview
+    from wdsflow.validate.inspect.shown_sample import Listed, first_samples
 
     with progress() as begin:
         shards = scan_shards(urls, ScanOptions("headers", allow_pipe=allow_pipe), jobs, begin(len(urls)))
@@ -146,7 +146,7 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
 def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
     """Print samples, or write them to a page, and return how many there were."""
     if html is not None:
-        from wdsflow.validate.inspect.contact_sheet import contact_sheet
+        from wdsflow.validate.inspect.shown_sample import contact_sheet
 
         page = contact_sheet(samples)
         if count := page.count("<article>"):  # data is escaped

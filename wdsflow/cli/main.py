@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
-from wdsflow.cli.shared.help_panels import AFTER_DASHES, PanelHelp
+from wdsflow.cli.shared.typed_command import AFTER_DASHES, PanelHelp
 from wdsflow.version import __version__
 
 COMMANDS = (

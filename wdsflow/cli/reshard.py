@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.equal_shards import DivisibleBy, Samples, Shards, Shuffle, Size, explained_apart, writing_shards
-from wdsflow.cli.shared.help_panels import MACHINES, OTHER, SAMPLES
 from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.typed_command import MACHINES, OTHER, SAMPLES, Typed, free
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:

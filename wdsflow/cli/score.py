@@ -15,7 +15,6 @@ from wdsflow.cli.shared.cli_options import (
     Engines,
     GpuMemory,
 )
-from wdsflow.cli.shared.help_panels import MAIN, SAMPLES
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
     Captions,
@@ -38,7 +37,7 @@ from wdsflow.cli.shared.run_arguments import (
     run_options,
 )
 from wdsflow.cli.shared.run_outcome import progress, show
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed_command import MAIN, SAMPLES, Typed
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe

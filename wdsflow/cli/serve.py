@@ -11,13 +11,12 @@ import typer
 
 from wdsflow.cli.graft import AmbiguousChoice, explained_join
 from wdsflow.cli.shared.equal_shards import DivisibleBy, Samples, Shards, Shuffle, Size, explained_apart
-from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
 from wdsflow.cli.shared.serve_report import SIZES, ServeReport
 from wdsflow.cli.shared.terminal import fail, progress
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.typed_command import MACHINES, MAIN, SAMPLES, Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset

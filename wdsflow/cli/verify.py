@@ -7,8 +7,7 @@ import typer
 
 from wdsflow.cli.shared.certificates import compare_shards
 from wdsflow.cli.shared.cli_options import Jobs
-from wdsflow.cli.shared.help_panels import MAIN
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed_command import MAIN, Typed
 
 File = Annotated[
     Path,

@@ -15,7 +15,7 @@ from typing import Any
 
 from wdsflow.memory.usage import mapped_files
 
-from .map_messages import RowBatch
+from .map_worker import RowBatch
 from .sizing import weigh_results
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped

@@ -15,8 +15,8 @@ from wdsflow.engines.retries import MAP_STARTS, rows_again
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import HeldMemory
 
-from .map_messages import Done, Failed, MappingError, MapSetup, RowBatch
 from .map_process import MapWorker, Watch
+from .map_worker import Done, Failed, MappingError, MapSetup, RowBatch
 from .sizing import Doubts, Sizer, fitting
 
 log = logging.getLogger("wdsflow.mapping")

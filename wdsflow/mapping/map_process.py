@@ -10,7 +10,7 @@ from wdsflow.engines.peer import Peer, ending, likely_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held, resident
 
-from .map_messages import Done, Failed, MapOrder, MapSetup, RowBatch
+from .map_worker import Done, Failed, MapOrder, MapSetup, RowBatch
 
 # Memory that is given back counts as free: large blocks go back to the system at once, small ones when they can.
 _GIVE_BACK = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .map_messages import RowBatch, UnreadableError, packed
+from .map_worker import RowBatch, UnreadableError, packed
 from .sizing import weigh_results
 
 _LENGTH = struct.Struct("<Q")

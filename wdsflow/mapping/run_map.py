@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.site import usable_cores
-from wdsflow.mapping.parts import Parts, to_dataset
+from wdsflow.mapping.column_kinds import Parts, to_dataset
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer
 from wdsflow.memory.sizes import parse_size
@@ -22,7 +22,7 @@ from wdsflow.text.shell import escape
 from .column_kinds import KindError
 from .datasets_map import DatasetWork, SliceSource, on_disk
 from .map_engine import MapEngine, Result, Team
-from .map_messages import FailedRow, MappingError, MapSetup, packed
+from .map_worker import FailedRow, MappingError, MapSetup, packed
 from .row_files import RowSource, RowWork, read_rows
 
 log = logging.getLogger("wdsflow.mapping")

@@ -9,7 +9,7 @@ from typing import Any
 from wdsflow.memory.sizes import weigh
 from wdsflow.text.shell import escape
 
-from .map_messages import Failed, RowBatch
+from .map_worker import Failed, RowBatch
 
 _MANY, _LOOKED_AT = 256, 64
 

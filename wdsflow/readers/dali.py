@@ -6,8 +6,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import TALLIES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
-from .grouping import incomplete
+from .base import USABLE, Fate, Reader, incomplete
 from .wanted_fields import IMAGE_TROUBLE
 
 _CAPTION = "txt"

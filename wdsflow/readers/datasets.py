@@ -16,8 +16,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import split_name
 from wdsflow.shards.tar.walk import Walk
 
-from .base import USABLE, Fate, Options, Reader
-from .grouping import KEY, URL, first_of, first_repeat, incomplete
+from .base import KEY, URL, USABLE, Fate, Options, Reader, first_of, first_repeat, incomplete
 from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"

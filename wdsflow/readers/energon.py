@@ -8,8 +8,7 @@ from wdsflow.scan.evidence import Part, Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
-from .base import USABLE, Fate, Reader
-from .grouping import Sample, first_of, incomplete
+from .base import USABLE, Fate, Reader, Sample, first_of, incomplete
 from .wanted_fields import IMAGE_TROUBLE, IMAGES, TEXT_TROUBLE, extension_of, reason_for, refused
 from .webdataset import WebDataset1
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
-from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, USABLE, Fate, Reader, Sample, first_of, first_repeat, incomplete, is_marked_bad
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
 
-from .base import USABLE, Fate, Reader
-from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, incomplete, is_marked_bad
 from .open_clip.assignment import Buffers, epoch_order
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 

@@ -5,8 +5,7 @@ from typing import ClassVar
 from wdsflow.scan.evidence import Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
-from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, incomplete, is_marked_bad
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"

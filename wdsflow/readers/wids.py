@@ -7,8 +7,7 @@ from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Part, Shape, ShardEvidenc
 from wdsflow.scan.naming import TALLIES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
-from .grouping import Sample, first_of, incomplete
+from .base import USABLE, Fate, Reader, Sample, first_of, incomplete
 from .wanted_fields import IMAGE_TROUBLE, reason_for, refused
 
 _CAPTION = "txt"

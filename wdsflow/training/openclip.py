@@ -34,9 +34,8 @@ from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
-from wdsflow.training.feed.sample_catalog import Catalog
+from wdsflow.training.feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Schedule, Workload
-from wdsflow.training.feed.shard_list import count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.field_fixes import argument, command

@@ -37,7 +37,7 @@ def random_states(setting: Setting) -> list[Finding]:
     import numpy as np
     import torch
 
-    from wdsflow.training.launch.random_state import capture, restore
+    from wdsflow.training.launch.checkpoints import capture, restore
 
     def draw() -> list[Any]:
         own = [random.random(), float(np.random.random()), torch.rand(4).tolist()]  # noqa: NPY002 - it is what is stored

@@ -12,8 +12,8 @@ from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.pipeline.probe_samples import TinyTars, places_in
-from wdsflow.validate.tracing import machine_faults
-from wdsflow.validate.tracing.machine_faults import machine_fault
+from wdsflow.validate.tracing import meter
+from wdsflow.validate.tracing.meter import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
 
 HOSTILE = Path(__file__).parent / "hostile_pipelines.py"
@@ -96,7 +96,7 @@ def test_no_sample_is_blamed_for_memory_that_this_machine_lacks(tmp_path: Path) 
 def test_errors_about_the_machine_are_told_from_those_about_samples(
     error: Exception, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_faults, "_has_gpu", lambda: False)
+    monkeypatch.setattr(meter, "_has_gpu", lambda: False)
     assert machine_fault(error) == fault
 
     wrapped = RuntimeError("in stage 3")
@@ -105,5 +105,5 @@ def test_errors_about_the_machine_are_told_from_those_about_samples(
 
 
 def test_where_there_is_a_gpu_an_error_of_it_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_faults, "_has_gpu", lambda: True)
+    monkeypatch.setattr(meter, "_has_gpu", lambda: True)
     assert machine_fault(RuntimeError("CUDA error: invalid argument")) == ""

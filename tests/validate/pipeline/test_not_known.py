@@ -17,7 +17,7 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.certificate.certify import refusal
 from wdsflow.validate.check import check
-from wdsflow.validate.pipeline.estimate import Estimate, bounds
+from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_child import ProbeRun
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline

@@ -10,8 +10,7 @@ from tests.validate.pipeline.really import jpeg, probing, scanned
 from tests.validate.pipeline.test_not_known import FEW, captions
 from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence
-from wdsflow.validate.pipeline.estimate import Estimate
-from wdsflow.validate.pipeline.fates import ProbedFate, ProbedShape, ProbeLimits
+from wdsflow.validate.pipeline.fates import Estimate, ProbedFate, ProbedShape, ProbeLimits
 from wdsflow.validate.pipeline.probe_batches import leave_out_rest
 from wdsflow.validate.pipeline.probe_child import ProbeRun
 from wdsflow.validate.pipeline.probe_pipeline import judge_pipeline, probe_pipeline

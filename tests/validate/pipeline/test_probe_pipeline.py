@@ -16,7 +16,7 @@ from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.check import check
-from wdsflow.validate.pipeline.estimate import bounds
+from wdsflow.validate.pipeline.fates import bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.rules.kit.base import Context

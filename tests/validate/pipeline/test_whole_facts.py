@@ -17,10 +17,10 @@ from tests.golden_file import check_text
 from tests.validate.pipeline import user_pipelines, wild_pipelines, worker_pipelines
 from wdsflow.scan.evidence import Run, Runs, ShardEvidence
 from wdsflow.validate.pipeline.alone_in_batch import AloneInBatch
-from wdsflow.validate.pipeline.estimate import Estimate
+from wdsflow.validate.pipeline.fates import Estimate
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.reading import judge_split, leave_room
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring, check_made
-from wdsflow.validate.pipeline.worker_split import judge_split, leave_room
 from wdsflow.validate.tracing.pipeline_steps import LEFT_OUT, take_apart
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_facts.txt"

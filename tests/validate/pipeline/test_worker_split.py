@@ -10,8 +10,8 @@ from tests.validate.pipeline.test_probe_pipeline import write
 from tests.validate.pipeline.worker_pipelines import shuffled_alike, shuffled_apart
 from wdsflow.scan.evidence import Run, Runs, ShardEvidence
 from wdsflow.validate.pipeline.probe_pipeline import probe_pipeline
+from wdsflow.validate.pipeline.reading import judge_split, split
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
-from wdsflow.validate.pipeline.worker_split import judge_split, split
 from wdsflow.validate.verdicts.verdict import Verdict
 
 LIBRARY = Path(__file__).parent / "worker_pipelines.py"

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
-from wdsflow.readers.base import Reader
-from wdsflow.readers.grouping import BAD_MARK
+from wdsflow.readers.base import BAD_MARK, Reader
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered

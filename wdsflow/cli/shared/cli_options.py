@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
+from .typed_command import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
 
 
 class Level(str, Enum):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .cli_options import EngineChoice
-from .help_panels import LINES, MACHINES, MAIN, OUTPUT, SAMPLES
 from .terminal import folder_name
-from .typed_command import free
+from .typed_command import LINES, MACHINES, MAIN, OUTPUT, SAMPLES, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from .help_panels import CHECKS, MACHINES, MAIN, SAMPLES
 from .nearest_paths import nearest_ledger
 from .refusals import refuse
-from .typed_command import Typed
+from .typed_command import CHECKS, MACHINES, MAIN, SAMPLES, Typed
 
 if TYPE_CHECKING:
     from wdsflow.training.feed_options import FeedOptions

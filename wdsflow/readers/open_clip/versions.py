@@ -5,8 +5,19 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
-from wdsflow.readers.base import USABLE, Fate, Options, Reader, split_keys
-from wdsflow.readers.grouping import MARKED_BAD, Sample, first_of, incomplete, is_marked_bad, split_at_repeats
+from wdsflow.readers.base import (
+    MARKED_BAD,
+    USABLE,
+    Fate,
+    Options,
+    Reader,
+    Sample,
+    first_of,
+    incomplete,
+    is_marked_bad,
+    split_at_repeats,
+    split_keys,
+)
 from wdsflow.readers.wanted_fields import (
     IMAGE_TROUBLE,
     IMAGES,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from wdsflow.memory.budget import Budget, SharedBudget
+from wdsflow.memory.sizes import Budget, SharedBudget
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.training.caption_sources import Captions, TokenizedCaptions
 from wdsflow.training.feed.assemble import Assembler

@@ -17,8 +17,7 @@ from wdsflow.training.workers.decoder_deaths import ProcessDied, ProcessNotStart
 from wdsflow.training.workers.decoder_process import kill_decoders
 
 from .batch_planner import StarvedError, StarvedFeed
-from .epoch_counter import EpochCounter
-from .epoch_run import EpochRun, Ready
+from .epoch_run import EpochCounter, EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .feed_state import OtherSubset, check_state, make_state, resume_fixes
 from .lanes import LanePosition

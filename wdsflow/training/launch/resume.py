@@ -17,7 +17,7 @@ import torch
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
 from wdsflow.training.feed.feed_state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
-from wdsflow.training.launch import random_state
+from wdsflow.training.launch import checkpoints
 from wdsflow.training.ranks import gathered
 
 from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
@@ -135,7 +135,7 @@ class ResumedRun:
 
         def restore() -> None:
             if resumed is not None:
-                random_state.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
+                checkpoints.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
 
         feed = hasattr(self.loader, "state_dict")
         if not feed:  # other loaders shuffle by the global generators when they begin an epoch; ours must not matter
@@ -148,11 +148,11 @@ class ResumedRun:
 
     def _evaluate(self, *words: Any, **named: Any) -> Any:
         """Evaluate without a trace in the random generators: a resumed run has not seen the evaluations before."""
-        before = random_state.capture(self._args.device)
+        before = checkpoints.capture(self._args.device)
         try:
             return self._evaluation(*words, **named)
         finally:
-            random_state.restore(before, self._args.device)
+            checkpoints.restore(before, self._args.device)
 
     def _done(self, loop: Loop, batches: int) -> None:
         accumulated, length = int(loop.args.accum_freq), int(self.loader.num_batches)
@@ -185,7 +185,7 @@ class ResumedRun:
 
     def _state(self) -> dict[str, Any]:
         feed = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
-        return {"feed": feed, "random": random_state.capture(self._args.device)}
+        return {"feed": feed, "random": checkpoints.capture(self._args.device)}
 
 
 class _Saving:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.text.shell import escape
 
-from .feed_log import say
-from .loss_tally import LossTally
+from .loss_tally import LossTally, say
 
 
 class Facts(NamedTuple):

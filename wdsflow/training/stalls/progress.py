@@ -8,8 +8,7 @@ from math import inf
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedOptions
 
-from .feed_log import say
-from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossReason, LossTally
+from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossReason, LossTally, say
 from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line

@@ -18,7 +18,7 @@ from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedStopped
 from wdsflow.training.ranks import Board, connect
 
-from .feed_log import cry, say
+from .loss_tally import cry, say
 from .stall import StallError
 
 if TYPE_CHECKING:

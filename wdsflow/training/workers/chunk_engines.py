@@ -16,7 +16,7 @@ from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
-from .decoder_position import others_frames
+from .decoder_deaths import others_frames
 from .sample_work import MadeSample, SampleWork
 
 Results = list[MadeSample | FeedLoss]

@@ -16,7 +16,7 @@ from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoded_sample import joined_rows, packed
-from .decoder_position import Whereabouts
+from .decoder_deaths import Whereabouts
 from .sample_work import MadeSample, SampleWork
 from .slots import HeldSlot, Slots
 

@@ -21,8 +21,7 @@ from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results
 from .decoder import END, Answer, DecodeOrder, Seat, forget, opened, serve
-from .decoder_deaths import Death, ProcessNotStarted
-from .decoder_position import AtTask
+from .decoder_deaths import AtTask, Death, ProcessNotStarted
 from .sample_work import SampleWork
 from .slots import Slots
 

@@ -12,13 +12,12 @@ from itertools import cycle
 
 from wdsflow.engines.retries import DECODER_BEGINS
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.feed_log import say
+from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import ChunkEngine, Result, in_order
 from .decoder import DecodeOrder, Seat
-from .decoder_deaths import ProcessDied
-from .decoder_position import Whereabouts
+from .decoder_deaths import ProcessDied, Whereabouts
 from .decoder_process import DecoderProcess, Sent
 from .sample_work import SampleWork
 from .slots import Slots

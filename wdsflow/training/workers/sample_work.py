@@ -23,8 +23,8 @@ from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.stalls.work_in_progress import at, without
 
-from .decoder_position import others_frames
-from .shared_memory import shared_memory_notes
+from .decoder_deaths import others_frames
+from .slots import shared_memory_notes
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
