@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.shards.archives import write_tar
-from wdsflow.records import shard_jobs
+from wdsflow.engines import site
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
@@ -40,7 +40,7 @@ def act(job: Job, _: Event) -> int:
 @pytest.fixture
 def always(monkeypatch):
     """Use processes, however quick it is."""
-    monkeypatch.setattr(shard_jobs, "_LONG", -1.0)
+    monkeypatch.setattr(site, "_LONG", -1.0)
 
 
 def shards(folder: Path, count: int, samples: int = 3) -> list[str]:
@@ -131,7 +131,7 @@ def test_processes_make_the_same_shards(tmp_path, monkeypatch):
     urls = shards(tmp_path / "in", 7, 40)
     Path(urls[5]).write_bytes(Path(urls[5]).read_bytes()[:19_970])
     plain = reshard_shards(urls, tmp_path / "threads", shards=4)
-    monkeypatch.setattr(shard_jobs, "_LONG", -1.0)
+    monkeypatch.setattr(site, "_LONG", -1.0)
     ours = reshard_shards(urls, tmp_path / "processes", shards=4)
     files = [path.name for path in (tmp_path / "threads").iterdir() if path.is_file()]
     assert len(files) > 4

@@ -10,6 +10,15 @@ from pathlib import Path
 from wdsflow.version import __version__
 
 _GRANTED = Path("/sys/fs/cgroup/cpu.max")
+_LONG = 0.8  # seconds of a core; two processes start in 0.3
+
+
+def processes_pay(used: float, done: int, rest: int) -> bool:
+    """Return whether processes would be quicker than this one with what is left.
+
+    ``used``: seconds of a core that the first ``done`` bytes took; ``rest``: the other bytes.
+    """
+    return used * rest > _LONG * done
 
 
 def usable_cores() -> int:

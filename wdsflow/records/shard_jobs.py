@@ -6,13 +6,12 @@ from contextlib import closing
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from wdsflow.engines.site import processes_pay
 from wdsflow.shards.source.base import file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 if TYPE_CHECKING:
     from wdsflow.engines.peer import Mark
-
-_LONG = 0.8  # seconds of a core; two processes start in 0.3
 
 
 class ShardJob(Protocol):
@@ -65,7 +64,7 @@ def run_on_shards(
     used = time.process_time()
     run_in_threads(first, do, noted, jobs)
     used = time.process_time() - used
-    if all(sizes) and used * sum(sizes[jobs:]) / sum(sizes[:jobs]) > _LONG:
+    if all(sizes) and processes_pay(used, sum(sizes[:jobs]), sum(sizes[jobs:])):
         _run_in_processes(rest, do, noted, jobs)
     else:
         run_in_threads(rest, do, noted, jobs)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.peer import Mark
-from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.engines.site import Site, first_local, processes_pay, usable_cores
 from wdsflow.shards.source.base import file_size, local_file
 
 from .evidence import ShardEvidence
@@ -18,7 +18,6 @@ from .scan_options import ScanOptions
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]
 _SMALL = 32 << 20  # bytes in all; below it a second process costs more than it brings
-_LONG = 0.5  # seconds of a core; two processes start in 0.3
 _MANY = 1000  # shards; of more, the sizes are not asked for
 
 
@@ -101,7 +100,7 @@ def _scan_here(tasks: Sequence[ScanTask], note: Callable[[ScanTask, ShardEvidenc
         return
     start, done = time.process_time(), 0
     for task, size in zip(tasks, sizes, strict=True):
-        if total > _SMALL and done and (time.process_time() - start) * (total - done) / done > _LONG:
+        if total > _SMALL and done and processes_pay(time.process_time() - start, done, total - done):
             return
         note(task, task.how(task.url, task.options))
         done += size

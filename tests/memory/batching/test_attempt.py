@@ -6,15 +6,7 @@ from typing import Any
 
 import pytest
 
-from wdsflow.memory.batching.attempt import (
-    AttemptTrouble,
-    Failure,
-    OutputsError,
-    PoisonedError,
-    attempt,
-    lost,
-    map_with_restarts,
-)
+from wdsflow.memory.batching.attempt import AttemptTrouble, Failure, OutputsError, PoisonedError, attempt, lost
 from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.batching.runner import BatchRunner
@@ -276,66 +268,3 @@ def test_an_item_without_a_cost_is_counted_as_failed():
     runner = BatchRunner(lambda batch: batch, cost=cost)
     assert runner.map([7]) == [Failure("raised-KeyError", "'caption'", {})]
     assert (runner.tally.failed, runner.tally.items) == (1, 1)
-
-
-def calls_of(*answers: Any, patience: int = 16) -> tuple[list[Any], list[Any], int]:
-    """Return what comes of five items if a process raises or returns each answer in turn, the calls, the restarts."""
-    calls: list[Any] = []
-    restarts: list[int] = []
-
-    def call(items: Any, alone: Any) -> Any:
-        calls.append((list(items), list(alone)))
-        answer = answers[len(calls) - 1]
-        if isinstance(answer, PoisonedError):
-            raise answer
-        return answer
-
-    found = map_with_restarts(call, list(range(5)), lambda: restarts.append(1), patience=patience)
-    return found, calls, len(restarts)
-
-
-def test_positions_are_those_of_what_is_left():
-    found, calls, restarts = calls_of(
-        PoisonedError("lost", {0: "a", 3: "d"}, (1, 2)),  # 4 was not tried
-        PoisonedError("lost", {2: "e"}, (0,)),
-        PoisonedError("lost", {0: "b"}),
-        ["c"],
-    )
-    assert found == list("abcde")
-    assert calls == [([0, 1, 2, 3, 4], []), ([1, 2, 4], [0, 1]), ([1, 2], [0, 1]), ([2], [0])]
-    assert restarts == 3
-
-
-BAD = PoisonedError("lost", {0: "bad"})  # a new failure, and nothing else done
-
-
-@pytest.mark.parametrize(
-    ("answers", "patience", "calls"),
-    [
-        ([BAD] * 40, {}, 16),
-        ([BAD] * 4, {"patience": 2}, 2),
-        ([BAD] * 4, {"patience": 3}, 3),
-        # Something was done as well, so that counting begins again.
-        ([BAD, PoisonedError("lost", {0: "done", 1: "bad"}), BAD, BAD], {"patience": 2}, 4),
-        ([BAD, PoisonedError("lost", {0: "done"}, (1,)), BAD, BAD], {"patience": 2}, 4),
-        # Nothing new at all: neither an outcome nor a suspect.
-        ([PoisonedError("lost", {})], {}, 1),
-        ([PoisonedError("lost", {}, (0, 1)), PoisonedError("lost", {}, (1, 0))], {}, 2),
-    ],
-)
-def test_a_device_that_gets_nothing_done_is_given_up(answers, patience, calls):
-    asked = iter(answers)
-    made = []
-
-    def call(items: Any, alone: Any) -> Any:
-        made.append(items)
-        raise next(asked)
-
-    with pytest.raises(PoisonedError, match="lost"):
-        map_with_restarts(call, list(range(30)), lambda: None, **patience)
-    assert len(made) == calls
-
-
-def test_a_process_that_returns_too_few_outcomes_is_an_error():
-    with pytest.raises(ValueError, match="shorter"):
-        map_with_restarts(lambda items, alone: items[1:], [1, 2], lambda: None)

@@ -62,7 +62,7 @@ def _first_header(window: bytes, old: bool) -> int | None:
 _ITS_OWN = 2
 _MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
 _EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that tell about the member after them
-_SAME = ""  # such a header tells neither name nor size
+_SAME = ""  # such a header changes neither name nor size
 
 
 class LostMember(NamedTuple):
@@ -144,8 +144,8 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
         if member.extended and 0 <= member.size <= LONGEST:
             member = member._replace(next_name=_next_name(block[156:157], read(at + BLOCK, member.size)))
         if lost and lost[-1].extended and lost[-1].next_name != _SAME:  # its own name may be a stand-in
-            told = lost[-1].next_name
-            member = member._replace(name=member.name if told is None else told, named=told is not None)
+            name = lost[-1].next_name
+            member = member._replace(name=member.name if name is None else name, named=name is not None)
         lost.append(member)
         if member.size < 0:
             return HeaderGap(tuple(lost), size=size)
@@ -173,14 +173,14 @@ def _lost_member(block: bytes) -> LostMember | None:
 
 
 def _next_name(kind: bytes, body: bytes) -> str | None:
-    """Read what an extended header tells of the next member's name: "" if it tells neither that nor its size, None if unknown."""
+    """Return the name that an extended header holds for the next member; ``LostMember.next_name`` has the other values."""
     if kind in (b"L", b"K"):
         return text(body) if kind == b"L" else _SAME
     try:
-        told = read_records(body)
+        found = read_records(body)
     except (BadHeader, RefusedRecord):
         return None
-    return told.get("path", _SAME if WANTED.isdisjoint(told) else None)
+    return found.get("path", _SAME if WANTED.isdisjoint(found) else None)
 
 
 def _is_elsewhere(block: bytes, missing: int) -> bool:

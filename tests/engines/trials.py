@@ -1,0 +1,22 @@
+"""The policy of retries, applied to functions in the place of processes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from wdsflow.engines.retries import ItemTrials
+from wdsflow.memory.batching.attempt import PoisonedError
+
+
+def map_with_restarts(
+    call: Callable[[list[Any], list[int]], list[Any]], items: list[Any], restart: Callable[[], object]
+) -> list[Any]:
+    """Return what ``call(items, alone)`` returns for all items, as ``RemoteModels.map`` asks its processes."""
+    trials: ItemTrials[Any] = ItemTrials(len(items))
+    while group := trials.next():
+        try:
+            trials.finished(call([items[at] for at in group], [0] if trials.alone else []))
+        except PoisonedError as error:
+            if trials.lost_device(error.done, error.suspects):
+                raise
+            restart()
+    return trials.outputs()
