@@ -3,15 +3,15 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
-from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape, quote_path
-from wdsflow.text.words import listed
+from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair, Severity
 
@@ -37,7 +37,9 @@ class Context:
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
     _bound: dict[int, Reader] = field(default_factory=dict, repr=False)
     _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
-    known_shapes: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)  # of shapes.folded
+    known_shapes: dict[tuple[int, bool], tuple[ShapeCount, ...]] = field(
+        default_factory=dict, repr=False
+    )  # of shapes.folded
     known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
 
     def names(self) -> tuple[str, ...]:
@@ -107,11 +109,35 @@ class Context:
         return self.urls or tuple(shard.url for shard in self.evidence.shards)
 
 
+class Count(int):
+    """A number that brings its noun: ``f"{Count(3):image is|images are}"`` is "3 images are"."""
+
+    def __format__(self, noun: str) -> str:
+        one, _, several = noun.partition("|")
+        return how_many(int(self), one, several) if noun else f"{int(self):,}"
+
+
+class OneOrMany(int):
+    """A number that only selects a word: ``f"{OneOrMany(3):is|are}"`` is "are"."""
+
+    def __format__(self, words: str) -> str:
+        return words.split("|")[self != 1]
+
+
+class Place(Protocol):
+    """Something with a place in a shard: a tally, a run, a shape."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def offset(self) -> int | None: ...
+
+
 class Rule(ABC):
     """One rule. The class docstring is its manual page: title line, then what, why it matters, in practice, fix."""
 
     code: ClassVar[str]
-    severity: ClassVar[Severity]  # the usual severity; a finding may differ
+    severity: ClassVar[Severity] = "warning"  # the usual severity; a finding may differ
     requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
 
     repair_note: ClassVar[str | None] = None  # what a repair without options does about it; None: nothing
@@ -120,6 +146,32 @@ class Rule(ABC):
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each faulty shard; the engine drops explained findings and merges many into one."""
+
+    def found(
+        self,
+        message: str,
+        readers: Iterable[str] = (),
+        shard: ShardEvidence | str | None = None,
+        place: Place | None = None,
+        *,
+        count: int = 1,
+        of: int = 0,
+        severity: Severity | None = None,
+        fix: Repair | None = None,
+    ) -> Finding:
+        """Return a finding of this rule; ``of`` is the number of samples, images or captions that ``count`` is a part of."""
+        return Finding(
+            code=self.code,
+            severity=severity or self.severity,
+            message=message,
+            shard=shard.url if isinstance(shard, ShardEvidence) else shard,
+            key=place.key if place else None,
+            offset=place.offset if place else None,
+            count=count,
+            rate=min(count / of, 1.0) if of else None,
+            readers=tuple(readers),
+            repair=fix,
+        )
 
     def repair(self, *urls: str) -> Repair | None:
         """Return the fix for these shards, if there is one."""
@@ -134,23 +186,24 @@ class Rule(ABC):
 
 
 class TallyRule(Rule):
-    """A rule that fires for each shard in which one of its tallies is not zero."""
+    """A rule that fires for each shard in which one of its tallies is not zero.
 
+    ``says`` is the message, a format string: ``{n:image is|images are}`` is the count with its noun, ``{verb:is|are}``
+    only the word, ``{first}`` an example in brackets, ``{detail}`` the example alone.
+    """
+
+    says: ClassVar[str]
     tallies: ClassVar[tuple[str, ...]] = ()
-    counts_samples: ClassVar[bool] = True  # the tally counts samples, so a rate makes sense
+    counts_samples: ClassVar[bool] = False  # the tally counts samples, so a rate makes sense
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         """Return the one-line message for a shard; ``detail`` is already escaped."""
-        raise NotImplementedError
+        return self.says.format(n=Count(count), verb=OneOrMany(count), first=first_seen(detail), detail=detail)
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
-        found = [shard.tally(name) for name in self.tallies]
-        found = [tally for tally in found if tally.count]
-        if not found:
-            return Tally()
-        first = found[0]
-        return Tally(sum(tally.count for tally in found), first.key, first.offset, first.detail)
+        found = [tally for name in self.tallies if (tally := shard.tally(name)).count]
+        return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         """Return the fix for one shard; by default the fix for any shard."""
@@ -167,24 +220,20 @@ class TallyRule(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard in which something was counted."""
         for shard in context.evidence.shards:
-            tally = self.seen(shard)
-            if tally.count:
+            if (tally := self.seen(shard)).count:
                 yield self.finding(context, shard, tally)
 
     def finding(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
         """Return the finding for one shard."""
-        share = tally.count / shard.samples if self.counts_samples and shard.samples else None
-        return Finding(
-            code=self.code,
-            severity=self.severity_in(context, shard),
-            message=self.message(shard, tally.count, escape(tally.detail)),
-            shard=shard.url,
-            key=tally.key,
-            offset=tally.offset,
+        return self.found(
+            self.message(shard, tally.count, escape(tally.detail)),
+            self.hurts(context, shard),
+            shard,
+            tally,
             count=tally.count,
-            rate=None if share is None else min(share, 1.0),
-            readers=self.hurts(context, shard),
-            repair=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
+            of=shard.samples if self.counts_samples else 0,
+            severity=self.severity_in(context, shard),
+            fix=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
         )
 
 
