@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wdsflow.scan.evidence import ShardEvidence
 
@@ -12,17 +12,19 @@ from ..finding import Advice, Finding
 from ..forecast.forecast_text import as_dict
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
-from .report import Report
+
+if TYPE_CHECKING:
+    from .report import Report
 
 VERSION = 1  # version of the format; rises only if programs for the old one would break
 
 
-def render(report: Report) -> str:
+def render(report: "Report") -> str:
     """Return the report as JSON text, indented, ASCII only."""
     return json.dumps(to_dict(report), indent=2, allow_nan=False) + "\n"
 
 
-def to_dict(report: Report) -> dict[str, Any]:
+def to_dict(report: "Report") -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
     The top level has exactly these six names; everything else is in the verdict to which it belongs.
@@ -54,7 +56,7 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
     }
 
 
-def verdict_to_dict(verdict: Verdict, report: Report) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     forecasts = [as_dict(each) for each in report.forecasts]
     return {
@@ -83,7 +85,7 @@ def _finding(finding: Finding) -> dict[str, object]:
     }
 
 
-def _belongs(advice: Advice, verdict: Verdict, report: Report) -> bool:
+def _belongs(advice: Advice, verdict: Verdict, report: "Report") -> bool:
     """Return whether advice belongs to a verdict; advice for a reader that was not chosen belongs to the first one."""
     judged = [each.reader for each in report.verdicts]
     return verdict.reader == (advice.reader if advice.reader in judged else judged[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wdsflow.images.image_header import read_header
 from wdsflow.pages import render as page
@@ -27,8 +27,10 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
-from .report import Report
 from .report_text import closing_line, ignored_lines, means, notes, said
+
+if TYPE_CHECKING:
+    from .report import Report
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
 _HEAT_ROWS, _HEAT_COLUMNS = 40, 12
@@ -156,7 +158,7 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
     return found
 
 
-def render(report: Report) -> str:
+def render(report: "Report") -> str:
     """Return the report as a whole page: verdicts, findings with samples, histograms, a heat map."""
     outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
     seen = look(report.evidence.shards) if not report.nothing_read else Look()
@@ -175,12 +177,12 @@ def render(report: Report) -> str:
     )
 
 
-def fragment(report: Report) -> str:
+def fragment(report: "Report") -> str:
     """Return the report as one element with its own styles and without scripts, to embed in another page."""
     return page("fragment.html", **_parts(report))
 
 
-def _parts(report: Report) -> dict[str, Any]:
+def _parts(report: "Report") -> dict[str, Any]:
     """Return what both forms show."""
     shards = report.evidence.shards
     return {
@@ -287,7 +289,7 @@ def _said_of(seen: Look) -> str:
     return f"The first samples of {where} on this machine, {seen.samples:,} in all." if seen.samples else ""
 
 
-def _heat(report: Report) -> dict[str, object] | None:
+def _heat(report: "Report") -> dict[str, object] | None:
     """Return a table of shards by defect: how often each occurs there, and how deep the colour is, 0 to 1."""
     counts = {shard.url: found for shard in report.evidence.shards if (found := _defects(shard))}
     for verdict in report.verdicts:
