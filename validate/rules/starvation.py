@@ -7,7 +7,7 @@ from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
-from ..forecast.resources import working_batch_size, working_workers
+from ..forecast.resources import working_settings
 from ..verdicts.verdict import PIPELINE
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, flag
@@ -47,22 +47,19 @@ class NothingPasses(Rule):
             yield self.found(message, [verdict.reader], count=verdict.samples, of=verdict.samples)
 
 
-def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
-    """Return the setting with which every worker gets batches; None if the set is smaller than one batch.
+_WORKS = {
+    "--workers": ", the most that works",
+    "--batch-size": ", the largest that works",
+    "--dataset-resampled": ": every worker then draws from all shards",
+}
 
-    Fewer workers train the same model. A much smaller batch would train another one: then sharing all shards is better.
-    """
+
+def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+    """Return the setting with which every worker gets batches; None if the set is smaller than one batch."""
     reader = next(each for each in context.readers if each.name == forecast.reader)
-    workers = working_workers(context.evidence, reader, arguments)
-    if workers is not None:
-        return flag("--workers", str(workers), note=", the most that works")
-    batch = working_batch_size(context.evidence, reader, arguments)
-    if batch is not None:
-        return flag("--batch-size", str(batch), note=", the largest that works")
     usable = next(each.usable for each in context.verdicts if each.reader == forecast.reader)
-    if usable < arguments.batch_size:
-        return None
-    return flag("--dataset-resampled", note=": every worker then draws from all shards")
+    setting = next(working_settings(context.evidence, reader, arguments, usable), None)
+    return flag(*setting, note=_WORKS[setting[0]]) if setting else None
 
 
 class StarvedWorker(TrainingRule):
