@@ -2,14 +2,14 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
-from wdsflow.scan.evidence import Evidence, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
     from ...verdicts.verdict import Verdict
 
+T = TypeVar("T")
 SHARDS_NAMED = 20  # a rule reports this many shards one by one, and the rest in one finding
 
 
@@ -35,12 +36,13 @@ class Context:
     forecasts: "tuple[Forecast, ...]" = ()
     sidecars: Sidecars | None = None
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
-    _bound: dict[int, Reader] = field(default_factory=dict, repr=False)
-    _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
-    known_shapes: dict[tuple[int, bool], tuple[ShapeCount, ...]] = field(
-        default_factory=dict, repr=False
-    )  # of shapes.folded
-    known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
+    _known: dict[Hashable, object] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; it is called once for each key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return cast("T", self._known[key])
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all chosen readers."""
@@ -48,17 +50,11 @@ class Context:
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of a run of that shape; every reader is asked once per shape."""
-        known = self._fates.get((id(reader), shape))
-        if known is None:
-            known = self._fates[id(reader), shape] = reader.fates(shape)
-        return known
+        return self.once((id(reader), shape), lambda: reader.fates(shape))
 
     def bound(self, reader: Reader) -> Reader:
         """Return a reader in its state after the first shards."""
-        known = self._bound.get(id(reader))
-        if known is None:
-            known = self._bound[id(reader)] = reader.bound_to(self.evidence.shards)
-        return known
+        return self.once(("bound", id(reader)), lambda: reader.bound_to(self.evidence.shards))
 
     def usable(self, reader: Reader, shape: Shape) -> int:
         """Return how many samples of one run of that shape reach a batch."""
@@ -81,7 +77,7 @@ class Context:
     def ended_by_fields(self) -> set[str]:
         """Return the readers that end with an exception because their first samples have different fields."""
         crashed = (each for each in self.verdicts if each.outcome == "crashes")
-        return {each.reader for each in crashed if any(reason.slug == "schema" for reason in each.reasons)}
+        return {each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"}
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
@@ -91,17 +87,16 @@ class Context:
             what: the samples, if they are dropped, such as "it" or "3 samples".
             lost: the same, if they come with None.
         """
-        wanted = set(names)
-        ended = [name for name in self.names() if name in wanted and name in self.ended_by_fields()]
+        wanted, ending = set(names), self.ended_by_fields()
+        ended = [name for name in self.names() if name in wanted & ending]
         told = [self.ending(ended)] if ended else []
-        wanted -= set(ended)
-        given = {each.stand_in if each.gives_none else "": None for each in self.readers if each.name in wanted}
-        for stand_in in sorted(given):
+        groups: dict[str, list[str]] = {}
+        for each in self.readers:
+            if each.name in wanted - ending:
+                groups.setdefault(each.stand_in if each.gives_none else "", []).append(each.name)
+        for stand_in, some in sorted(groups.items()):
             verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)
-            mine = [each for each in self.readers if stand_in == (each.stand_in if each.gives_none else "")]
-            some = [each.name for each in mine if each.name in wanted]
-            if some:
-                told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+            told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
         return told
 
     def targets(self) -> tuple[str, ...]:

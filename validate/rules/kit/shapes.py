@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -44,11 +44,10 @@ def undotted(shard: ShardEvidence, part: Part) -> Part:
 
 def fold(shard: ShardEvidence, shape: Shape) -> Shape:
     """Return an equivalent shape for every reader, with unusual field names numbered: the same for many samples."""
-    for part in shape:
-        if "." in part.suffix:
-            numbers: dict[str, int] = {}
-            return tuple(_numbered(shard, part, numbers) for part in shape)
-    return shape
+    if not any("." in part.suffix for part in shape):
+        return shape
+    numbers: dict[str, int] = {}
+    return tuple(_numbered(shard, part, numbers) for part in shape)
 
 
 def shown(suffix: str) -> str:
@@ -85,17 +84,17 @@ class RuleLoss(NamedTuple):
 def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[ShapeCount, ...]:
     """Return the shapes of a shard as a reader sees them; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
-    place = (id(runs), with_tail)
-    known = context.known_shapes.get(place)
-    if known is None:
+
+    def merged_shapes() -> tuple[ShapeCount, ...]:
         found: dict[Shape, ShapeCount] = {}
         for item in runs.counted(with_tail=with_tail):
             shape = fold(shard, item.shape)
             first = found.get(shape)
             count = item.count + (first.count if first else 0)
             found[shape] = ShapeCount(shape, count, (first or item).key, (first or item).offset)
-        known = context.known_shapes[place] = tuple(found.values())
-    return known
+        return tuple(found.values())
+
+    return context.once(("shapes", id(runs), with_tail), merged_shapes)
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
@@ -152,11 +151,7 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
 
 def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
     """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
-    place = (reader.name, role, shape)
-    known = context.known_roles.get(place)
-    if known is None:
-        known = context.known_roles[place] = _has_role(context, reader, sound(shape), role)
-    return known
+    return context.once((reader.name, role, shape), lambda: _has_role(context, reader, sound(shape), role))
 
 
 def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
@@ -192,25 +187,22 @@ class Lack:
     offset: int = 0
 
 
-@dataclass(slots=True)
-class Wants:
+class Wants(NamedTuple):
     """The fields that one reader needs, and those of them that no sample has."""
 
     reader: Reader
-    names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
-    absent: tuple[Role, ...] = ()
+    names: dict[Role, tuple[str, ...]]
+    absent: tuple[Role, ...]
 
 
 def wants(context: Context) -> list[Wants]:
     """Return the needs of readers, without readers that take any sample."""
-    found = []
-    for reader in context.readers:
-        names = {role: wanted(context, reader, role) for role in ROLES}
-        if not any(names.values()):
-            continue
-        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role))
-        found.append(Wants(reader, names, absent))
-    return found
+    needs = ((reader, {role: wanted(context, reader, role) for role in ROLES}) for reader in context.readers)
+    return [
+        Wants(reader, names, tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role)))
+        for reader, names in needs
+        if any(names.values())
+    ]
 
 
 def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
