@@ -25,7 +25,7 @@ def test_after_the_loss_of_a_device_suspects_come_last_and_alone():
     )
     calls: list[Any] = []
 
-    def call(items: list[int], alone: list[int]) -> list[str]:
+    def call(items: list[int], alone: list[int]) -> Any:
         calls.append((items, alone))
         answer = next(answers)
         if isinstance(answer, PoisonedError):
