@@ -10,7 +10,7 @@ from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
-from wdsflow.engines.ray_engine import RayActors, has_gpus, slots
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.filtering.deciding.checked_values import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
@@ -109,13 +109,13 @@ def engine_for(
 
 def _actors(
     ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
-) -> RayActors[ShardTask]:
+) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
     gpus = gpus if has_gpus(ray) else 0.0
     if memory is not None:  # otherwise as many as the cluster has room for at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
-    return RayActors(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
+    return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
 
 
 @dataclass

@@ -82,11 +82,11 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
 
 def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
     from wdsflow.engines.cluster import connected
-    from wdsflow.engines.ray_engine import RayTasks
+    from wdsflow.engines.ray_engine import RayEngine
 
     site = Site(first_local(local_file(url) for url in urls))
     start = stack.enter_context(connected(address))
-    return start(partial(RayTasks, function=scan_task, site=site, workers=jobs))
+    return start(partial(RayEngine, function=scan_task, site=site, workers=jobs))
 
 
 def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[ScanTask]":
