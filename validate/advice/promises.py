@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.datasets import EXAMPLES
@@ -94,12 +94,6 @@ class _Previewed:
             yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
 
 
-# The evidence of shards as ``wdsflow repair`` without options would write them; nothing is written.
-#
-# Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the order
-# and the names in which a repair would write their members.
-
-
 Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
@@ -109,15 +103,14 @@ _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and 
 _MOST_SHAPES = 50
 
 
-class Repaired(NamedTuple):
-    """The shards that a repair would write: one for each input that has a sample."""
+def repaired(
+    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False
+) -> tuple[list[ShardEvidence], bool]:
+    """Return the evidence of the shards that ``wdsflow repair`` without options would write, and whether all is known.
 
-    shards: list[ShardEvidence]
-    known: bool  # False: some can only be read from front to back, and are unchanged
-
-
-def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False) -> Repaired:
-    """Return the evidence of the shards that a repair would write.
+    Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the
+    order and the names in which a repair would write their members. Those that can only be read from front to back stay
+    unchanged; then not all is known. Shards without a sample are left out.
 
     Args:
         shards: evidence of the shards.
@@ -138,39 +131,25 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
-    whole = (
-        replace(
-            written[place],
-            url=os.path.basename(urls[place]),  # all in one folder, whichever they are in now
-            error=None,
-            compression=None,
-            stop=Stop(),
-            by_arrow=None,
-        )
-        for place in range(len(readable))
-    )
-    return Repaired([shard for shard in whole if shard.runs.head is not None], known)
+    whole = [
+        replace(written[place], url=name, error=None, compression=None, stop=Stop(), by_arrow=None)
+        for place, name in enumerate(map(os.path.basename, urls))  # all in one folder, whichever they are in now
+    ]
+    return [shard for shard in whole if shard.runs.head is not None], known
 
 
 def _stays(shard: ShardEvidence) -> bool:
     """Return whether a repair would write the same samples, with the same fields in the same order."""
-    if (
-        shard.error
-        or shard.stop.kind not in ("end", "eof")
-        or shard.visible_runs is not None
-        or shard.all_runs is not None
-    ):
+    if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
     if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
         return False
     if any("." in name for name in shard.fields):
         return False
     shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
-    if len(shapes) > _MOST_SHAPES:
-        return False
     # A repair joins folders only if no two kinds of samples share a field.
     fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
-    if any(one <= _PAPERS for one in fields):
+    if len(shapes) > _MOST_SHAPES or any(one <= _PAPERS for one in fields):
         return False
     return all(one & other for one, other in combinations(fields, 2))
 
@@ -210,19 +189,15 @@ class Trial:
         """Return how many samples reach a batch after a repair; None if the reader would or might raise an error."""
         place = (verdict.reader, edits)
         if place not in self._usable_after:
-            shards = changed(self.repaired, edits, edits.caption)
-            self._usable_after[place] = self._usable(shards, self.reader(verdict))
+            shards, reader = changed(self.repaired, edits, edits.caption), self.reader(verdict)
+            self._usable_after[place] = self._usable(shards, reader)
             self._looked_at[edits] = is_known(shards)
-            if self.reader(verdict).makes_columns and not self._same_columns(edits, shards):
-                self._uncertain.add(place)
+            # Columns keep their types with the same first samples, or if the types do not depend on samples.
+            if reader.makes_columns and any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
+                before, after = self.shards[0], self.repaired[0]
+                if after.runs is not before.runs or not keeps_first(after, edits, edits.caption, EXAMPLES):
+                    self._uncertain.add(place)
         return self._usable_after[place]
-
-    def _same_columns(self, edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> bool:
-        """Return whether columns keep their types: same first samples, or types that do not depend on samples."""
-        if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
-            return True
-        before, after = self.shards[0], self.repaired[0]
-        return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
 
     def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
         """Like ``after_repair``, but also leave out samples at which the reader would or might raise an error."""
@@ -292,21 +267,13 @@ class Trial:
 def keep_most(findings: Sequence[Finding], context: Context, trial: Callable[[], Trial] | None = None) -> list[Finding]:
     """Return findings whose repairs with ``--drop-bad`` first put image and caption into the fields that it checks.
 
-    Such a repair reads all shards. It is omitted if no sample would remain.
-
-    Args:
-        findings: findings of the rules.
-        context: the input of the rules.
-        trial: returns the object that counts remaining samples; None if contents were not read.
+    Such a repair reads all shards. It is omitted if no sample would remain; ``trial`` counts them, None without contents.
     """
-    if not any(map(_drops, findings)):
+    drops = [finding.repair is not None and "--drop-bad" in finding.repair.options for finding in findings]
+    if not any(drops):
         return list(findings)
     repair = _as_read(context) if trial is None else _tried(context, trial())
-    return [replace(each, repair=repair) if _drops(each) else each for each in findings]
-
-
-def _drops(finding: Finding) -> bool:
-    return finding.repair is not None and "--drop-bad" in finding.repair.options
+    return [replace(each, repair=repair) if drop else each for each, drop in zip(findings, drops, strict=True)]
 
 
 def _as_read(context: Context) -> Repair | None:

@@ -3,9 +3,11 @@
 import os
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.startup import CrashKind
 from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
@@ -75,8 +77,7 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            trouble = _how_failures_hide(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
-            if trouble:
+            if url.startswith("pipe:") and (trouble := _how_failures_hide(url.removeprefix("pipe:"))):
                 yield self.found(f"{escape(url)}: {trouble}", context.names())
 
 
@@ -202,7 +203,22 @@ class EmptyValidation(TrainingRule):
             yield self.found(forecast.validation, severity="error" if forecast.validation_crash else "warning")
 
 
-class UnknownDatasetType(TrainingRule):
+class CrashRule(TrainingRule):
+    """A rule about a command that ends before the first batch, for one kind of reasons."""
+
+    severity = "error"
+    kind: ClassVar[CrashKind]
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == self.kind:
+            yield self.found(forecast.crash, fix=self.setting(context, arguments, forecast))
+
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        """Return the flag with which the command runs, if one flag does."""
+        return None
+
+
+class UnknownDatasetType(CrashRule):
     """OpenCLIP cannot determine the type of the data.
 
     What: ``--dataset-type`` is "auto", which looks at the extension of ``--train-data`` or ``--val-data`` and knows
@@ -216,11 +232,10 @@ class UnknownDatasetType(TrainingRule):
     """
 
     code = "P318"
-    severity = "error"
+    kind = "dataset-type"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "dataset-type":
-            yield self.found(forecast.crash, fix=flag("--dataset-type", "webdataset"))
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        return flag("--dataset-type", "webdataset")
 
 
 _RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
@@ -274,7 +289,7 @@ def _why_not_expanded(pattern: str) -> str:
     return ""
 
 
-class Upsampling(TrainingRule):
+class Upsampling(CrashRule):
     """The upsampling factors do not fit the sources.
 
     What: ``--train-data-upsampling-factors`` needs one number for each source of ``--train-data``, ``::`` between them, at
@@ -290,12 +305,10 @@ class Upsampling(TrainingRule):
     """
 
     code = "P320"
-    severity = "error"
+    kind = "weights"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "weights":
-            fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
-            yield self.found(forecast.crash, fix=fix)
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        return None if arguments.dataset_resampled else flag("--dataset-resampled")
 
 
 _TOLERANCE = 0.1  # share of the samples
@@ -359,7 +372,7 @@ class NoSampleCount(TrainingRule):
             yield self.found(forecast.crash, fix=fix)
 
 
-class CommandFails(TrainingRule):
+class CommandFails(CrashRule):
     """The training command ends with an exception.
 
     What: an exception before the first batch, or at the first bad sample, for a reason that has no separate rule: a
@@ -374,8 +387,4 @@ class CommandFails(TrainingRule):
     """
 
     code = "P323"
-    severity = "error"
-
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "other":  # the other kinds have rules: P303, P318, P320, P322
-            yield self.found(forecast.crash)
+    kind = "other"  # the other kinds have rules: P303, P318, P320, P322

@@ -126,23 +126,15 @@ class FieldsDiffer(Rule):
         ((usual, agreeing),) = Counter(fields for _, fields in sets).most_common(1)
         for shard, fields in sets:
             if fields != usual:
-                told = f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}"
+                names = {"lacks": usual - fields, "has": fields - usual}
+                differs = [f"{verb} {escape(', '.join(sorted(each)))}" for verb, each in names.items() if each]
+                told = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
                 yield self.found(told, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
-    return frozenset(
-        name for name, item in shard.fields.items() if item.count >= 0.9 * shard.samples and not name.startswith("*")
-    )
-
-
-def _difference(lacking: frozenset[str], added: frozenset[str]) -> str:
-    told = []
-    if lacking:
-        told.append(f"lacks {escape(', '.join(sorted(lacking)))}")
-    if added:
-        told.append(f"has {escape(', '.join(sorted(added)))}")
-    return " and ".join(told)
+    most = 0.9 * shard.samples
+    return frozenset(name for name, item in shard.fields.items() if item.count >= most and not name.startswith("*"))
 
 
 _LOOKED_AT = 5

@@ -1,5 +1,6 @@
 """Keys of a set that do not follow one pattern."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
@@ -117,14 +118,12 @@ class SplitFolders(TallyRule):
 
     code = "W029"
     severity = "error"
-    tallies = ()
     repair_note = "joins the folders"
     counts_samples = True
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
-        tally = Tally()
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
@@ -132,16 +131,12 @@ class SplitFolders(TallyRule):
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
             if apart and not fields_in(one.shape) & fields_in(other.shape):
-                tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
-                return tally
-        return tally
-
-    def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
-        """Return how many runs have the same fields as the rarer of the two."""
-        runs = list(shard.runs.counted())
-        return min(
-            sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
-        )
+                runs = Counter[frozenset[str]]()  # by their fields
+                for item in shard.runs.counted():
+                    runs[frozenset(fields_in(item.shape))] += item.count
+                rarer = min(runs[frozenset(fields_in(half.shape))] for half in (one, other))
+                return Tally(rarer, one.key, one.offset, f"{one.key} and {other.key}")
+        return Tally()
 
 
 class MixedPrefix(LossRule):
