@@ -1,8 +1,7 @@
 """Pipelines that read through Hugging Face datasets or Ray Data: what these do to rows is known without a run."""
 
-from wdsflow.readers import READERS
+from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards

@@ -8,10 +8,9 @@ from zlib import crc32
 
 from wdsflow.shards.shard_names import SUFFIXES, natural
 
-from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
+from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
 from .decompress import compression_of
-from .digest import Digest, Fetch
-from .server_faults import trying
+from .http import HttpFile, trying
 from .streams import ForwardSource
 
 # Bytes asked from a server: at first; on after what was read, more and more; what may be left out without that this
@@ -141,8 +140,6 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
 
 
 def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
-    from .http import HttpFile
-
     file = HttpFile(system, path)
     start = file.first(_START)
     if isinstance(start, bytes):
@@ -240,8 +237,6 @@ def is_listing(url: str) -> bool:
 
 def listed(url: str) -> list[str]:
     """Return the urls of the shards that a glob or a folder stands for, as people count. Raises ``SourceError``."""
-    from .server_faults import trying
-
     system, path = filesystem(url)
     pattern = f"{path.rstrip('/')}/*" if url.endswith("/") else path
 
