@@ -4,22 +4,21 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import BAD, BOMB, NOT_UTF8, Shape, ShardEvidence
 from wdsflow.scan.naming import TALLIES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
 from .wanted_fields import IMAGE_TROUBLE, IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
-_TEXT_KEY = "txt"
+_CAPTION = "txt"
 
 
 class WebDataset1(Reader):
     """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
-    With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that
-    does not decode, a sample without image or caption, and shards that hold no sample at all. A mark at the end of
-    each shard keeps samples of different shards apart.
+    With the default handlers every error is raised, also for shards that hold no sample at all. A mark at the end of each
+    shard keeps samples of different shards apart.
 
     Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers.
 
@@ -45,19 +44,16 @@ class WebDataset1(Reader):
         image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
             if not part.suffix.startswith("__") and refused(part, self.decoded):
-                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
-        return incomplete(image is not None, _TEXT_KEY in sample, "crash") or USABLE
+                return Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix)
+        return USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample, "crash")
 
 
 class WebDataset02(WebDataset1):
     """webdataset 0.2.86 or older: ``WebDataset(urls).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
-    With the default handlers every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample
-    continues in the next shard if that begins with the same key, so that shards of one sample each, or with keys that
-    begin at 0 again, raise for a field that occurs twice. Shards without a sample end silently.
-
-    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers, which
-    ``--pipeline`` judges.
+    Every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample continues in the next shard if that
+    begins with the same key, so that shards of one sample each, or with keys that begin at 0 again, raise for a field
+    that occurs twice. Shards without a sample end silently.
 
     Source: webdataset 0.2.86, compat.py, tariterators.py, autodecode.py, filters.py.
     """
@@ -70,7 +66,6 @@ class WebDataset02(WebDataset1):
     path_field = URL  # no other field is set
 
 
-_CAPTION = "txt"
 _OPENED = frozenset({"jpg", "png", "ppm", "pgm", "pbm", "pnm"})  # Image.open decodes no pixels
 _DECODED = _OPENED | {"txt", "text", "cls", "cls2", "json", "npy", "mp", "pt", "pth", "pickle", "pkl"}
 _PLAIN = frozenset({"txt", "json"})  # fields that it decodes as webdataset does
@@ -90,23 +85,16 @@ NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it open
 class Wids(Reader):
     """``wids.ShardListDataset("shardindex.json")``, item by item, on the index of ``wdsflow index --wids``.
 
-    All fields that it knows are decoded; images (.jpg, .png, .ppm) are only opened, and your code decodes one of .jpg,
-    .png, .jpeg and .webp, the first that is there. Field names keep their case. A sample without an image or a caption
-    comes without this field, and counts as dropped. Everything that does not decode is an exception, when its sample is
-    read: samples are read by number, here in the order of the index. No workers or ranks are needed to know the result.
+    All fields that it knows are decoded; images are only opened, and your code decodes one of .jpg, .png, .jpeg and .webp,
+    the first that is there. Samples are read by number, here in the order of the index. A damaged shard is not in the
+    index; one that is compressed, or has a name that is not UTF-8, raises when it is opened.
 
-    A damaged shard is not in the index: its samples are lost. One that is compressed, or has a name that is not UTF-8,
-    raises when it is opened.
-    ``__meta__.json`` is a sample. Members of samples that are not adjacent are several samples.
-
-    Not known here, so that the verdict is not exact: shards whose headers its own tar parser may read in another way. It
-    takes the first 100 bytes for the name: no PAX records, GNU long names and prefixes are read. It tells members apart
-    by name but finds contents by position, so that after a name that occurs twice samples mix. Also: fields that it
-    decodes more leniently than webdataset, ``.pt`` fields, and paths of shards with characters that a shell or a url
-    treats as special (wids runs ``cp {url} {local}``).
-    Not known here, and not mentioned: other transformations, bytes after the end of a name, and old copies of shards:
-    wids keeps them in ``/tmp/_wids_cache`` (``WIDS_CACHE``) by path, and reads them instead of shards that were written
-    again.
+    Not known here, so that the verdict is not exact: shards whose headers its own tar parser may read in another way: it
+    takes the first 100 bytes for the name, and tells members apart by name but finds contents by position. Also: fields
+    that it decodes more leniently than webdataset, ``.pt`` fields, and paths of shards with characters that a shell or a
+    url treats as special (wids runs ``cp {url} {local}``).
+    Not known here, and not mentioned: other transformations, bytes after the end of a name, and old copies of shards in
+    ``/tmp/_wids_cache``.
 
     Source: webdataset 0.2.86, wids/wids.py, wids_mmtar.py, wids_dl.py; webdataset 1.x comes without wids.
     """
@@ -128,7 +116,7 @@ class Wids(Reader):
                 return (Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix),)
         if image is not None and image.status in IMAGE_TROUBLE:
             return (Fate("crash", "decode", reason_for(image, image, _CAPTION), image.suffix),)
-        return (incomplete(image is not None, _CAPTION in sample, "dropped") or USABLE,)
+        return (USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample),)
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
@@ -186,8 +174,5 @@ def _unlike(shard: ShardEvidence, kinds: tuple[str, ...]) -> set[str]:
 def _decodes_alike(shape: Shape) -> bool:
     """Return whether wids raises for the same fields as webdataset."""
     image = first_of(IMAGE_FIELDS, {part.suffix: part for part in shape})
-    return all(part.status not in _TROUBLE or part.suffix in _PLAIN or _is(part, image) for part in shape)
-
-
-def _is(part: Part, image: Part | None) -> bool:
-    return image is not None and part.suffix == image.suffix
+    alike = {*_PLAIN, image.suffix if image else ""}
+    return all(part.status not in _TROUBLE or part.suffix in alike for part in shape)

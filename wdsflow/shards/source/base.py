@@ -45,10 +45,8 @@ class StreamFault(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        how_far = (
-            f"its bytes are trusted up to byte {self.trusted:,}" if self.trusted else "none of its bytes can be trusted"
-        )
-        return f"{self.detail}: {how_far}"
+        trusted = f"its bytes are trusted up to byte {self.trusted:,}"
+        return f"{self.detail}: {trusted if self.trusted else 'none of its bytes can be trusted'}"
 
 
 class Source:
@@ -273,9 +271,7 @@ class Digest:
     """Hashes each byte once, in order. ``finish`` reads what nobody else has read; until then the shard stays open."""
 
     def __init__(self) -> None:
-        self.size = 0  # bytes hashed so far
-        self._hash = sha256()
-        self._rest: Callable[[], object] = lambda: None
+        self._begin()
 
     def of_file(self, path: str) -> None:
         """Hash a local file: who reads it next finds it in memory. Raises SourceError."""
@@ -284,9 +280,8 @@ class Digest:
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             buffer = memoryview(bytearray(1 << 20))
-            with open(file, "rb", buffering=0, closefd=False) as stream:
-                while count := stream.readinto(buffer):
-                    self._add(buffer[:count])
+            while count := os.readv(file, [buffer]):
+                self._add(buffer[:count])
         except OSError as error:
             raise SourceError("io", str(error)) from None
         finally:
@@ -305,9 +300,8 @@ class Digest:
             self._add(data[self.size - first :])
             return data
 
-        self._begin()
+        self._begin(lambda: up_to(size))
         self._add(start)
-        self._rest = lambda: up_to(size)
         return hashed
 
     def of_stream(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
@@ -321,12 +315,7 @@ class Digest:
             self._add(data)
             return data
 
-        def rest() -> None:
-            while hashed(_PIECE):
-                pass
-
-        self._begin()
-        self._rest = rest
+        self._begin(lambda: all(iter(lambda: hashed(_PIECE), b"")))
         return hashed
 
     def finish(self) -> bytes:
@@ -334,9 +323,10 @@ class Digest:
         self._rest()
         return self._hash.digest()
 
-    def _begin(self) -> None:
+    def _begin(self, rest: Callable[[], object] = lambda: None) -> None:
         """Start again: a shard that was replaced on its server is opened a second time."""
-        self.size, self._hash = 0, sha256()
+        self.size, self._hash = 0, sha256()  # bytes hashed so far
+        self._rest = rest
 
     def _add(self, data: "bytes | memoryview") -> None:
         self._hash.update(data)
