@@ -113,7 +113,6 @@ class SampleStage(Stage):
         """
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Apply the stage to each sample, lazily."""
         counts = self.counts
         for sample in samples:
             counts.seen += 1

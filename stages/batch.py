@@ -90,7 +90,6 @@ class Batch(Stage):
         return frozenset(name for bound, name in measured if bound is not None)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Yield batches."""
         counts, batch = self.counts, _Open()
         for sample in samples:
             counts.seen += 1
@@ -199,7 +198,6 @@ class Unbatch(Stage):
     on_error: OnError = "raise"
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Yield the samples of each batch."""
         counts = self.counts
         for batch in samples:
             lengths = {name: _entries(value) for name, value in batch.items()}

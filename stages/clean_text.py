@@ -69,11 +69,9 @@ class CleanText(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The text."""
         return frozenset({self.field})
 
     def apply(self, sample: Sample) -> Sample:
-        """Clean one sample's text."""
         notes: list[str] = []
         names = present(sample, self.field.split(";"))
         if not names:

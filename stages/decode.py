@@ -100,16 +100,13 @@ class Decode(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields to decode."""
         return frozenset(self.fields)
 
     @property
     def writes(self) -> frozenset[str]:
-        """The same fields, decoded."""
         return self.reads
 
     def apply(self, sample: Sample) -> Sample:
-        """Decode the images of one sample."""
         for name in images(sample, self.fields):
             try:
                 sample[name] = self.decode(sample[name])
@@ -262,16 +259,13 @@ class Resize(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields to resize."""
         return frozenset(self.fields)
 
     @property
     def writes(self) -> frozenset[str]:
-        """The same fields, resized."""
         return self.reads
 
     def apply(self, sample: Sample) -> Sample:
-        """Resize the images of one sample."""
         for name in images(sample, self.fields):
             sample[name] = self.resize(sample[name])
         return sample

@@ -94,11 +94,9 @@ class HasFields(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """All of the fields."""
         return frozenset(self.fields)
 
     def apply(self, sample: Sample) -> Sample:
-        """Drop a sample that lacks a field."""
         for entry in self.fields:
             if not any(name in sample for name in entry.split(";")):
                 raise Dropped(f"no-{entry}")
@@ -132,11 +130,9 @@ class Drop(SampleStage):
 
     @property
     def removes(self) -> frozenset[str]:
-        """The fields."""
         return frozenset(self.fields)
 
     def apply(self, sample: Sample) -> Sample:
-        """Remove the fields of one sample."""
         for field in self.fields:
             if field in sample:
                 del sample[field]
@@ -203,12 +199,10 @@ class Rename(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The alternatives of each new name."""
         return frozenset(old for _, old in self.pairs)
 
     @property
     def writes(self) -> frozenset[str]:
-        """The new names."""
         return frozenset(new for new, _ in self.pairs)
 
     @property
@@ -221,7 +215,6 @@ class Rename(SampleStage):
         return frozenset(name for _, old in self.pairs for name in old.split(";"))
 
     def apply(self, sample: Sample) -> Sample:
-        """Rename the fields of one sample."""
         found: Sample = {}
         notes: list[str] = []
         old_names = self._old

@@ -69,16 +69,13 @@ class JsonText(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The json member."""
         return frozenset({self.source})
 
     @property
     def writes(self) -> frozenset[str]:
-        """The caption."""
         return frozenset({self.target})
 
     def apply(self, sample: Sample) -> Sample:
-        """Write the caption of one sample."""
         replaces = self.target in sample and self.target != self.source
         if replaces:
             slug = f"has-{self.target}"

@@ -47,11 +47,9 @@ class Select(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The declared fields of the predicate."""
         return frozenset(self.fields)
 
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Drop a sample for which the predicate is false."""
         try:
             wanted = bool(self.predicate(sample))
         except Exception as error:  # any error of a user's function gets a place and a name
@@ -86,7 +84,6 @@ class Sample(SampleStage):
             raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
 
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Drop a sample by its key."""
         key = sample.get("__key__")
         if not isinstance(key, str):
             raise StageError("no-key", "it has no key to decide by")
@@ -136,7 +133,6 @@ class Shuffle(Stage):
             raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
 
     def __call__(self, samples: Iterable[SampleDict]) -> Iterator[SampleDict]:
-        """Yield the samples in another order."""
         counts, random = self.counts, Random(f"{self.seed} {self.epoch}")
         initial = self.size if self.initial is None else self.initial
         most = parse_size(self.max_bytes)

@@ -270,16 +270,13 @@ class Tokenize(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The caption."""
         return frozenset({self.field})
 
     @property
     def writes(self) -> frozenset[str]:
-        """The same field, as tokens."""
         return self.reads
 
     def apply(self, sample: Sample) -> Sample:
-        """Tokenize the caption of one sample."""
         names = present(sample, self.field.split(";"))
         if not names:
             raise StageError("no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}")

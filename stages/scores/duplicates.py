@@ -1,6 +1,6 @@
 """Scores that compare samples with each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -43,7 +43,6 @@ class CaptionCount(EqualCaptions):
     low: ClassVar[float | None] = 1
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield how often each caption occurs, in order."""
         from .equal_records import number_of_same
 
         return number_of_same(records, 16, folder, memory)
@@ -73,7 +72,6 @@ class Duplicate(DatasetScore):
         return b"".join(view.digests(self.image))
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each image occurred before, in order."""
         from .equal_records import later_of_same
 
         return later_of_same(records, 16, folder, memory)
@@ -92,13 +90,9 @@ class DuplicateCaption(EqualCaptions):
     kind: ClassVar[Kind] = "boolean"
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each caption occurred before, in order."""
         from .equal_records import later_of_same
 
         return later_of_same(records, 16, folder, memory)
-
-
-_FARTHEST = 10  # bits; beyond, images that have nothing to do with each other are near
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,23 +115,18 @@ class NearDuplicate(DatasetScore):
     subject: ClassVar[Subject] = "image"
     packages: ClassVar[tuple[str, ...]] = PixelScore.packages
     compares: ClassVar[frozenset[str]] = DatasetScore.compares | {"distance"}
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "distance": (0, 10)
+    }  # bits; beyond, unrelated images are near
 
     image: str = ""
     distance: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.distance <= _FARTHEST:
-            raise ValueError(
-                f"near_duplicate: distance={self.distance!r} must be a number of bits from 0 to {_FARTHEST}"
-            )
 
     def gather(self, view: "View") -> bytes:
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each image is near one that stays, in order."""
         from .equal_records import near_kept
 
         return near_kept(records, self.distance, folder, memory)

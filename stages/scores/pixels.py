@@ -1,13 +1,12 @@
 """Scores from the pixels of an image."""
 
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import fsum, log2, sqrt
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
-from .base import Kind, PixelScore, ScoreError, Tolerance, simple_score
+from .base import ScoreError, Tolerance, simple_score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,57 +187,39 @@ def entropy(picture: Picture) -> float:
 _ROWS = 16  # one row of this many is checked first: it decides most pictures
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsBlank(PixelScore):
+@simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
+def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
     """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
 
     At least ``share`` of the values of each channel are within ``tolerance`` levels of its median. Source: our own.
     """
+    import numpy as np
 
-    name: ClassVar[str] = "is_blank"
-    kind: ClassVar[Kind] = "boolean"
-
-    tolerance: int = 8
-    share: float = 0.999
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.tolerance <= 255 or not 0 < self.share <= 1:
-            raise ValueError(
-                f"is_blank: tolerance={self.tolerance} is outside 0..255, or share={self.share} outside 0..1"
-            )
-
-    def of(self, picture: Picture) -> bool:
-        """Return whether it is blank."""
-        return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
-
-    def _varied(self, picture: Picture) -> bool:
-        """Return whether some rows alone have more pixels off any median than a blank image may have in all."""
-        import numpy as np
-
-        width, height = picture.size
-        some = picture.rows(_ROWS)
-        counts = (np.bincount(some[..., channel].ravel(), minlength=256) for channel in range(3))
-        return any(width * height - self._off(channel) < self.share * width * height for channel in counts)
-
-    def _off(self, counts: "NDArray[np.intp]") -> int:
-        """Return how many values are outside of any range as wide as that around a median, at least."""
-        import numpy as np
-
-        below = np.concatenate(([0], np.cumsum(counts)))
-        wide = min(2 * self.tolerance + 1, 256)
-        return int(below[-1] - (below[wide:] - below[:-wide]).max())
-
-    def _even(self, counts: list[int]) -> bool:
-        size = sum(counts)
-        median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
-        near = counts[max(0, median - self.tolerance) : median + self.tolerance + 1]
-        return sum(near) >= self.share * size
+    width, height = picture.size
+    rows = picture.rows(_ROWS)
+    for channel in range(
+        3
+    ):  # whether some rows alone have more pixels off any median than a blank image may have in all
+        counts = np.bincount(rows[..., channel].ravel(), minlength=256)
+        if width * height - _least_off(counts, tolerance) < share * width * height:
+            return False
+    levels = picture.image.histogram()
+    return all(_even(levels[start : start + 256], tolerance, share) for start in (0, 256, 512))
 
 
-def _channels(image: "Image") -> list[list[int]]:
-    counts = image.histogram()
-    return [counts[start : start + 256] for start in (0, 256, 512)]
+def _least_off(counts: "NDArray[np.intp]", tolerance: int) -> int:
+    """Return how many values are outside of any range as wide as that around a median, at least."""
+    import numpy as np
+
+    below = np.concatenate(([0], np.cumsum(counts)))
+    wide = min(2 * tolerance + 1, 256)
+    return int(below[-1] - (below[wide:] - below[:-wide]).max())
+
+
+def _even(counts: list[int], tolerance: int, share: float) -> bool:
+    size = sum(counts)
+    median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
+    return sum(counts[max(0, median - tolerance) : median + tolerance + 1]) >= share * size
 
 
 _HASHED_SIDE, _LOWEST = 32, 8

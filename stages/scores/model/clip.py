@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare, versions_of
+from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
+from .clip_tokens import By, clip_item
 from .model_score import Model, Output, Precision, Request
-from .models.weights import LOCAL, local_path, named, source_of
-from .picture_score import Flip, PictureScore, Reduce, finite, names_of, reduced
+from .pictures import Flip, PictureScore, Prepare, Reduce, names_of, reduced
+from .weights import LOCAL, local_path, named, source_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ..sample_view import View
-    from .models.clip import ClipImage, ClipLabels, ClipModel, ClipText
 
     Numbers = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ class Embedded(NamedTuple):
     """
 
     of: Literal["image", "caption"]
-    model: "ClipModel"
+    model: ClipModel
     settings: tuple[tuple[str, Setting], ...]
 
 
@@ -78,31 +79,24 @@ class ClipScore(PictureScore):
                 f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
             )
 
-    def image_model(self) -> "ClipImage":
-        """Return the image tower."""
-        from .models.clip import ClipImage
-
+    def main_model(self) -> ClipImage:
         return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
 
-    def image_requests(self, view: "View", names: Sequence[str], flip: Flip = "") -> list[Request]:
-        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        from .models.clip import clip_geometry
-        from .models.pictures import Prepare
+    def preparation(self, flip: Flip = "") -> Prepare:
+        return Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
 
-        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
-        model = self.image_model()
-        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
+    def image_requests(self, view: "View", names: Sequence[str] = (), flip: Flip = "") -> list[Request]:
+        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
+        model, prepare = self.main_model(), self.preparation(flip)
+        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, prepare, names)]
 
     def embedded(self) -> tuple[Embedded, ...]:
         """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
-        from .models.clip import ClipImage, ClipText
-
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                found.append(
-                    Embedded("image", model, self._given("image", "video", "frames", "sampling", "decode", "flip"))
-                )
+                given = self._given("image", "video", "frames", "sampling", "decode", "flip")
+                found.append(Embedded("image", model, given))
             elif isinstance(model, ClipText):
                 found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
         return tuple(found)
@@ -124,28 +118,13 @@ class ClipScore(PictureScore):
 class ClipTextScore(ClipScore):
     """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
 
-    tokenizer: Literal["openclip", "hf"] = "openclip"
+    tokenizer: By = "openclip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tokenizer == "hf":
             object.__setattr__(self, "needs", (*self.needs, "transformers"))
             object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
-
-    def text_model(self) -> "ClipText":
-        """Return the text tower."""
-        from .models.clip import ClipText
-
-        return ClipText(
-            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
-        )
-
-    def text_requests(self, captions: Sequence[str]) -> list[Request]:
-        """Return a request for the embedding of each caption; its key is the caption."""
-        from .models.clip_tokens import clip_item
-
-        model = self.text_model()
-        return [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
 
 
 Head = Callable[[Output], float]
@@ -239,19 +218,21 @@ class ClipSimilarity(ClipTextScore):
     reduce: Reduce = "mean"
     flip: Flip = ""
 
+    def _texts(self) -> ClipText:
+        return ClipText(
+            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
+        )
+
     def models(self) -> tuple[Model, ...]:
-        """Return the towers."""
-        return self.image_model(), self.text_model()
+        return self.main_model(), self._texts()
 
     def requests(self, view: "View") -> list[Request]:
-        """Return requests for all images, then for all captions."""
-        found = self.pairs(view, self.caption)
-        names = names_of(found)
-        captions = [text for text, _names in found]
-        return self.image_requests(view, names, self.flip) + self.text_requests(captions)
+        """Return requests for all images, then for all captions, whose keys are the captions."""
+        found, model = self.pairs(view, self.caption), self._texts()
+        texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text, _names in found]
+        return self.image_requests(view, names_of(found), self.flip) + texts
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the cosine for each caption."""
         found = self.pairs(view, self.caption)
         names, captions = names_of(found), len(found)
         pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
@@ -296,9 +277,7 @@ class ZeroShot(ClipTextScore):
     def _texts(self) -> tuple[str, ...]:
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
-    def _label_model(self) -> "ClipLabels":
-        from .models.clip import ClipLabels
-
+    def _label_model(self) -> ClipLabels:
         return ClipLabels(
             model=self.model,
             pretrained=self.pretrained,
@@ -308,27 +287,23 @@ class ZeroShot(ClipTextScore):
         )
 
     def models(self) -> tuple[Model, ...]:
-        """Return the image tower, and the labels' embeddings."""
-        return self.image_model(), self._label_model()
+        return self.main_model(), self._label_model()
 
     def requests(self, view: "View") -> list[Request]:
         """Return a request for the labels, then one for each image."""
-        labels = Request(self._label_model(), "labels", lambda: None)
-        return [labels, *self.image_requests(view, self.fields_of(view))]
+        return [Request(self._label_model(), "labels", lambda: None), *self.image_requests(view)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the probability for each image."""
         import numpy as np
 
-        labels, images = outputs[0], outputs[1:]
+        labels, *images = outputs
 
         def share(image: Output) -> float:
             logits = _SCALE * (labels @ image).astype(np.float64)
             shares = np.exp(logits - logits.max())
-            return finite(float(shares[0] / shares.sum()))
+            return float(shares[0] / shares.sum())
 
-        groups = self.grouped(view, images)
-        return bare([round(reduced([share(image) for image in each], self.reduce), 6) for each in groups])
+        return self.over_frames(view, images, share, self.reduce)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,20 +334,12 @@ class Aesthetic(ClipScore):
         if path is None or not path.is_file():
             raise ValueError("aesthetic needs head='/path/of/weights.pth', a linear head or LAION's")
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the image tower."""
-        return (self.image_model(),)
-
     def requests(self, view: "View") -> list[Request]:
-        """Return a request for each image."""
-        return self.image_requests(view, self.fields_of(view))
+        return self.image_requests(view)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""
-        head = load_head(self.head)
-        groups = self.grouped(view, outputs)
-        return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])
+        return self.over_frames(view, outputs, load_head(self.head), self.reduce, digits=4)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings; files by a hash of their contents."""
         return {**super().settings(), "head": source_of(self.head)}

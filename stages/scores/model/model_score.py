@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError
 
-from ..base import Kind, Scalar, Score, ScoreError, Tier, Value, bare, versions_of
+from ..base import Kind, Scalar, Score, ScoreError, Subject, Tier, Value, bare, versions_of
 
 if TYPE_CHECKING:
     from ..sample_view import View
@@ -116,17 +116,34 @@ class ModelScore(Score):
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the value by the outputs, one for each request, in their order. Raises ScoreError."""
 
-    @abstractmethod
+    def main_model(self) -> Model:
+        """Return the model, if there is only one."""
+        raise NotImplementedError
+
     def models(self) -> tuple[Model, ...]:
         """Return the models of the score; they are loaded and tried before the first sample."""
+        return (self.main_model(),)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects a value, the models included."""
         return {**super().identity(), "models": [model.identity() for model in self.models()]}
 
     def score(self, *_: Any, **__: Any) -> Any:
-        """Raise TypeError: a model works on batches."""
         raise TypeError(f"{self.name} is computed in batches: call requests, run them, then value")
+
+
+class CaptionModelScore(ModelScore):
+    """A score of captions by one model, which gets each of them as an item."""
+
+    subject: ClassVar[Subject] = "caption"
+    caption: str
+
+    @abstractmethod
+    def item(self, text: str) -> Item:
+        """Return the model's input for a caption. Raises ScoreError."""
+
+    def requests(self, view: "View") -> list[Request]:
+        model = self.main_model()
+        return [Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)]
 
 
 _WANTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
@@ -237,22 +254,18 @@ class BatchScore(ModelScore):
         """
 
     def cost(self, item: Item) -> int:
-        """Return the size of an item before padding: pixels, characters."""
         picture, text = item if self.inputs == "pair" else (item, item)
         pixels = 0 if self.inputs == "caption" else int(picture.shape[0] * picture.shape[1])
         return pixels + (0 if self.inputs == "image" else len(text))
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the model."""
-        return (_Own(score=self),)
+    def main_model(self) -> Model:
+        return _Own(score=self)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects a value."""
         return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
     def requests(self, view: "View") -> list[Request]:
-        """Return a request for each image or caption. Raises ScoreError."""
-        model = _Own(score=self)
+        model = self.main_model()
         if self.inputs == "caption":
             return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
         names = view.image_names(self.image)
@@ -261,13 +274,12 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
     def _pixels(self, view: "View", at: int) -> Item:
         if self.decode == "fast":
             return view.pictures(self.image)[at].pixels
-        from .models.pictures import full_size
+        from .pictures import full_size  # which imports this module
 
         return view.prepared(view.image_names(self.image)[at], full_size)
 

@@ -1,81 +1,50 @@
 """Scores of words with a tag: parts of speech, named entities."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..base import ScoreError, Subject, Value, bare
-from .model_score import Model, ModelScore, Output, Request
-from .models.weights import local_path
+from ..base import ScoreError, Value, bare
+from .model_score import CaptionModelScore, Output
+from .tagger import NamedEntities, PartsOfSpeech, TagCounts, Tagger, TaggerSettings, TaggingBudget
+from .weights import local_path
 
 if TYPE_CHECKING:
     from ..sample_view import View
-    from .models.tagger import TagCounts, Tagger
-
-    TaggerType = type[Tagger]
 
 _FILES = ("model", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagScore(ModelScore):
+class TagScore(TaggerSettings, CaptionModelScore):
     """A score of Stanza's tags of a caption's words; for its settings see ``Tagger``."""
 
-    subject: ClassVar[Subject] = "caption"
     low: ClassVar[float | None] = 0
     needs: ClassVar[tuple[str, ...]] = ("stanza",)
     packages: ClassVar[tuple[str, ...]] = ("stanza", "torch")
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"max_words": (1, TaggingBudget().words)}
+    tagger: ClassVar[type[Tagger]]
 
-    model: str = ""
-    lang: str = "en"
-    package: str = "default"
-    tokenizer: str = ""
-    pretokenized: bool = False
-    max_words: int = 1_000
-    overlong: Literal["split", "refuse"] = "split"
     caption: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model:
             raise ValueError(f"{self.name} needs model='FOLDER' of Stanza's models, or a file of one")
-        most = self.tagger().budget.words
-        if not 1 <= self.max_words <= most:
-            raise ValueError(f"{self.name}: max_words={self.max_words} is not from 1 to {most:,}")
         for name in _FILES:
             local_path(getattr(self, name))
 
-    @abstractmethod
-    def tagger(self) -> "TaggerType":
-        """Return the kind of the tagger."""
+    def main_model(self) -> Tagger:
+        return self.tagger(**{each.name: getattr(self, each.name) for each in fields(TaggerSettings)})
 
-    def _model(self) -> "Tagger":
-        return self.tagger()(
-            model=self.model,
-            lang=self.lang,
-            package=self.package,
-            tokenizer=self.tokenizer,
-            pretokenized=self.pretokenized,
-            max_words=self.max_words,
-            overlong=self.overlong,
-        )
-
-    def models(self) -> tuple[Model, ...]:
-        """Return the tagger."""
-        return (self._model(),)
-
-    def requests(self, view: "View") -> list[Request]:
-        """Return a request for each caption."""
-        model = self._model()
-        return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
+    def item(self, text: str) -> str:
+        return text
 
     def settings(self) -> dict[str, object]:
         """Return the settings without paths: the files' contents are part of the model's identity."""
         return {name: value for name, value in super().settings().items() if name not in _FILES}
 
-    def counted(self, outputs: "Sequence[TagCounts]", tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
+    def counted(self, outputs: Sequence[TagCounts], tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
         """Return, for each caption, how many of the wanted tags it has, or of any if none are named; and how many words.
 
         Raises ScoreError if a caption is quarantined ("long-sentence", "long-word", "long-caption"), or if the model
@@ -122,6 +91,7 @@ class Pos(TagScore):
     """
 
     name: ClassVar[str] = "pos"
+    tagger: ClassVar[type[Tagger]] = PartsOfSpeech
 
     tag: str = "NOUN"
     tags: Literal["upos", "xpos"] = "upos"
@@ -137,14 +107,7 @@ class Pos(TagScore):
                 f"pos: {odd[0]!r} is not one of {', '.join(UPOS)}; for the model's own tags give tags='xpos'"
             )
 
-    def tagger(self) -> "TaggerType":
-        """Return the tagger of parts of speech."""
-        from .models.tagger import PartsOfSpeech
-
-        return PartsOfSpeech
-
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the number, or the share, for each caption."""
         found = self.counted(outputs, self.tags, names_in(self.tag))
         if self.measure == "count":
             return bare([number for number, _ in found])
@@ -169,15 +132,9 @@ class Entities(TagScore):
     """
 
     name: ClassVar[str] = "entities"
+    tagger: ClassVar[type[Tagger]] = NamedEntities
 
     type: str = ""
 
-    def tagger(self) -> "TaggerType":
-        """Return the recogniser of entities."""
-        from .models.tagger import NamedEntities
-
-        return NamedEntities
-
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the number for each caption."""
         return bare([number for number, _ in self.counted(outputs, "entity", names_in(self.type))])

@@ -13,7 +13,7 @@ from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
-from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare, full_size
+from wdsflow.stages.scores.model.pictures import Geometry, Prepare, full_size
 from wdsflow.stages.scores.pixels import Picture, decode_picture
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from wdsflow.text.install import install_extras
 
-from ..model_score import Loaded, Model
-from .pictures import How, decode
+from .model_score import Loaded, Model
+from .pictures import Scale, decode
 from .weights import source_of
 
 if TYPE_CHECKING:
@@ -76,13 +76,17 @@ class OnCanvas:
     """
 
     side: int
-    decode: How = "fast"
+    decode: Scale = "fast"
 
     def __call__(self, data: bytes, budget: int) -> Canvas:
         """Return the canvas of an encoded image. Raises ScoreError."""
         import numpy as np
 
-        return on_canvas(decode(data, budget, self.decode, self._aim).view(np.ndarray), self.side)
+        return self.of(decode(data, budget, self.decode, self._aim).view(np.ndarray))
+
+    def of(self, pixels: "Pixels") -> Canvas:
+        """Return the canvas of a picture (height, width, 3)."""
+        return on_canvas(pixels, self.side)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
         ratio = min(1, self.side / max(width, height))
@@ -188,33 +192,32 @@ class TextDetector(Model):
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
     def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
-        """Return the maps of each picture; pictures of equal padded size share a forward pass."""
-        groups: dict[tuple[int, int], list[int]] = {}
+        """Return the maps of each picture; pictures of equal padded size share a forward pass, but not on a CPU.
+
+        More than one at a time would only take memory there.
+        """
+        on_cpu = next(loaded.parameters()).device.type == "cpu"
+        groups: dict[tuple[int, ...], list[int]] = {}
         for position, item in enumerate(batch):
-            height, width = item.pixels.shape[:2]
-            groups.setdefault((padded(height), padded(width)), []).append(position)
-        on_cpu = next(loaded.parameters()).device.type == "cpu"  # one at a time there: more would only take memory
+            size = padded(item.pixels.shape[0]), padded(item.pixels.shape[1])
+            groups.setdefault((*size, position) if on_cpu else size, []).append(position)
         found: dict[int, Maps] = {}
-        for size, positions in groups.items():
-            for some in [[position] for position in positions] if on_cpu else [positions]:
-                items = [batch[position] for position in some]
-                for position, item, scores in zip(some, items, _scores(loaded, items, size), strict=True):
-                    ratio = max(item.pixels.shape[:2]) / max(item.width, item.height)
-                    found[position] = Maps(scores, item.width, item.height, ratio)
+        for (height, width, *_), positions in groups.items():
+            items = [batch[position] for position in positions]
+            for position, item, scores in zip(positions, items, _scores(loaded, items, (height, width)), strict=True):
+                ratio = max(item.pixels.shape[:2]) / max(item.width, item.height)
+                found[position] = Maps(scores, item.width, item.height, ratio)
         return [found[position] for position in range(len(batch))]
 
     def cost(self, item: Canvas) -> int:
-        """Return the number of pixels, padding included."""
         return padded(item.pixels.shape[0]) * padded(item.pixels.shape[1])
 
     def largest(self) -> Canvas:
-        """Return a square of the canvas's size."""
         import numpy as np
 
         return Canvas(np.zeros((self.canvas, self.canvas, 3), np.uint8), self.canvas, self.canvas)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs: hashes of weights, wherever they are."""
         settings = {"canvas": self.canvas, "weights": _hash_of(self.weights, DETECTOR)}
         return {**super().identity(), "settings": settings}
 
@@ -313,16 +316,13 @@ class TextReader(Model):
         return _Recogniser(generation, about, self._ignored(about), self.weights, device)
 
     def run(self, loaded: "_Recogniser", batch: Sequence[Sequence[Line]]) -> list[Lines]:
-        """Return text and confidence of each line of each picture."""
         texts = iter(loaded.read([line for lines in batch for line in lines]))
         return [list(islice(texts, len(lines))) for lines in batch]
 
     def cost(self, item: Sequence[Line]) -> int:
-        """Return the number of pixels, padding included."""
         return max(1, sum(HEIGHT * line.width for line in item))
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs: hashes of weights, wherever they are."""
         weights = _hash_of(self.weights, self._about()[1]["filename"])
         settings = {"weights": weights, "network": self.network, "language": self.language}
         return {**super().identity(), "settings": settings}

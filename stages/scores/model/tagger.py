@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from ..model_score import Model
-from .tagger_files import (
+from .model_score import Model
+from .stanza_files import (
     LONGEST_CAPTION,
     Overlong,
     RefusedSentence,
@@ -37,27 +37,19 @@ class Shape(NamedTuple):
     characters: int
 
 
-class Cells(NamedTuple):
-    """The size of a batch after padding.
-
-    ``words``: each sentence is as long as the longest. ``word_characters``: each word is, for a tagger with a character
-    network of its own. ``characters``: each sentence is, for one with a character language model.
-    """
-
-    words: int
-    word_characters: int
-    characters: int
-
-
 class TaggingBudget(NamedTuple):
-    """Cells that a batch may have."""
+    """Size that a batch may have after padding."""
 
     words: int = 5_000
     characters: int = 100_000
 
-    def fits(self, cells: Cells) -> bool:
-        """Return whether a batch is within the budget."""
-        return cells.words <= self.words and max(cells.word_characters, cells.characters) <= self.characters
+    def fits(self, words: int, word_characters: int, characters: int) -> bool:
+        """Return whether a batch is within the budget.
+
+        ``words``: each sentence is as long as the longest. ``word_characters``: each word is, for a tagger with a
+        character network of its own. ``characters``: each sentence is, for one with a character language model.
+        """
+        return words <= self.words and max(word_characters, characters) <= self.characters
 
 
 def shape_of(words: Sequence[str]) -> Shape:
@@ -66,23 +58,21 @@ def shape_of(words: Sequence[str]) -> Shape:
     return Shape(len(words), max(lengths), sum(lengths) + len(words) + 1)
 
 
-def batches(shapes: Sequence[Shape], budget: TaggingBudget, waste: float = WASTE) -> list[list[int]]:
+def batches(shapes: Sequence[Shape], budget: TaggingBudget) -> list[list[int]]:
     """Return the positions of each batch, the longest sentences first.
 
-    A batch is within the budget, and has at most ``waste`` padded words for each real one; a sentence that is above the
+    A batch is within the budget, and has at most ``WASTE`` padded words for each real one; a sentence that is above the
     budget by itself is a batch of its own.
     """
-    rest = sorted(range(len(shapes)), key=lambda at: (-shapes[at].words, -shapes[at].longest, at))
     made: list[list[int]] = []
     words = longest = characters = 0
-    for at in rest:
+    for at in sorted(range(len(shapes)), key=lambda at: (-shapes[at].words, -shapes[at].longest, at)):
         shape = shapes[at]
         if made:
-            size, most = len(made[-1]) + 1, shapes[made[-1][0]].words
+            size, padded = len(made[-1]) + 1, (len(made[-1]) + 1) * shapes[made[-1][0]].words
             words, longest = words + shape.words, max(longest, shape.longest)
             characters = max(characters, shape.characters)
-            cells = Cells(size * most, words * longest, size * characters)
-            if budget.fits(cells) and cells.words <= waste * words:
+            if budget.fits(padded, words * longest, size * characters) and padded <= WASTE * words:
                 made[-1].append(at)
                 continue
         made.append([at])
@@ -90,7 +80,6 @@ def batches(shapes: Sequence[Shape], budget: TaggingBudget, waste: float = WASTE
     return made
 
 
-_BUDGET = TaggingBudget()
 _LINES, _WORDS = 250, 20  # of the largest item: as many words as a batch may have
 
 Words = list[str]
@@ -120,7 +109,20 @@ class Loaded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagger(Model):
+class TaggerSettings:
+    """Settings of a tagger, and of its scores."""
+
+    model: str = ""
+    lang: str = "en"
+    package: str = "default"
+    tokenizer: str = ""
+    pretokenized: bool = False
+    max_words: int = 1_000
+    overlong: Overlong = "split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagger(TaggerSettings, Model):
     """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
 
     ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
@@ -133,14 +135,7 @@ class Tagger(Model):
     processor: ClassVar[Literal["pos", "ner"]]
     unit: ClassVar[Literal["words", "tokens"]]
 
-    model: str
-    lang: str = "en"
-    package: str = "default"
-    tokenizer: str = ""
-    pretokenized: bool = False
-    max_words: int = 1_000
-    overlong: Overlong = "split"
-    budget: TaggingBudget = field(default=_BUDGET)
+    budget: TaggingBudget = field(default=TaggingBudget())
 
     def files(self) -> dict[str, Path]:
         """Return the files by Stanza's names for them. Raises ValueError if one is missing."""
@@ -163,24 +158,20 @@ class Tagger(Model):
         return Loaded(tokenizer, pipeline, processor, self.known(processor))
 
     def run(self, loaded: Loaded, batch: Sequence[str]) -> list[TagCounts]:
-        """Return the counts of each caption."""
         read = self._read(loaded, batch)
-        parts: list[Words] = []
-        owners: list[int] = []
-        for owner, sentences in enumerate(read):
-            if isinstance(sentences, RefusedSentence):
-                continue
-            for words in sentences:
-                made = pieces(words, self.max_words, self.budget.characters)
-                parts += made
-                owners += [owner] * len(made)
+        parts = [
+            (owner, part)
+            for owner, sentences in enumerate(read)
+            if not isinstance(sentences, RefusedSentence)
+            for words in sentences
+            for part in pieces(words, self.max_words, self.budget.characters)
+        ]
         counted: list[dict[str, Counter[str]]] = [{} for _ in batch]
-        for owner, tags in zip(owners, self._tagged(loaded, parts), strict=True):
+        words_of = Counter[int]()
+        for (owner, words), tags in zip(parts, self._tagged(loaded, [words for _, words in parts]), strict=True):
+            words_of[owner] += len(words)
             for tag_set, counter in self.count(tags).items():
                 counted[owner].setdefault(tag_set, Counter()).update(counter)
-        words_of = Counter[int]()
-        for owner, words in zip(owners, parts, strict=True):
-            words_of[owner] += len(words)
         return [
             TagCounts(0, {}, loaded.known, sentences)
             if isinstance(sentences, RefusedSentence)
@@ -189,7 +180,6 @@ class Tagger(Model):
         ]
 
     def cost(self, item: str) -> int:
-        """Return the characters."""
         return max(1, len(item))
 
     def largest(self) -> str:
@@ -197,29 +187,26 @@ class Tagger(Model):
         return "\n\n".join([" ".join(["words"] * _WORDS)] * _LINES)
 
     def called(self) -> str:
-        """Return its name for messages."""
         return f"{self.kind}, {self.model!r}"
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs; files by a hash of their contents."""
         settings = {name: getattr(self, name) for name in ("lang", "pretokenized", "max_words", "overlong")}
         files = {name: source_of(str(path)) for name, path in self.files().items()}
         return {**super().identity(), "settings": {**settings, "budget": list(self.budget), "files": files}}
 
     def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
         """Return the sentences of each caption, or why it is quarantined."""
-        found: list[list[Words] | RefusedSentence] = [_too_long(text) or [] for text in batch]
-        taken = [at for at, refused in enumerate(found) if not isinstance(refused, RefusedSentence)]
-        texts = [batch[at] for at in taken]
-        sentences = (
-            [split_at_spaces(text) for text in texts]
-            if loaded.tokenizer is None
-            else loaded.tokenizer.sentences(texts, self.unit)
-        )
-        for at, each in zip(taken, sentences, strict=True):
-            refuses = self.overlong == "refuse"
-            found[at] = (refuses and refusal(each, self.max_words, self.budget.characters)) or each
-        return found
+        refused = [_too_long(text) for text in batch]
+        texts = [text for text, why in zip(batch, refused, strict=True) if why is None]
+        if loaded.tokenizer is None:
+            read = iter([split_at_spaces(text) for text in texts])
+        else:
+            read = iter(loaded.tokenizer.sentences(texts, self.unit))
+        found = [why or next(read) for why in refused]
+        if self.overlong == "split":
+            return found
+        most = self.max_words, self.budget.characters
+        return [each if isinstance(each, RefusedSentence) else refusal(each, *most) or each for each in found]
 
     def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return the tagger's output for each word, in input order."""
@@ -284,13 +271,11 @@ class NamedEntities(Tagger):
         return found
 
     def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
-        """Return how many entities of each type are in a sentence."""
         from stanza.models.ner.utils import decode_from_bioes
 
         return {"entity": Counter(each["type"] for each in decode_from_bioes(tags))}
 
     def known(self, processor: "Processor") -> dict[str, frozenset[str]]:
-        """Return the types."""
         return {"entity": frozenset(processor.get_known_tags())}
 
 
@@ -313,7 +298,6 @@ class PartsOfSpeech(Tagger):
         return [[(tags[0], tags[1]) for tags in sentence] for sentence in found]
 
     def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
-        """Return how often each tag is in a sentence."""
         return {"upos": Counter(upos for upos, _ in tags), "xpos": Counter(xpos for _, xpos in tags)}
 
     def known(self, processor: "Processor") -> dict[str, frozenset[str]]:

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....tokenize import named_tokenizer
-from ...caption_words import tokenizable, trim_cache
+from ...tokenize import named_tokenizer
+from ..caption_words import tokenizable, trim_cache
 from .weights import ModelFact, full_name
 
 if TYPE_CHECKING:
