@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, xmp_orientation
+from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, webp_metadata, xmp_orientation
 from wdsflow.images.image_header import read_header, tiff_header
-from wdsflow.images.plain_headers import webp_metadata
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
 from wdsflow.shards.shard_names import alternatives, natural
 

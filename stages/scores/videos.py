@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from wdsflow.media.media_format import SIZE_HEAD, least_size
+from wdsflow.media import SIZE_HEAD, least_size
 
 from .base import ScoreError, simple_score
 from .sample_fields import FieldReader, as_file

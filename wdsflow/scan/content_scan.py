@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from wdsflow.images.image_header import ImageHeader, read_header
-from wdsflow.media.media_format import media_kind
+from wdsflow.media import media_kind
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.content.image_content import ends_early, has_end, header_status, image_notes

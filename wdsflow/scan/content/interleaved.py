@@ -3,16 +3,7 @@
 import re
 from typing import NamedTuple
 
-from wdsflow.media.media_format import (
-    HEAD,
-    Read,
-    format_title,
-    is_cut,
-    least_size,
-    media_format,
-    promised_format,
-    tag_length,
-)
+from wdsflow.media import HEAD, Read, format_title, is_cut, least_size, media_format, promised_format, tag_length
 
 _IMAGE = "<image>"
 _FILES = ("image", "images", "video", "videos", "audio", "audios")
