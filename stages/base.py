@@ -56,8 +56,19 @@ class Counts:
         return Counts, ()
 
 
+class ClassFacts:
+    """Its subclasses may be given class attributes as keywords: ``class Drop(Stage, name="drop")``."""
+
+    def __init_subclass__(cls, **facts: object) -> None:
+        super().__init_subclass__()
+        for name, value in facts.items():
+            if not any(name in vars(base).get("__annotations__", ()) for base in cls.__mro__):
+                raise TypeError(f"{cls.__name__}: {name!r} is not an attribute of the class")
+            setattr(cls, name, value)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Stage(ABC):
+class Stage(ClassFacts, ABC):
     """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any."""
 
     name: ClassVar[str]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
 
@@ -42,7 +41,7 @@ class _Open:
 
 
 @dataclass(frozen=True)
-class Batch(Stage):
+class Batch(Stage, name="batch"):
     """Gather samples into batches: ``{"__key__": [...], "image": [...], ...}``, one list a field.
 
     A batch is closed before the sample that would break one of the bounds
@@ -61,8 +60,6 @@ class Batch(Stage):
     >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
     [['a', 'b'], ['c']]
     """
-
-    name: ClassVar[str] = "batch"
 
     size: int | None = None
     max_bytes: int | str | None = None
@@ -183,7 +180,7 @@ def _token_count(value: object) -> int:
 
 
 @dataclass(frozen=True)
-class Unbatch(Stage):
+class Unbatch(Stage, name="unbatch"):
     """Take batches apart into samples: what ``Batch`` put together, also where fields have become tensors since.
 
     A batch whose fields differ in length, or hold what cannot be divided, is an error ("ragged-batch"): its samples
@@ -192,8 +189,6 @@ class Unbatch(Stage):
     >>> list(Unbatch()([{"__key__": ["a", "b"], "txt": ["a cat", "a dog"]}]))
     [{'__key__': 'a', 'txt': 'a cat'}, {'__key__': 'b', 'txt': 'a dog'}]
     """
-
-    name: ClassVar[str] = "unbatch"
 
     on_error: OnError = "raise"
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
 from wdsflow.shards.shard_names import alternatives
@@ -28,7 +28,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
 @dataclass(frozen=True)
-class CleanText(SampleStage):
+class CleanText(SampleStage, name="clean_text"):
     r"""Clean a caption and write it where it was.
 
     It works before ``wds.decode`` and after it: bytes are written as UTF-8 bytes, a ``str`` as a ``str``. ``output``
@@ -50,8 +50,6 @@ class CleanText(SampleStage):
     >>> list(stage([{"__key__": "a", "txt": b"\xef\xbb\xbfcaf\xc3\x83\xc2\xa9 \n au lait\0"}]))[0]["txt"]
     'café au lait'
     """
-
-    name: ClassVar[str] = "clean_text"
 
     field: str = "txt"
     fallback: str | None = None
@@ -141,7 +139,7 @@ def _config() -> "ftfy.TextFixerConfig":
 
 
 @dataclass(frozen=True)
-class JsonText(SampleStage):
+class JsonText(SampleStage, name="json_text"):
     """Take the caption out of a json member and write it as a text member.
 
     It works before ``wds.decode`` and after it: the caption is written as a text member would be at that place, UTF-8
@@ -173,8 +171,6 @@ class JsonText(SampleStage):
     >>> [sample["txt"] for sample in stage([{"__key__": "a", "json": raw}, {"__key__": "b", "json": decoded}])]
     [b'a cat', 'a dog']
     """
-
-    name: ClassVar[str] = "json_text"
 
     json_text_key: str | tuple[str, ...]
     json_text_key_probs: tuple[float, ...] | None = None

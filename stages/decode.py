@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
@@ -37,7 +37,7 @@ _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decode(SampleStage):
+class Decode(SampleStage, name="decode"):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
     Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
@@ -64,8 +64,6 @@ class Decode(SampleStage):
     >>> list(stage([{"__key__": "a", "jpg": b"<html>"}])), stage.counts.failed
     ([], Counter({'not-an-image': 1}))
     """
-
-    name: ClassVar[str] = "decode"
 
     fields: str | tuple[str, ...] = IMAGES
     mode: Mode = "fast"
@@ -231,7 +229,7 @@ _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one 
 
 
 @dataclass(frozen=True)
-class Resize(SampleStage):
+class Resize(SampleStage, name="resize"):
     """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
     ``size``: of the shortest side in pixels, or (height, width) without regard to the aspect ratio. ``crop`` cuts out
@@ -241,8 +239,6 @@ class Resize(SampleStage):
 
     A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
     """
-
-    name: ClassVar[str] = "resize"
 
     size: int | tuple[int, int]
     crop: bool = False

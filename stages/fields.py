@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wdsflow.shards.shard_names import alternatives, is_meta
 
@@ -64,7 +64,7 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class HasFields(SampleStage):
+class HasFields(SampleStage, name="has_fields"):
     """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
 
     Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what OpenCLIP keeps.
@@ -75,8 +75,6 @@ class HasFields(SampleStage):
     >>> stage.counts.dropped
     Counter({'no-txt': 1})
     """
-
-    name: ClassVar[str] = "has_fields"
 
     fields: str | tuple[str, ...]
 
@@ -104,7 +102,7 @@ class HasFields(SampleStage):
 
 
 @dataclass(frozen=True)
-class Drop(SampleStage):
+class Drop(SampleStage, name="drop"):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
     ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
@@ -113,8 +111,6 @@ class Drop(SampleStage):
     >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
     [{'__key__': 'a', 'txt': b'a cat'}]
     """
-
-    name: ClassVar[str] = "drop"
 
     fields: str | tuple[str, ...]
     on_missing: Literal["keep", "raise"] = "keep"
@@ -145,7 +141,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Rename(SampleStage):
+class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
     Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
@@ -164,8 +160,6 @@ class Rename(SampleStage):
     >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))
     [{'__key__': 'a', 'image': b'...', 'text': b'a cat'}]
     """
-
-    name: ClassVar[str] = "rename"
 
     fields: Mapping[str, str] | Pairs
     keep: bool = True

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from types import FunctionType
-from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
 from wdsflow.text.shell import escape
@@ -16,7 +15,7 @@ from .base import Sample as SampleDict
 
 
 @dataclass(frozen=True)
-class Select(SampleStage):
+class Select(SampleStage, name="select"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
     The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. What it
@@ -26,8 +25,6 @@ class Select(SampleStage):
     >>> [sample["__key__"] for sample in Select(itemgetter("good"))([{"__key__": "a", "good": 1}])]
     ['a']
     """
-
-    name: ClassVar[str] = "select"
 
     predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
@@ -62,7 +59,7 @@ class Select(SampleStage):
 
 
 @dataclass(frozen=True)
-class Sample(SampleStage):
+class Sample(SampleStage, name="sample"):
     """Keep a share ``rate`` of the samples, chosen by their keys.
 
     A sample's fate depends on its key and on ``seed`` alone: not on its shard, on the order or on the worker. What is
@@ -72,8 +69,6 @@ class Sample(SampleStage):
     >>> sum(1 for _ in stage({"__key__": f"{number:06}"} for number in range(1000)))
     243
     """
-
-    name: ClassVar[str] = "sample"
 
     rate: float
     seed: int = 0
@@ -104,7 +99,7 @@ def uniform(seed: int, key: str, what: str = "") -> float:
 
 
 @dataclass(frozen=True)
-class Shuffle(Stage):
+class Shuffle(Stage, name="shuffle"):
     """Shuffle samples within a buffer that is bounded by their number and by their bytes.
 
     The first sample comes out when ``initial`` samples are in (by default all of ``size``, or what ``max_bytes`` lets
@@ -115,8 +110,6 @@ class Shuffle(Stage):
     The order depends on ``seed`` and ``epoch`` and on what comes in; ``dataclasses.replace(stage, epoch=1)`` gives the
     next one.
     """
-
-    name: ClassVar[str] = "shuffle"
 
     size: int = 5000
     max_bytes: int | str = "512MiB"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from traceback import extract_tb
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.text.install import install_extras
@@ -241,7 +241,7 @@ Tokenizer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Tokenize(SampleStage):
+class Tokenize(SampleStage, name="tokenize"):
     """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
@@ -253,8 +253,6 @@ class Tokenize(SampleStage):
     Fails: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (a tokenizer that refuses
     instead of cutting). Anything else that a tokenizer raises ends the run.
     """
-
-    name: ClassVar[str] = "tokenize"
 
     tokenizer: Tokenizer | str
     field: str = "txt"

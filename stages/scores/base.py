@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 from unicodedata import unidata_version
 
+from ..base import ClassFacts
 from .sample_fields import ScoreError as ScoreError  # noqa: PLC0414 - scores import it from here
 from .sample_fields import parse_captions, parse_images
 
@@ -49,7 +50,7 @@ SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(ABC):
+class Score(ClassFacts, ABC):
     """Base of all scores.
 
     ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
@@ -129,18 +130,14 @@ class Score(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageScore(Score):
+class ImageScore(Score, subject="image"):
     """A score of each image. ``image`` names the field, "" means that of the view: see ``parse_images``."""
-
-    subject: ClassVar[Subject] = "image"
 
     image: str = ""
 
 
-class HeaderScore(ImageScore):
+class HeaderScore(ImageScore, tier="header"):
     """A score from an image's header."""
-
-    tier: ClassVar[Tier] = "header"
 
     @abstractmethod
     def of(self, header: "ImageHeader") -> Scalar:
@@ -150,11 +147,8 @@ class HeaderScore(ImageScore):
         return bare([self.of(header) for header in view.headers(self.image)])
 
 
-class PixelScore(ImageScore):
+class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
     """A score from an image's pixels, of the picture that the view decodes for all such scores: see ``Picture``."""
-
-    tier: ClassVar[Tier] = "pixels"
-    packages: ClassVar[tuple[str, ...]] = ("pillow", "simplejpeg")
 
     @abstractmethod
     def of(self, picture: "Picture") -> Scalar:
@@ -164,10 +158,8 @@ class PixelScore(ImageScore):
         return bare([self.of(picture) for picture in view.pictures(self.image)])
 
 
-class FieldScore(ImageScore):
+class FieldScore(ImageScore, tier="header"):
     """A score from parts of an encoded image."""
-
-    tier: ClassVar[Tier] = "header"
 
     @abstractmethod
     def of(self, image: "ImageField") -> Scalar:
@@ -178,13 +170,8 @@ class FieldScore(ImageScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoScore(Score):
+class VideoScore(Score, tier="header", subject="video", needs=("video",), packages=("av",)):
     """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
-
-    tier: ClassVar[Tier] = "header"
-    subject: ClassVar[Subject] = "video"
-    needs: ClassVar[tuple[str, ...]] = ("video",)
-    packages: ClassVar[tuple[str, ...]] = ("av",)
 
     video: str = ""
 
@@ -197,11 +184,8 @@ class VideoScore(Score):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextScore(Score):
+class TextScore(Score, tier="text", subject="caption"):
     """A score of each caption. ``caption`` is its place, "" means that of the view: see ``parse_captions``."""
-
-    tier: ClassVar[Tier] = "text"
-    subject: ClassVar[Subject] = "caption"
 
     caption: str = ""
 
@@ -314,16 +298,11 @@ def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., 
             return of(*inputs, **{each: getattr(self, each) for each in defaults})
 
         method = "counted" if "count" in kinds else "of"
-        own = {
-            "name": name or of.__name__,
-            "kind": _KINDS.get(returned, "number"),
-            method: with_settings if defaults else staticmethod(of),
-        }
         source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
         settings = {"__annotations__": {each: kinds[each] for each in defaults}, **defaults}
-        made = type(
-            of.__name__, (CountedScore if "count" in kinds else _OF[given],), {**own, **source, **settings, **facts}
-        )
+        own = {method: with_settings if defaults else staticmethod(of), **source, **settings}
+        told = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
+        made = type(of.__name__, (CountedScore if "count" in kinds else _OF[given],), own, **told)
         return dataclass(frozen=True, kw_only=True)(made) if defaults else made
 
     return score_of

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import ClassVar
 
 from .base import Count, CountedScore, simple_score
 from .caption_words import juicer_words, words
@@ -14,7 +13,7 @@ _LARGEST_LIST = 64 << 20  # bytes of a file of words
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlaggedWords(CountedScore):
+class FlaggedWords(CountedScore, name="flagged_words", low=0, high=1):
     """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
     ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
@@ -24,10 +23,6 @@ class FlaggedWords(CountedScore):
     other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By
     default ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
-
-    name: ClassVar[str] = "flagged_words"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
 
     words: str | tuple[str, ...] = ()
     file: str = ""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from ..decode import Decode
+    from ..decode import Aim, Decode
+    from ..imaging.resample import Pixels
 
 
 SIDE = 512  # pixels of the longer side of ``luma``, at most
@@ -95,19 +96,45 @@ class Picture:
 
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
+    return Picture(decoded(data, budget, "fast", _aim, k=1.0, output="numpy" if data.startswith(_JPEG) else "pil"))
+
+
+def decoded(
+    data: bytes,
+    budget: int,
+    mode: Literal["fast", "exact"],
+    aim: "Aim | None" = None,
+    *,
+    k: float = 2.0,
+    output: Literal["pil", "numpy"] = "numpy",
+) -> "Pixels":
+    """Return an array (height, width, 3), or a PIL image; ``box_of`` tells which part of it is the picture.
+
+    ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
+    """
     try:
-        return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
+        found: Pixels = _decoder(budget, mode, k, output).decode(data, aim=aim)
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+    return found
 
 
 @lru_cache(maxsize=8)
-def _decoder(budget: int, output: Literal["pil", "numpy"]) -> "Decode":
+def _decoder(budget: int, mode: Literal["fast", "exact"], k: float, output: Literal["pil", "numpy"]) -> "Decode":
     from ..decode import Decode
 
-    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget, output=output)
+    return Decode(mode=mode, k=k, max_pixels=None, budget=budget, output=output)
+
+
+def full_size(data: bytes, budget: int) -> "Pixels":
+    """Return a read-only array (height, width, 3) of an encoded image. Raises ScoreError."""
+    import numpy as np
+
+    pixels = decoded(data, budget, "exact").view(np.ndarray)
+    pixels.flags.writeable = False
+    return pixels
 
 
 def _aim(width: int, height: int) -> tuple[int, int]:

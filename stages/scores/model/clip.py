@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare, versions_of
+from ..base import SEEN_PIXELS, Value, bare, versions_of
 from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
-from .clip_tokens import By, clip_item
-from .model_score import Model, Output, Precision, Request
+from .clip_tokens import LOCAL, By, clip_item, named
+from .model_score import Model, Output, Precision, Request, local_path, source_of, while_unchanged
 from .pictures import Flip, PictureScore, Prepare, Reduce, names_of, reduced
-from .weights import LOCAL, local_path, named, source_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,14 +53,11 @@ def embedding_key(view: "View", request: Request) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipScore(PictureScore):
+class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
     """
-
-    needs: ClassVar[tuple[str, ...]] = ("clip",)
-    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
 
     model: str = "ViT-B-32-quickgelu"
     pretrained: str = "openai"
@@ -133,38 +129,39 @@ _LAION: dict[tuple[int, ...], bool] = {(0, 2, 4, 6, 7): False, (0, 3, 6, 9, 11):
 
 
 def load_head(name: str) -> Head:
-    """Return the head in a file, read again only if the file changes. Raises ValueError if it is not a head.
+    """Return the head in a file. Raises ValueError if it is not a head.
 
     One linear layer ("weight" and "bias" under any prefix), or five as in LAION's improved-aesthetic-predictor.
     """
     path = local_path(name)
     if path is None:
         raise ValueError(f"no such file: {name!r}")
-    state = path.stat()
-    return _loaded(str(path), state.st_mtime_ns, state.st_size)
+    return _loaded(path)
 
 
-@lru_cache(maxsize=8)
-def _loaded(path: str, mtime: int, size: int) -> Head:  # noqa: ARG001 - the state is part of the cache's key
-    arrays = _arrays(Path(path))
+@while_unchanged
+def _loaded(path: Path) -> Head:
+    arrays = _arrays(path)
     layers = sorted(name.removesuffix("weight") for name in arrays if name.endswith("weight"))
     layers.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()])
     places = tuple(int(part) for name in layers for part in name.split(".")[-2:-1] if part.isdigit())
     rectified = False if len(layers) == 1 else _LAION.get(places)
     known = set(arrays) <= {name + part for name in layers for part in ("weight", "bias")}
     if rectified is None or not layers or not known:
-        raise ValueError(f"{path!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}")
+        raise ValueError(
+            f"{str(path)!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}"
+        )
     return _head([(arrays[name + "weight"], arrays.get(name + "bias")) for name in layers], rectified, path)
 
 
-def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path: str) -> Head:
+def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path: Path) -> Head:
     import numpy as np
 
     width = layers[0][0].shape[-1]
 
     def head(embedding: Output) -> float:
         if embedding.shape != (width,):
-            raise ValueError(f"{path!r} is for embeddings of {width} values, these have {len(embedding)}")
+            raise ValueError(f"{str(path)!r} is for embeddings of {width} values, these have {len(embedding)}")
         values = embedding.astype(np.float64)
         for place, (weight, bias) in enumerate(layers):
             values = weight @ values + (0 if bias is None else bias)
@@ -173,7 +170,7 @@ def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path:
         return float(values[0])
 
     if layers[-1][0].shape[0] != 1:
-        raise ValueError(f"{path!r} gives {layers[-1][0].shape[0]} numbers, not one")
+        raise ValueError(f"{str(path)!r} gives {layers[-1][0].shape[0]} numbers, not one")
     return head
 
 
@@ -192,7 +189,9 @@ def _arrays(path: Path) -> "dict[str, Numbers]":
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipSimilarity(ClipTextScore):
+class ClipSimilarity(
+    ClipTextScore, name="clip_similarity", low=-1, high=1, subject="caption", scale_tolerance=SEEN_PIXELS
+):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -207,12 +206,6 @@ class ClipSimilarity(ClipTextScore):
     random weights. Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is
     the same number except for rounding, for the same weights, with tokenizer="hf" and decode="exact".
     """
-
-    name: ClassVar[str] = "clip_similarity"
-    low: ClassVar[float | None] = -1
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     caption: str = ""
     reduce: Reduce = "mean"
@@ -248,7 +241,7 @@ _MOST_LABELS = 100  # labels: their embeddings travel with each batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroShot(ClipTextScore):
+class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", scale_tolerance=SEEN_PIXELS):
     """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
@@ -258,12 +251,6 @@ class ZeroShot(ClipTextScore):
     On photographs, decode="fast" changed it by at most 0.002 for a ViT-B-32 with random weights. If two labels are
     about equally likely, 0.01 of cosine is 0.25 of probability. Source: CLIP (Radford et al. 2021), section 3.1.
     """
-
-    name: ClassVar[str] = "zero_shot"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     labels: str = ""
     reduce: Reduce = "mean"
@@ -307,7 +294,7 @@ class ZeroShot(ClipTextScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aesthetic(ClipScore):
+class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS):
     """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
@@ -319,10 +306,6 @@ class Aesthetic(ClipScore):
     image_aesthetics_scores is a tenth of it for the predictors named shunk031/aesthetics-predictor, with
     decode="exact".
     """
-
-    name: ClassVar[str] = "aesthetic"
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     head: str = ""
     reduce: Reduce = "mean"

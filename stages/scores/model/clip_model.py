@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 from weakref import WeakValueDictionary
 
-from .clip_tokens import By, TextTower, clip_item, known_context, must_tokenize, stacked
-from .model_score import Item, Loaded, Model, ModelSource, Output, Precision
+from .clip_tokens import LOCAL, By, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
+from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, Precision, local_path, source_of
 from .pictures import Geometry, area
-from .weights import LOCAL, ModelFact, full_name, local_path, named, source_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,10 +198,8 @@ _AT_ONCE = 64  # labels
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipModel(Model):
+class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
     """Base of the towers. ``model`` and ``pretrained``: see ``load_clip``."""
-
-    packages: ClassVar[tuple[str, ...]] = ("torch", "open_clip_torch", "timm")
 
     model: str
     pretrained: str
@@ -227,11 +224,8 @@ class ClipModel(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipImage(ClipModel):
+class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages, "pillow", "simplejpeg")):
     """The image tower: from pictures of ``Prepare`` to embeddings, float32 of length 1."""
-
-    kind: ClassVar[str] = "open_clip image"
-    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "pillow", "simplejpeg")
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         import numpy as np
@@ -254,11 +248,8 @@ class ClipImage(ClipModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipText(ClipModel):
+class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")):
     """The text tower: from items of ``clip_item`` to embeddings, float32 of length 1. Decoders need not load OpenCLIP."""
-
-    kind: ClassVar[str] = "open_clip text"
-    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
 
     tokenizer: By = "openclip"
 
@@ -288,14 +279,11 @@ class ClipText(ClipModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipLabels(ClipModel):
+class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages):
     """Texts that are the same for all samples: their embeddings are computed once, when this is loaded.
 
     Nothing runs for an item, which may be None; all outputs are one array, float32 (labels, d).
     """
-
-    kind: ClassVar[str] = "open_clip labels"
-    packages: ClassVar[tuple[str, ...]] = ClipText.packages
 
     labels: tuple[str, ...]
     tokenizer: By = "openclip"

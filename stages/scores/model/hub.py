@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from .model_score import Loaded, Precision
-from .pictures import Flip, Geometry, Prepare, Scale, decode, mirrored
-from .weights import ModelFact, local_path
+from ..pixels import decoded
+from .model_score import Loaded, ModelFact, Precision, local_path
+from .pictures import Flip, Geometry, Prepare, Scale, mirrored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,7 +172,7 @@ class PrepareByProcessor:
 
     def __call__(self, data: bytes, budget: int) -> "NDArray[np.float32]":
         """Return the array, normalised. Raises ScoreError."""
-        return self.of(decode(data, budget, "exact"))
+        return self.of(decoded(data, budget, "exact"))
 
     def of(self, pixels: "Pixels") -> "NDArray[np.float32]":
         """Return the array for a decoded picture (height, width, 3)."""

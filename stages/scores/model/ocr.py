@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from wdsflow.text.install import install_extras
 
-from .model_score import Loaded, Model
-from .pictures import Scale, decode
-from .weights import source_of
+from ..pixels import decoded
+from .model_score import Loaded, Model, source_of
+from .pictures import Scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +82,7 @@ class OnCanvas:
         """Return the canvas of an encoded image. Raises ScoreError."""
         import numpy as np
 
-        return self.of(decode(data, budget, self.decode, self._aim).view(np.ndarray))
+        return self.of(decoded(data, budget, self.decode, self._aim).view(np.ndarray))
 
     def of(self, pixels: "Pixels") -> Canvas:
         """Return the canvas of a picture (height, width, 3)."""
@@ -168,7 +168,7 @@ _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDetector(Model):
+class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")):
     """Detects text. Items are ``Canvas``, outputs ``Maps``; in fp32.
 
     ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``: pixels of the longer
@@ -176,8 +176,6 @@ class TextDetector(Model):
     batch, since a wider margin would change results near an edge.
     """
 
-    kind: ClassVar[str] = "easyocr detector"
-    packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr", "opencv-python-headless", "numpy")
     tries_on_cpu: ClassVar[bool] = False  # it would take a minute and many GB
 
     weights: str = ""
@@ -294,7 +292,7 @@ class _About(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReader(Model):
+class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
     """Reads text. Items are the lines of a picture, outputs lists of (text, confidence), one each.
 
     With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
@@ -302,9 +300,6 @@ class TextReader(Model):
     EasyOCR's name; ``weights``: the folder of its file, "" for that of the extra ``ocr``. ``language``: EasyOCR's code
     of the language whose characters may occur; several are separated by ";".
     """
-
-    kind: ClassVar[str] = "easyocr reader"
-    packages: ClassVar[tuple[str, ...]] = (*TextDetector.packages, "pillow", "torchvision")
 
     weights: str = ""
     network: str = "english_g2"

@@ -8,12 +8,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from ...base import Dropped, StageError
-from ...decode import Aim, Decode
 from ...imaging.decoders import upright
 from ..base import ScoreError, Value, bare
+from ..pixels import decoded
 from ..videos import How, Prepares, Sampling
 from .model_score import Item, ModelScore, Output, Request
 
@@ -48,15 +47,13 @@ class PreparesPicture(Prepares, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureScore(ModelScore):
+class PictureScore(ModelScore, optional=("av",)):
     """A score of a sample's images, or of frames of its videos if it has no image.
 
     Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a video;
     ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``decode``: "fast" decodes a
     large image at a reduced scale, "exact" at its full size; frames always have theirs.
     """
-
-    optional: ClassVar[tuple[str, ...]] = ("av",)
 
     image: str = ""
     video: str = ""
@@ -229,7 +226,7 @@ class Prepare:
             size = self._resized(width, height)
             return size
 
-        return self._prepared(decode(data, budget, self.decode, aim), size)
+        return self._prepared(decoded(data, budget, self.decode, aim), size)
 
     def of(self, pixels: "Pixels") -> "Pixels":
         """Return the array for a decoded picture (height, width, 3). Raises ScoreError."""
@@ -241,17 +238,17 @@ class Prepare:
             raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
         return size
 
-    def _prepared(self, decoded: "Pixels", size: Size) -> "Pixels":
+    def _prepared(self, whole: "Pixels", size: Size) -> "Pixels":
         import numpy as np
         from PIL import Image
 
         from ...imaging.resample import box_of, resize_with_pillow
 
-        geometry, decoded = self.geometry, mirrored(decoded, self.flip)
+        geometry, whole = self.geometry, mirrored(whole, self.flip)
         crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
         # Pillow's kernel, even if torch is installed: decoders need not load torch.
-        whole = Image.fromarray(np.ascontiguousarray(decoded).view(np.ndarray))
-        resized = resize_with_pillow(whole, box_of(decoded), size, crop, geometry.kernel)
+        image = Image.fromarray(np.ascontiguousarray(whole).view(np.ndarray))
+        resized = resize_with_pillow(image, box_of(whole), size, crop, geometry.kernel)
         pixels = np.asarray(resized).transpose(2, 0, 1)
         if crop == geometry.size:
             return np.ascontiguousarray(pixels)
@@ -259,26 +256,6 @@ class Prepare:
         padded: Pixels = np.full((3, *geometry.size), geometry.fill, np.uint8)
         padded[:, top : top + crop[0], left : left + crop[1]] = pixels
         return padded
-
-
-def decode(data: bytes, budget: int, mode: Scale, aim: Aim | None = None) -> "Pixels":
-    """Return an array (height, width, 3); ``box_of`` tells which part of it is the picture. Raises ScoreError."""
-    try:
-        pixels: Pixels = Decode(mode=mode, max_pixels=None, budget=budget, output="numpy").decode(data, aim=aim)
-    except StageError as error:
-        raise ScoreError(error.slug, str(error)) from None
-    except Dropped as error:
-        raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
-    return pixels
-
-
-def full_size(data: bytes, budget: int) -> "Pixels":
-    """Return a read-only array (height, width, 3) of an encoded image. Raises ScoreError."""
-    import numpy as np
-
-    pixels = decode(data, budget, "exact").view(np.ndarray)
-    pixels.flags.writeable = False
-    return pixels
 
 
 _MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}  # EXIF's orientations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from .model_score import Model
+from .model_score import Model, source_of
 from .stanza_files import (
     LONGEST_CAPTION,
     Overlong,
@@ -19,7 +19,6 @@ from .stanza_files import (
     split_at_spaces,
     stanza_files,
 )
-from .weights import source_of
 
 if TYPE_CHECKING:
     from stanza import Pipeline
@@ -122,7 +121,7 @@ class TaggerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagger(TaggerSettings, Model):
+class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
     """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
 
     ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
@@ -131,7 +130,6 @@ class Tagger(TaggerSettings, Model):
     unknown ones; with "refuse" their captions are quarantined. Captions above 100,000 characters always are.
     """
 
-    packages: ClassVar[tuple[str, ...]] = ("torch", "stanza")
     processor: ClassVar[Literal["pos", "ner"]]
     unit: ClassVar[Literal["words", "tokens"]]
 
@@ -246,12 +244,8 @@ def _too_long(text: str) -> RefusedSentence | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedEntities(Tagger):
+class NamedEntities(Tagger, kind="stanza named entities", processor="ner", unit="tokens"):
     """From a caption to how many entities of each type are in it, as "entity"."""
-
-    kind: ClassVar[str] = "stanza named entities"
-    processor: ClassVar[Literal["pos", "ner"]] = "ner"
-    unit: ClassVar[Literal["words", "tokens"]] = "tokens"
 
     def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return the tag of each token ("B-PERSON", "O"), as ``NERProcessor.process`` does for a batch."""
@@ -280,12 +274,8 @@ class NamedEntities(Tagger):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartsOfSpeech(Tagger):
+class PartsOfSpeech(Tagger, kind="stanza parts of speech", processor="pos", unit="words"):
     """From a caption to how often each part of speech is in it, as "upos" and as "xpos"."""
-
-    kind: ClassVar[str] = "stanza parts of speech"
-    processor: ClassVar[Literal["pos", "ner"]] = "pos"
-    unit: ClassVar[Literal["words", "tokens"]] = "words"
 
     def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return (upos, xpos) of each word, as ``POSProcessor.process`` does for a batch."""

@@ -1,13 +1,12 @@
 """Scores of words with a tag: parts of speech, named entities."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..base import ScoreError, Value, bare
-from .model_score import CaptionModelScore, Output
+from .model_score import CaptionModelScore, Output, local_path
 from .tagger import NamedEntities, PartsOfSpeech, TagCounts, Tagger, TaggerSettings, TaggingBudget
-from .weights import local_path
 
 if TYPE_CHECKING:
     from ..sample_view import View
@@ -16,13 +15,16 @@ _FILES = ("model", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagScore(TaggerSettings, CaptionModelScore):
+class TagScore(
+    TaggerSettings,
+    CaptionModelScore,
+    low=0,
+    needs=("stanza",),
+    packages=("stanza", "torch"),
+    ranges={"max_words": (1, TaggingBudget().words)},
+):
     """A score of Stanza's tags of a caption's words; for its settings see ``Tagger``."""
 
-    low: ClassVar[float | None] = 0
-    needs: ClassVar[tuple[str, ...]] = ("stanza",)
-    packages: ClassVar[tuple[str, ...]] = ("stanza", "torch")
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"max_words": (1, TaggingBudget().words)}
     tagger: ClassVar[type[Tagger]]
 
     caption: str = ""
@@ -75,7 +77,7 @@ UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pos(TagScore):
+class Pos(TagScore, name="pos", tagger=PartsOfSpeech):
     """Number of words of a caption with a part of speech, by Stanza; with measure="share", their share.
 
     ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with ``tags`` "xpos" one of
@@ -89,9 +91,6 @@ class Pos(TagScore):
     tag is an error ("unknown-tag"). One value for each caption. Six digits. Other items of a batch change a value only
     if two tags are equally likely to 1e-5. Source: Stanza's POSProcessor.
     """
-
-    name: ClassVar[str] = "pos"
-    tagger: ClassVar[type[Tagger]] = PartsOfSpeech
 
     tag: str = "NOUN"
     tags: Literal["upos", "xpos"] = "upos"
@@ -117,7 +116,7 @@ class Pos(TagScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entities(TagScore):
+class Entities(TagScore, name="entities", tagger=NamedEntities):
     """Number of named entities in a caption, by Stanza: all, or those of a type.
 
     ``type``: a type of the model ("PERSON"; for models trained on CoNLL, "PER"; several as "PERSON;ORG"), "" for all;
@@ -130,9 +129,6 @@ class Entities(TagScore):
     always are ("long-caption"). One value for each caption. Other items of a batch change a value only if two readings
     are equally likely to 1e-5. Source: Stanza's NERProcessor.
     """
-
-    name: ClassVar[str] = "entities"
-    tagger: ClassVar[type[Tagger]] = NamedEntities
 
     type: str = ""
 

@@ -2,12 +2,12 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..base import Kind, Subject, Tolerance, Value, bare
+from ..base import Tolerance, Value, bare
 from .model_score import Model, Output, Request
 from .ocr import Boxes, Canvas, Line, Maps, OnCanvas, Point, TextDetector, TextReader, boxes_of, lines_of
 from .pictures import PictureScore, Reduce
@@ -53,16 +53,12 @@ def _triangle(first: Point, second: Point, third: Point) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrScore(PictureScore):
+class OcrScore(PictureScore, needs=("ocr",), packages=("torch", "easyocr"), ranges={"canvas": (32, 1 << 14)}):
     """A score of the text in a sample's images, or in frames of its videos if it has no image.
 
     Common settings: those of ``PictureScore``. ``canvas``: pixels of the longer side, at most; larger pictures are made
     smaller first. ``weights``: the folder of EasyOCR's weights, "" for those of the extra ``ocr``.
     """
-
-    needs: ClassVar[tuple[str, ...]] = ("ocr",)
-    packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr")
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"canvas": (32, 1 << 14)}
 
     canvas: int = 2560
     weights: str = ""
@@ -117,7 +113,7 @@ def _lines(picture: Callable[[], Canvas], maps: Maps) -> list[Line]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrArea(OcrScore):
+class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance=Tolerance(0.04)):
     """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
 
     Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
@@ -127,11 +123,6 @@ class OcrArea(OcrScore):
     other items of a batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
     2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text.
     """
-
-    name: ClassVar[str] = "ocr_area"
-    low: ClassVar[float | None] = 0
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.04)
 
     area: Literal["union", "sum"] = "union"
     reduce: Reduce = "mean"
@@ -145,7 +136,9 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrCaptionOverlap(ReadScore):
+class OcrCaptionOverlap(
+    ReadScore, name="ocr_caption_overlap", low=0, high=1, subject="caption", optional=(*ReadScore.optional, "unicode")
+):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 
     Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word of the caption
@@ -153,12 +146,6 @@ class OcrCaptionOverlap(ReadScore):
     ocr_text for ``confidence``, ``language``, ``frames`` and the others. ``caption``: the place of captions. Source:
     our own.
     """
-
-    name: ClassVar[str] = "ocr_caption_overlap"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    optional: ClassVar[tuple[str, ...]] = (*ReadScore.optional, "unicode")
 
     caption: str = ""
 
@@ -180,7 +167,7 @@ def _share(words: list[str], written: set[str]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrText(ReadScore):
+class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
     """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
 
     Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with the same text once.
@@ -190,10 +177,6 @@ class OcrText(ReadScore):
     EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not
     quantised.
     """
-
-    name: ClassVar[str] = "ocr_text"
-    kind: ClassVar[Kind] = "text"
-    subject: ClassVar[Subject] = "image"
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         return bare([*self.texts(view, outputs)])

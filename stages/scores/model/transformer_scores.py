@@ -8,22 +8,33 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..base import SEEN_PIXELS, ScoreError, Subject, Tolerance, Value, bare
+from ..base import SEEN_PIXELS, ScoreError, Value, bare
 from . import hub
 from .hub import token_ids
-from .model_score import CaptionModelScore, Item, Loaded, Model, ModelScore, ModelSource, Output, Precision, Request
+from .model_score import (
+    CaptionModelScore,
+    Item,
+    Loaded,
+    Model,
+    ModelFact,
+    ModelScore,
+    ModelSource,
+    Output,
+    Precision,
+    Request,
+    local_path,
+    source_of,
+)
 from .pictures import Flip, ModelPicture, PictureScore, PreparesPicture, Reduce, area, finite, names_of, reduced
-from .weights import ModelFact, local_path, source_of
 
 if TYPE_CHECKING:
     from ..sample_view import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerModel(Model):
+class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
     """A model of transformers: ``model`` is "org/name", "org/name@revision" or a folder."""
 
-    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     loads: ClassVar[str]  # transformers' class
     facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # for decoders
 
@@ -69,13 +80,14 @@ class TokenModel(TransformerModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageClassifier(TransformerModel):
+class ImageClassifier(
+    TransformerModel,
+    kind="transformers image classifier",
+    packages=("torch", "transformers", "pillow", "simplejpeg"),
+    loads="AutoModelForImageClassification",
+    facts_shared=(hub.labels_of, hub.squeezed_to),
+):
     """From pictures of ``preparation`` to the probabilities of all labels, float32 (labels)."""
-
-    kind: ClassVar[str] = "transformers image classifier"
-    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "pillow", "simplejpeg")
-    loads: ClassVar[str] = "AutoModelForImageClassification"
-    facts_shared = (hub.labels_of, hub.squeezed_to)
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         pixels = hub.pixel_values(self.model, batch, str(loaded.device)).to(loaded.dtype)
@@ -93,13 +105,14 @@ _PATCH = 256  # pixels that cost what a token costs: vision transformers cut pat
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatcher(TransformerModel):
+class ImageTextMatcher(
+    TransformerModel,
+    kind="BLIP image-text matching",
+    packages=(*TransformerModel.packages, "pillow", "simplejpeg"),
+    loads="BlipForImageTextRetrieval",
+    facts_shared=(hub.text_facts, hub.squeezed_to),
+):
     """From (picture, token ids) to the probability that they match. ``model`` is a BlipForImageTextRetrieval."""
-
-    kind: ClassVar[str] = "BLIP image-text matching"
-    packages: ClassVar[tuple[str, ...]] = (*TransformerModel.packages, "pillow", "simplejpeg")
-    loads: ClassVar[str] = "BlipForImageTextRetrieval"
-    facts_shared = (hub.text_facts, hub.squeezed_to)
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         import torch
@@ -124,12 +137,10 @@ class ImageTextMatcher(TransformerModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModel(TokenModel):
+class LanguageModel(
+    TokenModel, kind="transformers language model", loads="AutoModelForCausalLM", facts_shared=(hub.text_facts,)
+):
     """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
-
-    kind: ClassVar[str] = "transformers language model"
-    loads: ClassVar[str] = "AutoModelForCausalLM"
-    facts_shared = (hub.text_facts,)
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         from torch.nn.functional import cross_entropy
@@ -145,12 +156,13 @@ class LanguageModel(TokenModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassifier(TokenModel):
+class TextClassifier(
+    TokenModel,
+    kind="transformers text classifier",
+    loads="AutoModelForSequenceClassification",
+    facts_shared=(hub.text_facts, hub.labels_of),
+):
     """From token ids, int32, to the probabilities of all labels, float32 (labels)."""
-
-    kind: ClassVar[str] = "transformers text classifier"
-    loads: ClassVar[str] = "AutoModelForSequenceClassification"
-    facts_shared = (hub.text_facts, hub.labels_of)
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         config = loaded.config
@@ -164,11 +176,9 @@ class TextClassifier(TokenModel):
             config.pad_token_id = known
 
 
-class TransformerScore(ModelScore):
+class TransformerScore(ModelScore, needs=("transformers",), packages=("transformers", "torch")):
     """A score by a model of transformers, which its setting ``model`` names."""
 
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     model: str
 
     @abstractmethod
@@ -179,7 +189,15 @@ class TransformerScore(ModelScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatch(TransformerScore, PictureScore):
+class ImageTextMatch(
+    TransformerScore,
+    PictureScore,
+    name="image_text_match",
+    low=0,
+    high=1,
+    subject="caption",
+    scale_tolerance=SEEN_PIXELS,
+):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -189,12 +207,6 @@ class ImageTextMatch(TransformerScore, PictureScore):
     fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score,
     softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
     """
-
-    name: ClassVar[str] = "image_text_match"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     model: str = "Salesforce/blip-itm-base-coco"
     precision: Precision = "fp32"
@@ -238,7 +250,7 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(TransformerScore, PictureScore):
+class Classify(TransformerScore, PictureScore, name="classify", subject="image", scale_tolerance=SEEN_PIXELS):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
@@ -251,10 +263,6 @@ class Classify(TransformerScore, PictureScore):
     AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are the same numbers except
     for rounding, with decode="exact".
     """
-
-    name: ClassVar[str] = "classify"
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     model: str = "nsfw"
     label: str = ""
@@ -284,7 +292,7 @@ class Classify(TransformerScore, PictureScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassify(TransformerScore, CaptionModelScore):
+class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
@@ -293,8 +301,6 @@ class TextClassify(TransformerScore, CaptionModelScore):
     caption. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source:
     transformers' AutoModelForSequenceClassification.
     """
-
-    name: ClassVar[str] = "text_classify"
 
     model: str = ""
     label: str = ""
@@ -330,7 +336,7 @@ _MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionPerplexity(TransformerScore, CaptionModelScore):
+class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perplexity", low=1):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
@@ -341,9 +347,6 @@ class CaptionPerplexity(TransformerScore, CaptionModelScore):
     1e-4 in fp32, of 0.05 in bf16 and fp16. Source: transformers' AutoModelForCausalLM. Data-Juicer's perplexity is
     another number (an n-gram model, log 10).
     """
-
-    name: ClassVar[str] = "caption_perplexity"
-    low: ClassVar[float | None] = 1
 
     model: str = "openai-community/gpt2"
     max_tokens: int = 512
