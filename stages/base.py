@@ -69,9 +69,15 @@ class ClassFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(ClassFacts, ABC):
-    """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any."""
+    """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any.
+
+    They are the values of the settings that ``read_by``, ``written_by`` and ``removed_by`` name.
+    """
 
     name: ClassVar[str]
+    read_by: ClassVar[str] = ""
+    written_by: ClassVar[str] = ""
+    removed_by: ClassVar[str] = ""
     # init=False: dataclasses.replace makes a stage with counts of its own.
     counts: Counts = field(default_factory=Counts, init=False, compare=False, hash=False, repr=False)
 
@@ -86,17 +92,21 @@ class Stage(ClassFacts, ABC):
     @property
     def reads(self) -> frozenset[str]:
         """Required fields; alternatives are joined by a semicolon: ``jpg;png``."""
-        return frozenset()
+        return self._named(self.read_by)
 
     @property
     def writes(self) -> frozenset[str]:
         """Fields that exist afterwards; of alternatives, joined by a semicolon, the one that existed is written."""
-        return frozenset()
+        return self._named(self.written_by)
 
     @property
     def removes(self) -> frozenset[str]:
         """Fields that no longer exist afterwards."""
-        return frozenset()
+        return self._named(self.removed_by)
+
+    def _named(self, setting: str) -> frozenset[str]:
+        names = getattr(self, setting) if setting else ()
+        return frozenset((names,) if isinstance(names, str) else names)
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
         """Count a sample that cannot be handled; raise StageError with its place if ``on_error`` is "raise"."""

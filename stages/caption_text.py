@@ -28,7 +28,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
 @dataclass(frozen=True)
-class CleanText(SampleStage, name="clean_text"):
+class CleanText(SampleStage, name="clean_text", read_by="field"):
     r"""Clean a caption and write it where it was.
 
     It works before ``wds.decode`` and after it: bytes are written as UTF-8 bytes, a ``str`` as a ``str``. ``output``
@@ -68,10 +68,6 @@ class CleanText(SampleStage, name="clean_text"):
                 pass
             except LookupError:
                 raise ValueError(f"fallback={self.fallback!r} is not an encoding; 'cp1252' is the usual one") from None
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({self.field})
 
     def apply(self, sample: Sample) -> Sample:
         notes: list[str] = []
@@ -139,7 +135,7 @@ def _config() -> "ftfy.TextFixerConfig":
 
 
 @dataclass(frozen=True)
-class JsonText(SampleStage, name="json_text"):
+class JsonText(SampleStage, name="json_text", read_by="source", written_by="target"):
     """Take the caption out of a json member and write it as a text member.
 
     It works before ``wds.decode`` and after it: the caption is written as a text member would be at that place, UTF-8
@@ -189,14 +185,6 @@ class JsonText(SampleStage, name="json_text"):
         alternatives((self.source, self.target))
         if self.json_text_key_probs is not None:
             object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({self.source})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({self.target})
 
     def apply(self, sample: Sample) -> Sample:
         replaces = self.target in sample and self.target != self.source

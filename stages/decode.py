@@ -37,7 +37,7 @@ _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decode(SampleStage, name="decode"):
+class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
     Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
@@ -95,14 +95,6 @@ class Decode(SampleStage, name="decode"):
             raise ValueError(f"target is {self.target!r}; sides are at least 1 pixel")
         if self.mode == "reference" and (self.alpha != "drop" or self.orientation != "ignore"):
             raise ValueError("mode 'reference' drops alpha and ignores orientation, as OpenCLIP does; use mode 'exact'")
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.fields)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return self.reads
 
     def apply(self, sample: Sample) -> Sample:
         for name in images(sample, self.fields):
@@ -229,7 +221,7 @@ _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one 
 
 
 @dataclass(frozen=True)
-class Resize(SampleStage, name="resize"):
+class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
     ``size``: of the shortest side in pixels, or (height, width) without regard to the aspect ratio. ``crop`` cuts out
@@ -252,14 +244,6 @@ class Resize(SampleStage, name="resize"):
             raise ValueError(f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel")
         if not isinstance(self.size, int):
             object.__setattr__(self, "size", sides)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.fields)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return self.reads
 
     def apply(self, sample: Sample) -> Sample:
         for name in images(sample, self.fields):

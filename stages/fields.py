@@ -64,7 +64,7 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class HasFields(SampleStage, name="has_fields"):
+class HasFields(SampleStage, name="has_fields", read_by="fields"):
     """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
 
     Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what OpenCLIP keeps.
@@ -90,10 +90,6 @@ class HasFields(SampleStage, name="has_fields"):
         """Name the fields individually."""
         return cls(fields)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.fields)
-
     def apply(self, sample: Sample) -> Sample:
         for entry in self.fields:
             if not any(name in sample for name in entry.split(";")):
@@ -102,7 +98,7 @@ class HasFields(SampleStage, name="has_fields"):
 
 
 @dataclass(frozen=True)
-class Drop(SampleStage, name="drop"):
+class Drop(SampleStage, name="drop", removed_by="fields"):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
     ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
@@ -123,10 +119,6 @@ class Drop(SampleStage, name="drop"):
     def reads(self) -> frozenset[str]:
         """Nothing, unless a missing field is an error."""
         return frozenset(self.fields) if self.on_missing == "raise" else frozenset()
-
-    @property
-    def removes(self) -> frozenset[str]:
-        return frozenset(self.fields)
 
     def apply(self, sample: Sample) -> Sample:
         for field in self.fields:

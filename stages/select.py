@@ -15,7 +15,7 @@ from .base import Sample as SampleDict
 
 
 @dataclass(frozen=True)
-class Select(SampleStage, name="select"):
+class Select(SampleStage, name="select", read_by="fields"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
     The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. What it
@@ -41,10 +41,6 @@ class Select(SampleStage, name="select"):
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.fields)
 
     def apply(self, sample: SampleDict) -> SampleDict:
         try:

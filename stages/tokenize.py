@@ -241,7 +241,7 @@ Tokenizer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Tokenize(SampleStage, name="tokenize"):
+class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
     """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
@@ -265,14 +265,6 @@ class Tokenize(SampleStage, name="tokenize"):
         if not isinstance(self.tokenizer, str):
             object.__setattr__(self, "_contract", TokenizerContract(self.tokenizer))
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({self.field})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return self.reads
 
     def apply(self, sample: Sample) -> Sample:
         names = present(sample, self.field.split(";"))

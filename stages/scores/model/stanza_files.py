@@ -80,7 +80,7 @@ class StanzaFolder:
 
 
 def stanza_files(
-    processor: str, *, model: str, lang: str, package: str, tokenizer: str, pretokenized: bool
+    processor: str, model: str, lang: str, package: str, tokenizer: str, pretokenized: bool
 ) -> dict[str, Path]:
     """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
