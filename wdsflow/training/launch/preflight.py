@@ -15,7 +15,7 @@ from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
