@@ -9,7 +9,7 @@ from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge
 from .fates import Estimate, Prober
-from .probe_child import ProbeRun
+from .probe_process import ProbeRun
 from .probe_samples import place_of, places_in
 
 _FIRST = 5  # samples from which datasets makes its columns

@@ -11,8 +11,7 @@ from wdsflow.scan.evidence import Run, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Outcome
-from .probe_child import ProbeRun, RunRequest, StageLoss
-from .probe_process import ProbeProcess
+from .probe_process import ProbeProcess, ProbeRun, RunRequest, StageLoss
 from .probe_samples import RareSample, SamplePlace, ShapeGroup, TinyTars
 from .rewire import PipelineFacts
 

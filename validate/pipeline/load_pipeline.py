@@ -12,8 +12,7 @@ from typing import Any
 
 from wdsflow.text.shell import escape
 
-from ..tracing.meter import machine_fault
-from ..tracing.stage_words import error_text, line_of
+from ..tracing.meter import error_text, line_of, machine_fault
 
 
 class PipelineError(Exception):

@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from wdsflow.scan.evidence import ShardEvidence
 
 from .fates import Estimate, ProbedShape, ProbeLimits, Prober
-from .probe_child import ProbeRun, RunRequest
+from .probe_process import ProbeRun, RunRequest
 from .probe_samples import SamplePlace
 from .reading import split
 from .rewire import PipelineFacts

@@ -30,8 +30,7 @@ from .fates import (
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
 from .probe_batches import failing_batch, leave_out_rest
-from .probe_child import BUILDING, ProbeRun
-from .probe_process import ProbeProcess
+from .probe_process import BUILDING, ProbeProcess, ProbeRun
 from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import (
     MOST_BYTES,

@@ -10,7 +10,7 @@ from wdsflow.text.words import how_many
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
 from .fates import Estimate, ProbedFate, ProbedShape, agree, joined_chains
-from .probe_child import ProbeRun, StageLoss
+from .probe_process import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
 

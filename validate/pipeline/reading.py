@@ -13,7 +13,7 @@ from wdsflow.text.words import how_many, listed
 
 from ..verdicts.verdict import Outcome
 from .fates import Estimate, ProbedShape, ProbeLimits, Prober, bounds
-from .probe_child import BUILDING, ProbeRun, RunRequest
+from .probe_process import BUILDING, ProbeRun, RunRequest
 from .probe_samples import SamplePlace, places_in
 from .rewire import PipelineFacts
 
@@ -165,7 +165,7 @@ class ReadingInOrder:
             return None
         again = run if facts.blind or run.how != "ended" else self.again(run)
         low, high = sorted((run.out, again.out))
-        found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
+        found = Estimate(low, run.out, high, whole=True, picks=facts.picks_shards)
         if run.how == "hung":
             found.hang = run
         elif run.how == "raised" or again.how == "raised":
@@ -260,7 +260,7 @@ class ReadingInOrder:
         run = self.run
         if run is None:
             return ""
-        if run.picks_shards:
+        if facts.picks_shards:
             return "the function that makes it leaves shards out"
         if not run.taken or facts.opaque or facts.chance:
             return ""

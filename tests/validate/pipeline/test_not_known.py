@@ -19,9 +19,8 @@ from wdsflow.validate.certificate.certify import refusal
 from wdsflow.validate.check import check
 from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.probe_child import ProbeRun
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
-from wdsflow.validate.pipeline.probe_process import ProbeProcess
+from wdsflow.validate.pipeline.probe_process import ProbeProcess, ProbeRun
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
 

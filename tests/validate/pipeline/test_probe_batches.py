@@ -12,8 +12,8 @@ from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence
 from wdsflow.validate.pipeline.fates import Estimate, ProbedFate, ProbedShape, ProbeLimits
 from wdsflow.validate.pipeline.probe_batches import leave_out_rest
-from wdsflow.validate.pipeline.probe_child import ProbeRun
 from wdsflow.validate.pipeline.probe_pipeline import judge_pipeline, probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeRun
 from wdsflow.validate.pipeline.probe_reasons import reasons_of
 from wdsflow.validate.pipeline.probe_samples import SamplePlace, ShapeGroup
 from wdsflow.validate.pipeline.rewire import BatchStage, PipelineFacts
