@@ -48,7 +48,7 @@ class Counting:
         """Return how many samples come out with a change; None if that is not known for certain."""
         if not self.exact or facts.chance or facts.collation_drops:
             return None
-        run = self.reading.changed(change)
+        run = self.reading.read(change=change)
         usable = run.out if run.how == "ended" else None
         for size, keeps_rest, workers, _ in facts.batches:
             if not keeps_rest and size > 1 and usable is not None:

@@ -11,14 +11,12 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
-from .column_readers import leave_open
 from .fates import (
     Estimate,
     ProbedFate,
     ProbedShape,
     ProbeLimits,
     Prober,
-    agree,
     bounds,
     counted_in,
     is_damaged,
@@ -29,7 +27,7 @@ from .fates import (
 )
 from .load_pipeline import PipelineError
 from .pipeline_advice import Counting, advise_pipeline
-from .probe_batches import failing_batch, leave_out_rest
+from .probe_batches import failing_batch, leave_open, leave_out_rest
 from .probe_process import BUILDING, ProbeProcess, ProbeRun
 from .probe_reasons import lost_by_slug, reasons_of, unknown_here
 from .probe_samples import (
@@ -258,7 +256,7 @@ class _Probing:
 
     def _more_probes(self, shapes: Sequence[ProbedShape]) -> None:
         """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
-        if self.facts.blind and self.evidence.level == "full" and all(map(agree, shapes)):
+        if self.facts.blind and self.evidence.level == "full" and all(shape.agrees for shape in shapes):
             return
         add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
         ends = time.monotonic() + self.limits.all_seconds
@@ -277,7 +275,7 @@ class _Probing:
         count, tried, usable = shape.group.count - len(shape.rare), len(shape.fates), shape.usable
         share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if self.facts.blind and known and tried and agree(shape):
+        if self.facts.blind and known and tried and shape.agrees:
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
@@ -291,7 +289,7 @@ class _Probing:
         found.most += picked + usable + high
         if low != high and tried < count:
             why = (
-                "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
+                "not every sample was probed" if shape.agrees or not tried else "samples of one shape fare differently"
             )
             found.doubts.append(why)
         for place, fate in shape.tried.items():

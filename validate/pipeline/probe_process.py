@@ -77,6 +77,11 @@ class ProbeRun:
     died: bool = False  # with its process
 
     @property
+    def comes_out(self) -> bool:
+        """Whether samples came out."""
+        return self.out > 0 and self.how in ("ended", "endless")
+
+    @property
     def cause(self) -> str:
         """The error, and what this machine lacks."""
         return f"{self.error}; {self.machine}: validate where it will train" if self.machine else self.error

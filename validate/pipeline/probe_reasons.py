@@ -9,7 +9,7 @@ from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .fates import Estimate, ProbedFate, ProbedShape, agree, joined_chains
+from .fates import Estimate, ProbedFate, ProbedShape, joined_chains
 from .probe_process import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
@@ -153,7 +153,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
             if shape.group.shape not in known:
                 known[shape.group.shape] = share = _share(shape, name)
                 counts[name] = counts.get(name, 0) + share
-                if not agree(shape) and len(shape.tried) < shape.group.count:
+                if not shape.agrees and len(shape.tried) < shape.group.count:
                     guessed.add(name)
             places.setdefault(name, (place, fate.run))
     left = _counted(counts, guessed, found.losses)

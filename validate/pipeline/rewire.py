@@ -87,6 +87,11 @@ class PipelineFacts:
     limit: int | None = None  # samples after which it ends, by its own slice
     picks_shards: bool = False  # the function that makes it leaves shards out
 
+    @property
+    def ordered(self) -> bool:
+        """Whether samples come out in the order of the shards."""
+        return not (self.shuffles or self.chance or self.resampled or self.workers > 1)
+
 
 def _twin(thing: _T, **changes: object) -> _T:
     """Return a shallow copy with other attributes: torch's loaders refuse some of these after the constructor."""
