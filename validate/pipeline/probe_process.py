@@ -77,6 +77,11 @@ class ProbeRun:
     died: bool = False  # with its process
 
     @property
+    def picks_shards(self) -> bool:
+        """Whether the function that makes the pipeline left shards out."""
+        return self.facts is not None and self.facts.picks_shards
+
+    @property
     def comes_out(self) -> bool:
         """Whether samples came out."""
         return self.out > 0 and self.how in ("ended", "endless")

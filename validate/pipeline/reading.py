@@ -157,7 +157,7 @@ class ReadingInOrder:
             return None
         again = run if facts.blind or run.how != "ended" else self.again(run)
         low, high = sorted((run.out, again.out))
-        found = Estimate(low, run.out, high, whole=True, picks=facts.picks_shards)
+        found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
         if run.how == "hung":
             found.hang = run
         elif run.how == "raised" or again.how == "raised":
@@ -251,7 +251,7 @@ class ReadingInOrder:
         run = self.run
         if run is None:
             return ""
-        if facts.picks_shards:
+        if run.picks_shards:
             return "the function that makes it leaves shards out"
         if not run.taken or facts.opaque or facts.chance:
             return ""
