@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from wdsflow.scan.evidence import Run, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Run, Shape, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Outcome
 from .probe_process import ProbeProcess, ProbeRun, RunRequest, StageLoss
-from .probe_samples import RareSample, SamplePlace, ShapeGroup, TinyTars
+from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 from .rewire import PipelineFacts
 
 _DOUBT = 0.001  # how often a bound may be wrong
@@ -70,10 +71,18 @@ class Estimate:
         self.likely = max(0, self.likely + real - counted[1])
         self.most = max(0, self.most + real - counted[0])
 
-    def open_below(self, why: str) -> None:
-        """Any number is possible from that of the samples on which came out already."""
-        self.least, self.open = self.came, True
+    def open_below(self, why: str, most: int = 0) -> None:
+        """Any number is possible from that of the samples on which came out already, and up to ``most``."""
+        self.least, self.open, self.most = self.came, True, max(self.most, most)
         self.doubts.append(why)
+
+    def end_by(self, fate: "ProbedFate") -> bool:
+        """Note a sample that ends the run, and return whether it does."""
+        if fate.kind == "crash":
+            self.crash = self.crash or fate.run
+        elif fate.kind == "hang":
+            self.hang = self.hang or fate.run
+        return fate.kind in ("crash", "hang")
 
     def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
         """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
@@ -148,10 +157,22 @@ class ProbedShape:
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples."""
+    """Runs the pipeline over tars of a few samples.
 
-    def __init__(self, process: ProbeProcess, tars: TinyTars, seconds: float) -> None:
-        self.process, self.tars, self.seconds = process, tars, seconds
+    Args:
+        process: in which it runs.
+        tars: writes them.
+        evidence: of the scan of all shards.
+        options: of that scan.
+        limits: how much is tried.
+    """
+
+    def __init__(
+        self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits
+    ) -> None:
+        self.process, self.tars, self.evidence, self.options, self.limits = process, tars, evidence, options, limits
+        self.facts = PipelineFacts()  # by the first run
+        self.shapes: list[ProbedShape] = []
         self.copies = 1
         self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
         self.elements = 1  # that one sample gives, at most
@@ -163,11 +184,12 @@ class Prober:
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
         """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
         self.runs += 1
-        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs, change=change))
+        seconds = self.limits.seconds
+        return self.process.run(RunRequest(tuple(urls), seconds=seconds, most=most, seed=self.runs, change=change))
 
-    def first_round(self, groups: Sequence[ShapeGroup], limits: ProbeLimits) -> list[ProbedShape]:
+    def first_round(self, groups: Sequence[ShapeGroup]) -> list[ProbedShape]:
         """Probe some samples of each shape, as many as there is time for: one of each shape, then a second, and so on."""
-        shapes = [ProbedShape(group, {}) for group in groups]
+        limits, self.shapes = self.limits, [ProbedShape(group, {}) for group in groups]
         chosen = _in_turn(_spread(group.places, limits.per_shape) for group in groups)
         self.tars.read(chosen)
         ends = time.monotonic() + limits.first_seconds
@@ -181,16 +203,16 @@ class Prober:
             else:
                 self.copies = 1
         self.good = [place for place, run in runs.items() if run.comes_out]
-        by_shape = {place: shape for shape in shapes for place in shape.group.places}
+        by_shape = {place: shape for shape in self.shapes for place in shape.group.places}
         for place, run in runs.items():
             if run.comes_out or (not run.machine and time.monotonic() < ends):
                 by_shape[place].fates[place] = self._fate(place, run)
-        self._look_for_chance(shapes, ends)
-        return shapes
+        self._look_for_chance(ends)
+        return self.shapes
 
-    def _look_for_chance(self, shapes: Sequence[ProbedShape], ends: float) -> None:
+    def _look_for_chance(self, ends: float) -> None:
         """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
-        for shape in shapes[:_REPEATED_SHAPES]:
+        for shape in self.shapes[:_REPEATED_SHAPES]:
             for place, fate in list(shape.fates.items())[:4]:
                 for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
                     more = self.patience > 0 and not self.chance and time.monotonic() < ends
@@ -214,10 +236,10 @@ class Prober:
                     shape.fates[place] = fate
                     self.good += [place] * (fate.kind == "usable")
 
-    def try_rare(self, shapes: Sequence[ProbedShape], samples: Iterable[RareSample], seconds: float) -> None:
-        """Probe samples that are unusual, for about so many seconds."""
-        by_shape = {shape.group.shape: shape for shape in shapes}
-        ends = time.monotonic() + seconds
+    def try_rare(self, samples: Iterable[tuple[SamplePlace, Shape]]) -> None:
+        """Probe samples that are unusual."""
+        by_shape = {shape.group.shape: shape for shape in self.shapes}
+        ends = time.monotonic() + self.limits.rare_seconds
         for place, form in samples:
             if time.monotonic() > ends:
                 return

@@ -13,7 +13,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge
-from .fates import Estimate, ProbedShape, ProbeLimits, Prober
+from .fates import Estimate, Prober
 from .probe_process import ProbeRun, RunRequest
 from .probe_samples import SamplePlace, place_of, places_in
 from .reading import split
@@ -66,15 +66,9 @@ def _of_each_worker(found: Estimate, facts: PipelineFacts, shards: Sequence[Shar
     return [sum(shard.samples for shard in each.shards) for each in split(facts, shards, 1)]
 
 
-def failing_batch(
-    prober: Prober,
-    shards: Sequence[ShardEvidence],
-    shapes: Sequence[ProbedShape],
-    found: Estimate,
-    facts: PipelineFacts,
-    limits: ProbeLimits,
-) -> ProbeRun | None:
+def failing_batch(prober: Prober, shards: Sequence[ShardEvidence], found: Estimate) -> ProbeRun | None:
     """Run with real batches: samples that come out alone may not fit together."""
+    facts, limits = prober.facts, prober.limits
     if not any(each.size > 1 for each in facts.batches) or not prober.good or not found.most:
         return None
     if found.whole:
@@ -89,7 +83,7 @@ def failing_batch(
         return run
     size = max(each.size for each in facts.batches)
     good = list({each.key: each for each in prober.good}.values())
-    rare = [place for shape in shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
+    rare = [place for shape in prober.shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
     full = islice(cycle(good), max(size, len(good)))  # fewer than a batch come again: neighbours have other keys
     run = _raising(prober, _tars(prober, list(full)), limits.seconds) if len(good) > 1 else None
     ends = time.monotonic() + limits.rare_seconds
@@ -117,8 +111,9 @@ def _tars(prober: Prober, places: Sequence[SamplePlace]) -> list[str]:
     return [tar for place in places if (tar := tars[place]) is not None]
 
 
-def leave_open(found: Estimate, name: str, prober: Prober, evidence: Evidence, options: ScanOptions) -> None:
-    """Leave the number open for what the reader of that name may refuse, and try the sample that it surely refuses."""
+def leave_open(prober: Prober, found: Estimate) -> None:
+    """Leave the number open for what a reader that makes columns may refuse, and try the sample that it surely refuses."""
+    name, evidence, options = prober.facts.columns_by, prober.evidence, prober.options
     found.open_below("it makes columns from the first samples, and may refuse others")
     reader, urls = READERS[name](Options()), [shard.url for shard in evidence.shards]
     own = scan_options(evidence.level, [reader], urls, allow_pipe=options.allow_pipe)

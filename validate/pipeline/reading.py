@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many, listed
 
 from ..verdicts.verdict import Outcome
-from .fates import Estimate, ProbedShape, ProbeLimits, Prober, bounds
+from .fates import Estimate, ProbedShape, Prober, bounds
 from .probe_process import BUILDING, ProbeRun, RunRequest
 from .probe_samples import SamplePlace, places_in
 from .rewire import PipelineFacts
@@ -144,18 +144,18 @@ _WEEK = 7 * 86_400.0  # seconds: without a limit
 class ReadingInOrder:
     """The runs over all shards."""
 
-    def __init__(self, prober: Prober, evidence: Evidence, limits: ProbeLimits) -> None:
-        self.prober, self.evidence, self.limits = prober, evidence, limits
-        self.urls = tuple(shard.url for shard in evidence.shards)
+    def __init__(self, prober: Prober) -> None:
+        self.prober, self.evidence, self.limits = prober, prober.evidence, prober.limits
+        self.urls = tuple(shard.url for shard in prober.evidence.shards)
         self.run: ProbeRun | None = None  # the first one
         self.seconds = 0.0  # that it took
 
-    def estimate(self, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> Estimate | None:
+    def estimate(self) -> Estimate | None:
         """Read the shards in order, once or twice; None if that takes too long, or does not end by itself."""
-        run = self.first(shapes)
+        run, facts, shapes = self._first(), self.prober.facts, self.prober.shapes
         if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
-        again = run if facts.blind or run.how != "ended" else self.again(run)
+        again = run if facts.blind or run.how != "ended" else self._again(run)
         low, high = sorted((run.out, again.out))
         found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
         if run.how == "hung":
@@ -193,9 +193,9 @@ class ReadingInOrder:
         path = tars.tar(*places) if places else None
         return path is not None and 2 * self.prober.run([path]).out > len(places)
 
-    def first(self, shapes: Sequence[ProbedShape]) -> ProbeRun | None:
+    def _first(self) -> ProbeRun | None:
         """Read the shards; None if they are not read, or if it says nothing."""
-        fates = [fate for shape in shapes for fate in shape.fates.values()]
+        fates = [fate for shape in self.prober.shapes for fate in shape.fates.values()]
         odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
         if odd or self.prober.patience <= 0 or not self.limits.whole_seconds or self._remote():
             return None
@@ -225,17 +225,18 @@ class ReadingInOrder:
             number -= shard.runs.count
         return run
 
-    def again(self, first: ProbeRun) -> ProbeRun:
+    def _again(self, first: ProbeRun) -> ProbeRun:
         """Read them once more, with other random numbers; not after a long time, if nothing was drawn."""
         draws = first.facts is None or first.facts.draws or first.facts.shuffles or first.facts.chance
         return self.read(seed=2) if draws or self.seconds < self.limits.whole_seconds else first
 
-    def came(self, facts: PipelineFacts) -> int:
+    def came(self) -> int:
         """Return how many samples surely come out, since they came out in the order in which they are read."""
-        return min(self.run.out, self.evidence.samples) if self.run is not None and facts.ordered else 0
+        return min(self.run.out, self.evidence.samples) if self.run is not None and self.prober.facts.ordered else 0
 
-    def reaches(self, sample: SamplePlace, facts: PipelineFacts) -> bool:
+    def reaches(self, sample: SamplePlace) -> bool:
         """Return whether a sample is read for certain by a pipeline that takes some samples only."""
+        facts = self.prober.facts
         if facts.limit is None or facts.shuffles or facts.resampled or facts.workers > 1:
             return False
         number = 0
@@ -246,9 +247,9 @@ class ReadingInOrder:
             number += shard.samples
         return False
 
-    def doubt(self, facts: PipelineFacts, shapes: Sequence[ProbedShape]) -> str:
+    def doubt(self) -> str:
         """Return how the first samples in order differ from the probes; "" if they do not, or if that is not known."""
-        run = self.run
+        run, facts, shapes = self.run, self.prober.facts, self.prober.shapes
         if run is None:
             return ""
         if run.picks_shards:
