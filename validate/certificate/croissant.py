@@ -89,7 +89,7 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": _name_of(folder),
+        "name": re.sub(r"[^\w.-]+", "-", folder.rstrip("/").rpartition("/")[2]).strip("-") or "shards",
         "description": f"{how_many(total.samples, 'sample')} in {how_many(len(found), 'WebDataset shard')}, {size(total.size)}",
         "dateModified": datetime.now(timezone.utc).date().isoformat(),
         "distribution": [*tars, *(_file_set(field, suffixes, ids) for field in suffixes)],
@@ -103,11 +103,6 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
 def not_tars(shards: Sequence[ShardEvidence]) -> list[str]:
     """Return the shards that are not tars, or empty files."""
     return [shard.url for shard in shards if shard.error in ("not-a-tar", "empty")]
-
-
-def _name_of(folder: str) -> str:
-    last = folder.rstrip("/").rpartition("/")[2]
-    return re.sub(r"[^\w.-]+", "-", last).strip("-") or "shards"
 
 
 def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:

@@ -57,12 +57,8 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
         allow_pipe: run a ``pipe:`` url in a shell.
     """
     found: list[Listed] = []
-    try:
-        with open_source(url, allow_pipe=allow_pipe) as source:
-            for sample in islice(listed(source), count):
-                found.append(sample)  # noqa: PERF402 - what was read before an error counts
-    except SourceError:
-        pass
+    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
+        found.extend(islice(listed(source), count))  # what was read before an error counts
     return found
 
 

@@ -131,6 +131,11 @@ class ProbedFate(NamedTuple):
     kind: ProbeKind
     run: ProbeRun
 
+    @property
+    def way(self) -> tuple[str, str, str]:
+        """The kind, the stage, and the type of error."""
+        return self.kind, self.run.stage, self.run.error.partition(":")[0]
+
 
 @dataclass(slots=True)
 class ProbedShape:

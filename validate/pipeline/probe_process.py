@@ -284,25 +284,26 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts) -> ProbeRun:
     how: How = "ended"
     stage, text, line, key, shard, fault, stopped = "", "", "", "", "", run.machine, ""
     losses: tuple[StageLoss, ...] = ()
+    names = [_stage_name(each.number, facts, each.title) for each in trace.stages]
     if trace.ending == "raised" and run.raised is not None:
         how, (index, error) = "raised", run.raised
         error = _cause_of(error)
         text, line, fault = error_text(error), line_of(error), run.machine or machine_fault(error)
-        stage, (key, shard) = _name(trace.stages[index], facts), run.place(index)
+        stage, (key, shard) = names[index], run.place(index)
     elif trace.ending in ("blocked", "asks-ended-source"):
         how, fault = "hung", ""
         index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
-        stage = _name(trace.stages[index], facts) if 0 <= index < len(trace.stages) else ""
+        stage = names[index] if 0 <= index < len(names) else ""
         key, shard = run.place(max(index, 0))
     else:
         slow = trace.ending != "pass" and trace.seconds > 0.75 * run.seconds
         how = "endless" if trace.ending == "samples" else "slow" if slow or trace.ending == "time" else "ended"
         if lossy := _losing(trace.stages):
-            stage, text = _name(lossy, facts), lossy.first_error or lossy.first_log
+            stage, text = names[lossy.number - 1], lossy.first_error or lossy.first_log
             line, key, shard = lossy.error_line, lossy.error_key, lossy.error_shard
-            losses = tuple(_losses(trace.stages, facts))
+            losses = tuple(_losses(trace.stages, names))
         early = run.stopped_early()
-        stopped = _name(trace.stages[early], facts) if early > 0 and how == "ended" else ""
+        stopped = names[early] if early > 0 and how == "ended" else ""
     final = trace.stages[-1]
     return ProbeRun(
         how,
@@ -321,15 +322,15 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts) -> ProbeRun:
     )
 
 
-def _losses(stages: Sequence[StageTrace], facts: PipelineFacts) -> Iterator[StageLoss]:
+def _losses(stages: Sequence[StageTrace], names: Sequence[str]) -> Iterator[StageLoss]:
     """Yield how many samples each stage lost, with and without an error."""
-    for stage in stages[1:]:
+    for stage, name in zip(stages[1:], names[1:], strict=True):
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample"):
             continue
         for error, count in stage.error_types.items():
-            yield StageLoss(_name(stage, facts), error, count)
+            yield StageLoss(name, error, count)
         if stage.lost > stage.errors:
-            yield StageLoss(_name(stage, facts), "", stage.lost - stage.errors)
+            yield StageLoss(name, "", stage.lost - stage.errors)
 
 
 def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
@@ -338,13 +339,8 @@ def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
     return next(lossy, None if stages[-1].out else stages[-1])
 
 
-def _name(stage: StageTrace, facts: PipelineFacts) -> str:
-    """Return a stage as the user wrote it, with its own size of batches."""
-    return _stage_name(stage.number, facts, stage.title)
-
-
 def _stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
-    """Return "stage 4 map(caption)"; ``title``: of a stage that the facts do not have."""
+    """Return a stage as the user wrote it: "stage 4 map(caption)"; ``title``: of one that the facts do not have."""
     return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
 
 

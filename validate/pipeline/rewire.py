@@ -3,7 +3,7 @@
 import copy
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar, cast
 
@@ -26,7 +26,7 @@ from ..tracing.pipeline_steps import (
     title,
 )
 from .load_pipeline import PipelineError
-from .stand_ins import AloneInBatch, Items, MapStyle, Rows, is_map_style, is_ray, order_of, without_left_out
+from .stand_ins import AloneInBatch, Items, Rows, is_map_style, is_ray, order_of, without_left_out
 
 _T = TypeVar("_T")
 
@@ -268,7 +268,7 @@ class Rewiring:
         changes: dict[str, object] = {"dataset": dataset}
         if by_number:
             items = dataset.dataset if isinstance(dataset, Items) else dataset
-            changes["dataset"] = Items(cast("MapStyle", items), order_of(loader))
+            changes["dataset"] = Items(cast("Mapping[object, object]", items), order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
                 size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)

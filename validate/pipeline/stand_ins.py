@@ -2,32 +2,17 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from ..tracing.meter import rows_in
 from ..tracing.pipeline_steps import LEFT_OUT, Call, Loader
 
 
-class RayDataset(Protocol):
-    """A dataset of Ray Data."""
-
-    def iter_rows(self) -> Iterable[object]:
-        """Return an iterable of the rows."""
-
-
-class MapStyle(Protocol):
-    """A dataset that gives its items by number or key."""
-
-    def __getitem__(self, index: object) -> object: ...
-
-    def __len__(self) -> int: ...
-
-
 class Items:
     """The items of a map-style dataset: in the order of a sampler, by its own keys, or by number."""
 
-    def __init__(self, dataset: MapStyle, order: Iterable[object] | None = None) -> None:
+    def __init__(self, dataset: Mapping[object, object], order: Iterable[object] | None = None) -> None:
         self.dataset, self.order = dataset, order
 
     def __iter__(self) -> Iterator[object]:
@@ -39,14 +24,14 @@ class Items:
 class Rows:
     """The rows of a Ray Dataset."""
 
-    def __init__(self, dataset: RayDataset) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: object) -> None:
+        self.rows: Callable[[], Iterable[object]] = getattr(dataset, "iter_rows")  # noqa: B009 - Ray is not imported
 
     def __iter__(self) -> Iterator[object]:
-        return iter(self.dataset.iter_rows())
+        return iter(self.rows())
 
 
-def is_map_style(thing: object) -> TypeGuard[MapStyle]:
+def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
     """Return whether an object gives its items by number or key only; one with keys iterates over these."""
     kind = type(thing)
     data = sys.modules.get("torch.utils.data")
@@ -57,7 +42,7 @@ def is_map_style(thing: object) -> TypeGuard[MapStyle]:
     return hasattr(kind, "__len__") or (data is not None and isinstance(thing, data.Dataset))
 
 
-def is_ray(thing: object) -> TypeGuard[RayDataset]:
+def is_ray(thing: object) -> bool:
     """Return whether an object is a Ray Dataset."""
     return type(thing).__module__.startswith("ray.data") and hasattr(thing, "iter_rows")
 

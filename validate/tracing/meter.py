@@ -8,7 +8,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
@@ -117,6 +117,11 @@ class StageTrace:
     fields: dict[str, int] = field(default_factory=dict)  # of its input samples, most frequent first
 
     @property
+    def name(self) -> str:
+        """``stage 6 select(...)``."""
+        return f"stage {self.number} {self.title}"
+
+    @property
     def lost(self) -> int:
         """Samples (or batches) that went in and did not come out, 0 if unknown."""
         if self.kind == "batch" and self.taken_kind == "sample":
@@ -172,7 +177,7 @@ class TraceRun:
         return before
 
     def show(self) -> None:
-        """Call ``watch``: a stage begins to run, or has got its next item."""
+        """Call ``watch``: a stage begins to run, or has its next item."""
         if self.watch is not None and self.owner >= 0:
             self.watch(self, self.owner)
 
@@ -221,11 +226,7 @@ class Meter(Iterator[object]):
         self.seen = run.seen[index]
         self.ended = False
         self.polls = 0
-        self.source: Iterator[object] = iter(())
-
-    def attach(self, items: Iterable[object]) -> None:
-        """Set the stage to measure."""
-        self.source = iter(items)
+        self.source: Iterator[object] = iter(())  # the stage to measure
 
     def close(self) -> None:
         """Close the stage's generator, which closes its files."""
@@ -292,9 +293,7 @@ class Meter(Iterator[object]):
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
-            run.unread.discard(
-                item if isinstance(item, str) else str(item.get("url")) if isinstance(item, dict) else ""
-            )
+            run.unread.discard(str(item.get("url") if isinstance(item, dict) else item))
 
     def _look_at_dict(self, item: dict[object, object]) -> None:
         seen = self.seen

@@ -82,7 +82,7 @@ def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
         return _raised(run.raised, run, stages)
     if ending == "asks-ended-source":
         at = stages[min(run.endless_at, len(stages) - 1)]
-        return f"{name(at)} asks its ended input again and again: it would never end"
+        return f"{at.name} asks its ended input again and again: it would never end"
     if not stages[-1].out:
         return _nothing(run, stages, ending)
     worst = max(stages, key=lambda stage: _loss(stage, run, ending))
@@ -95,7 +95,7 @@ def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
     rest = max(stages, key=lambda stage: stage.lost if stage.kind == "batch" else 0)
     if ending == "pass" and rest.kind == "batch" and rest.lost:
         what += f" but the last {rest.lost:,}, too few for another batch of {rest.batch:,}"
-    return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
+    return f"{what}: {count:,} samples, {len(stages)} stages; {slowest.name} takes {share:.0%} of the time"
 
 
 def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
@@ -109,7 +109,7 @@ def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
 
 def _drops(stage: StageTrace) -> str:
     unit = "batches" if stage.taken_kind == "batch" else "samples"
-    text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
+    text = f"{stage.name} drops {stage.lost:,} of {stage.taken:,} {unit}"
     if stage.fields:
         seen = [field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items()]
         more = f" and {len(seen) - _MOST} more" if len(seen) > _MOST else ""
@@ -126,17 +126,17 @@ def _drops(stage: StageTrace) -> str:
 def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
     culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
     if ending == "time" and not run.drained:
-        return f"{name(culprit)} took {culprit.taken:,} items and gave none before time was up"
+        return f"{culprit.name} took {culprit.taken:,} items and gave none before time was up"
     if culprit.number == 1 and not culprit.out:
-        text = f"{name(culprit)} gives nothing"
+        text = f"{culprit.name} gives nothing"
     elif culprit.batch > 0 and culprit.taken < culprit.batch:
-        text = f"{name(culprit)} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
+        text = f"{culprit.name} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
         if ending != "pass":
             return text + ": nothing is lost so far, trace more samples"
     elif culprit.taken_kind in ("sample", "batch"):
         text = _drops(culprit)
     else:
-        text = f"{name(culprit)} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
+        text = f"{culprit.name} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
         if culprit.errors:
             text += f"; {swallowed(culprit)}"
     if ending == "time":
@@ -154,10 +154,10 @@ def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
 
 def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: Sequence[StageTrace]) -> str:
     index, error = raised
-    text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+    text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
     if index and not stages[index].taken:
         empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
-        text += f"; its input was empty, the last stage that got anything is {name(empty)}"
+        text += f"; its input was empty, the last stage that got anything is {empty.name}"
     return text
 
 
@@ -166,14 +166,9 @@ def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
     if not 0 <= index < len(stages):
         return "the pipeline did not start in time"
     return (
-        f"{name(stages[index])} is blocked: no answer for {waited:.1f} s"
+        f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
         f"{where(*run.place(index))}, after {stages[index].out:,} items"
     )
-
-
-def name(stage: StageTrace) -> str:
-    """Return ``stage 6 select(...)``."""
-    return f"stage {stage.number} {stage.title}"
 
 
 _GRACE = 0.5  # seconds for a run to notice that its time is up
@@ -231,7 +226,9 @@ def observe(run: TraceRun, patience: float = math.inf) -> Trace:
                 thread.join(patience - idle)
             if thread.is_alive() and not endings:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
-                _interrupt(thread)
+                # Ends a stage that computes without output; one that waits for input stays.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
+                thread.join(_GRACE)
         finally:
             run.stopping = True  # also after Ctrl-C: the thread ends at its next item
     if run.blocked or not endings:
@@ -291,7 +288,7 @@ def _drive(run: TraceRun, meters: list[Meter]) -> Ending:
             before = run.switch(index)
             try:
                 call = step.make(partial(run.swallowed, index))
-                meter.attach(call(*meters[-1:]))
+                meter.source = iter(call(*meters[-1:]))
             except Exception as error:
                 run.raised = run.raised or (index, error)
                 raise
@@ -318,12 +315,6 @@ def _close(meters: list[Meter]) -> None:
             meter.close()
         except (Exception, Stopped):  # noqa: BLE001 - a stage that fails when it is closed has been judged already
             continue
-
-
-def _interrupt(thread: threading.Thread) -> None:
-    """End a stage that computes without output; a stage that waits for input stays."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
-    thread.join(_GRACE)
 
 
 def _summary(run: TraceRun, ending: Ending) -> Trace:
