@@ -106,7 +106,7 @@ def _report(
     *,
     against_baseline: bool,
 ) -> Report:
-    found = Report(urls, context.evidence, context.verdicts, findings, ignored, len(accepted), against_baseline)
+    found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
     return replace(found, forecasts=context.forecasts, accepted=accepted)
 
 
