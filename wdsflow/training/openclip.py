@@ -108,9 +108,10 @@ def get_data(
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
     args = completed(args, vars(parse_args([])))
-    if not isinstance(preprocess_fns, Sequence) or len(preprocess_fns) != 2:
+    pair: object = preprocess_fns
+    if not isinstance(pair, Sequence) or len(pair) != 2:
         raise TypeError("preprocess_fns must be a pair: the transforms for training and for validation")
-    preprocess_train, preprocess_val = preprocess_fns
+    preprocess_train, preprocess_val = pair
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
         found["train"] = make(args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex)
