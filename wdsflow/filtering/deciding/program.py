@@ -11,8 +11,9 @@ from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, MissingScore, Row
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, stage_identities
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
+from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import FACTS, RankPercent
-from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
+from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.rewriting import RankedNumber, ranked_number
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value, spelled

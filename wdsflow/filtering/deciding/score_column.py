@@ -24,7 +24,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_r
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.evaluate_predicate import Run, runner
 from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.tree import NameRef, Reduce
+from wdsflow.filtering.where.tree import NameRef, Op
 from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest
@@ -277,7 +277,7 @@ def _add_rare(column: ScoreColumn, table: "pa.Table", readable: "Flags", numbers
 @lru_cache(maxsize=4)
 def _smallest(call: Call) -> Run:
     """Return the function from the values of a sample to its smallest value, or Unknown."""
-    return runner(Reduce("min", NameRef(call, "number")))
+    return runner(Op("min", (NameRef(call, "number"),), "number"))
 
 
 def _eligible(column: ScoreColumn, path: Path) -> "Numbers":

@@ -9,7 +9,7 @@ from wdsflow.filtering.where.values import Call, Scalar, Setting, Unknown, Value
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
-    from wdsflow.filtering.where.predicate import Judgement
+    from wdsflow.filtering.where.evaluate_predicate import Judgement
 
 
 NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
