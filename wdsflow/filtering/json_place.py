@@ -261,8 +261,12 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
 
 def _may_be_null(program: Program) -> set[Call]:
     """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
-    terms = program.plan.terms if program.plan is not None else ()
-    tests = (node for term in terms for node in nodes_of(term.node) if isinstance(node, Op) and node.name == "is null")
+    tests = (
+        node
+        for term in program.terms
+        for node in nodes_of(term.node)
+        if isinstance(node, Op) and node.name == "is null"
+    )
     return {call for test in tests for call in calls_of(test)}
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, score_command
-from wdsflow.filtering.ledger.ledger import in_utf8
-from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError, in_utf8
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError

@@ -4,8 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from wdsflow.filtering.deciding.checked_values import guarded, in_plain
-from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of, plan
 from wdsflow.filtering.where.values import Call, Unknown, Value

@@ -12,7 +12,7 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayActors, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.filtering.deciding.checked_values import RunStrikes
+from wdsflow.filtering.deciding.outcomes import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about

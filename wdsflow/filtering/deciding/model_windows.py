@@ -18,8 +18,8 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.client import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
-from .checked_values import Strikes, guarded, plain_value, without_addresses
-from .program import Program
+from .outcomes import Strikes
+from .program import Program, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
 # Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
@@ -130,7 +130,7 @@ class Modelled(AbstractContextManager["Modelled"]):
                 row, view = together[0].row, together[0].view
                 self._program.resume(row, view)
                 self._prepare(window, row, view)
-                if self._strikes:
+                if self._strikes.open:
                     self._strikes.see(row)
                 if window.full:
                     self._ask(window).result()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
@@ -23,6 +23,7 @@ from .ledger_row import (
     Row,
     calls_of,
     embedding_columns,
+    in_utf8,
     no_ledgers,
     read_about,
     same_shard,
@@ -30,8 +31,6 @@ from .ledger_row import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T", str, str | None)
 
 
 def column(values: Sequence[Any], kind: str) -> "pa.Array":
@@ -58,11 +57,6 @@ def texts(values: Sequence[str | None]) -> "pa.Array":
 def names(values: Sequence[str | None]) -> "pa.Array":
     """Return a column of texts with few distinct values."""
     return texts(values).dictionary_encode()
-
-
-def in_utf8(text: T) -> T:
-    """Return text that UTF-8 can encode."""
-    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")

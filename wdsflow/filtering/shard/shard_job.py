@@ -8,10 +8,10 @@ from itertools import zip_longest
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
-from wdsflow.filtering.deciding.checked_values import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.program import Program, count, program_of
+from wdsflow.filtering.deciding.outcomes import Strikes, count, struck_in
+from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
@@ -124,7 +124,7 @@ class _Job:
                     part_twins(rows)
                     kept = (row for row in rows if row.outcome == "kept")
                     kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
-            count(rows, record, program)
+            count(rows, record, program.terms)
             record.struck = struck_in(rows, self.calls) if record.failed else {}
             record.check()
             if task.write:
@@ -244,7 +244,7 @@ class _Job:
                     row.trouble, row.about = gone.trouble, gone.detail
                     continue
                 self.program.score(row, view)
-                if strikes:
+                if strikes.open:
                     strikes.see(row)
                 if modelled is not None:
                     modelled.add(row, view)

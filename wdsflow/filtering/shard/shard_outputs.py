@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.ledger import Vectors, in_utf8, write_ledger
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
+from wdsflow.filtering.ledger.ledger_row import Row, in_utf8
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.samples import Staging, pieces_of
 from wdsflow.filtering.where.values import Unknown

@@ -105,8 +105,8 @@ def _print(node: Node, negation: str = "") -> tuple[str, int]:
         case Compare(signs, items):
             first, *others = (printed(item, _ADD) for item in items)
             return " ".join([first, *(f"{sign} {text}" for sign, text in zip(signs, others, strict=True))]), _COMPARE
-        case Membership((body,), options):
-            return f"{printed(body, _ADD)} {negation}in ({', '.join(map(spelled, options))})", _COMPARE
+        case Membership(items, options):
+            return f"{printed(items[0], _ADD)} {negation}in ({', '.join(map(spelled, options))})", _COMPARE
         case Op("is null", (body,)):
             return f"{printed(body, _ADD)} is {negation}null", _COMPARE
         case Op("not", (Membership() | Op("is null") as body,)):
