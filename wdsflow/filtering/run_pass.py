@@ -18,7 +18,7 @@ from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
 from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import format_size, parse_size

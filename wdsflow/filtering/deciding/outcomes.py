@@ -133,7 +133,7 @@ def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> No
                 if failed[what] == 1:
                     examples[f"failed {what}"] = _example(row, value.detail)
     record.samples = len(rows)
-    record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
+    record.uncounted = uncounted([row.key for row in rows if row.outcome == "kept"])
     record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
     record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))
 

@@ -358,6 +358,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None, own: StoredEmbeddings | None = None
     ) -> None:
         self.spool, self._stored, self._own = spool, stored, own
+        self.in_use = any(each is not None for each in (spool, stored, own))
 
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
@@ -393,6 +394,3 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
             found = zip(keys, requests, outputs, strict=True)
             own = [(key, output) for key, request, output in found if request.model == embedded.model]
             self.spool.add(column_name(embedded), row, own)
-
-
-NONE = ShardEmbeddings()

@@ -1,6 +1,7 @@
 """From an encoded image to the input of a model. numpy and Pillow are imported on first use."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ....base import Dropped, StageError
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ....decode import Aim
+    from ....decode import Aim, Decode
     from ....imaging.resample import Kernel
     from ..picture_score import Flip
 
@@ -107,14 +108,19 @@ class Prepare:
         return padded
 
 
+@lru_cache(maxsize=8)
+def _decoder(mode: How, budget: int) -> "Decode":
+    from ....decode import Decode
+
+    return Decode(mode=mode, max_pixels=None, budget=budget, output="numpy")
+
+
 def decode(data: bytes, budget: int, mode: How, aim: "Aim | None" = None) -> "Pixels":
     """Return an array (height, width, 3); ``box_of`` tells which part of it is the picture. Raises ScoreError."""
     import numpy as np
 
-    from ....decode import Decode
-
     try:
-        pixels = Decode(mode=mode, max_pixels=None, budget=budget, output="numpy").decode(data, aim=aim)
+        pixels = _decoder(mode, budget).decode(data, aim=aim)
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
