@@ -324,6 +324,7 @@ class Order:
         self._drop = [Judgement(keep=False, term=term) for term in terms]
         self._singles = [(at, term.calls[0] if len(term.calls) == 1 else None) for at, term in enumerate(terms)]
         self._before = [term.result({}) for term in terms]  # constants alone may decide
+        self._all_hold: list[Result] = [True] * len(terms)
         steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
         calls = dict.fromkeys(call for term in terms for call in term.calls)
         self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
@@ -354,7 +355,7 @@ class Order:
                         if result is False:
                             return drop, values
                         results[other] = result
-        return _without_false(self.terms, results), values
+        return KEEP if results == self._all_hold else _without_false(self.terms, results), values
 
     def next_needed(self, values: Values) -> Call | None:
         """Return the score to compute next, or None if none is left that could change the outcome."""
