@@ -1,31 +1,32 @@
 """``wdsflow scores``: the catalog of scores."""
 
 import inspect
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
-
-import typer
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.score_text import score_lines
 from wdsflow.cli.shared.terminal import console, fail
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.install import install_extras
+from wdsflow.text.options import argument, option
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, without_markup
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]", help="A score; prints its page. With --ledger: scores.")
-]
-Ledger = Annotated[
-    Path | None, typer.Option("--ledger", metavar="DIR", help="Folder that score or filter wrote: print its values.")
-]
+
+@dataclass(frozen=True)
+class ScoresOptions:
+    """Names of scores, and where their values are."""
+
+    names: list[str] | None = argument("[NAME]", "A score; prints its page. With --ledger: scores.")
+    ledger: Path | None = option(None, "Folder that score or filter wrote: print its values.", metavar="DIR")
 
 
-def scores(names: Names = None, ledger: Ledger = None) -> None:
+def scores(_: Typed, asked: ScoresOptions) -> None:
     """List the scores for predicates.
 
     With NAME, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
@@ -36,10 +37,11 @@ def scores(names: Names = None, ledger: Ledger = None) -> None:
 
     wdsflow scores --ledger scored blur caption_words
     """
-    if ledger is not None:
-        _values(ledger, names or [])
+    names = asked.names or []
+    if asked.ledger is not None:
+        _values(asked.ledger, names)
         return
-    if names and len(names) > 1:
+    if len(names) > 1:
         fail("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")
     _catalog(names[0] if names else None)
 
@@ -117,8 +119,6 @@ def _range(score: "type[Score]") -> str:
 
 
 def _page(score: "type[Score]") -> None:
-    from dataclasses import MISSING, fields
-
     print(f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}", end="")
     print(f", {_range(score)}" if _range(score) else "")
     if score.needs:
@@ -132,6 +132,6 @@ def _page(score: "type[Score]") -> None:
         print("stripes, checks and noise of a few pixels may change more", end="")
         print('; decode="exact" avoids it' if "decode" in {item.name for item in fields(score)} else "")
     for item in fields(score):
-        default: Any = "" if item.default is MISSING else f" = {item.default!r}"
+        default = "" if item.default is MISSING else f" = {item.default!r}"
         choices = f" ({', '.join(map(repr, get_args(item.type)))})" if get_origin(item.type) is Literal else ""
         print(f"\nsetting {item.name}{default}{choices}")

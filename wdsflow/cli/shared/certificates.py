@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
 from wdsflow.text.shell import escape, quote_path
 
 from .terminal import fail, no_shards, print_lines, progress, write_output
-from .typed_command import Typed, free
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -99,4 +97,4 @@ def compare_shards(
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
     else:
         print_lines(*comparison_lines(found, str(file), again, full_option, json_option))
-    raise typer.Exit(0 if found.ok else 1)
+    sys.exit(0 if found.ok else 1)

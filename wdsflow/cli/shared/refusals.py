@@ -1,22 +1,27 @@
-"""Messages of ``filter``, ``score`` and ``cut`` if they refuse or fail: what happened, and commands that help."""
+"""Messages of commands that refuse or fail: what happened, and commands that help."""
 
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import typer
+from wdsflow.text.shell import escape, quote_path
 
-from wdsflow.text.shell import escape
-
+from .join_refusals import JOINS
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
-from .terminal import WRONG_USE, about_shards, is_misplaced
-from .typed_command import Typed, free
+from .subset_refusals import about_unpaired
+from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
+from .typed import Typed, free
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
+_DECIDE = frozenset({"filter", "score", "cut"})
+_COPY = frozenset({"repair", "reshard", "graft"})
+EXPLAINED = _DECIDE | _COPY | {"index", "diff", "serve", "bisect"}  # whose errors are explained here
+RESUMABLE = _DECIDE | _COPY
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
@@ -25,79 +30,36 @@ def refuse(message: str, *hints: str) -> NoReturn:
     for hint in hints:
         if hint:
             print(f"  {escape(hint, 100_000)}", file=sys.stderr)
-    raise typer.Exit(WRONG_USE)
+    sys.exit(WRONG_USE)
 
 
 @contextlib.contextmanager
 def explained(typed: Typed) -> Iterator[None]:
     """Turn errors before and during a run into a message and an exit status."""
-    from wdsflow.engines.base import EngineError
-    from wdsflow.records.refusals import Busy
     from wdsflow.records.unfinished import resumed_by
-    from wdsflow.shards.source.base import SourceError
 
+    again = typed.again(restart=None)
     try:
-        with resumed_by(typed.again(restart=None)):
+        with resumed_by(again):
             yield
-    except (ValueError, FileExistsError) as error:
-        refuse(str(error), *_advice(error, typed))
-    except Busy as error:
-        refuse(str(error), f"to run at the same time, in another folder: {_elsewhere(typed)}")
-    except EngineError as error:
-        refuse(str(error), *_after_engine(error, typed))
     except KeyboardInterrupt:
-        if typed.name != "serve":  # which leaves nothing to be resumed
-            print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
+        if typed.name in RESUMABLE:
+            print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
     except BrokenPipeError:  # nobody reads the output: not a fault of the run
         raise
-    except SourceError as error:
-        refuse(f"cannot read: {error}")
-    except OSError as error:
-        refuse(*_about_output(error, typed))
+    except Exception as error:
+        known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
+        if known is None:
+            raise
+        refuse(str(error), *known(error, typed))
 
 
-def _advice(error: Exception, typed: Typed) -> Iterator[str]:
-    """Yield commands that help."""
-    from wdsflow.filtering.json_place import NoCaptions, NoJsonValue
-    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-    from wdsflow.filtering.run_folder import QuarantineTaken
-    from wdsflow.filtering.run_pass import TooLittleMemory
-    from wdsflow.filtering.run_record import Differs
-    from wdsflow.shards.urls import NoShards
-
-    if isinstance(error, NoShards):
-        yield from about_shards(error, typed)
-    elif isinstance(error, NoCaptions):
-        yield from _about_captions(error, typed)
-    elif isinstance(error, NoJsonValue):
-        yield from _about_json(error, typed)
-    elif isinstance(error, MissingScore):
-        yield from rescore(typed, error.call)
-    elif isinstance(error, LedgerError):
-        yield from _about_ledger(typed)
-    elif isinstance(error, Differs):
-        if not typed.given.get("shard_count"):
-            yield f"to replace it: {typed.again(restart=True)}"
-        yield f"to keep it: {_elsewhere(typed)}"
-    elif isinstance(error, QuarantineTaken):
-        yield typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))
-    elif isinstance(error, FileExistsError) and "out" in typed.given:
-        yield f"elsewhere: {_elsewhere(typed)}"
-    elif isinstance(error, TooLittleMemory):
-        yield typed.again(memory=f"{-(-error.least >> 20)}MiB")
-    elif isinstance(error, Misuse):
-        yield error.hint
-        if error.changed:
-            yield typed.again(**error.changed)
-        elif isinstance(error, NoLedger):
-            yield from rescore(typed)
-    elif typed.name == "serve" and type(error) is ValueError:
-        yield "to see the options: wdsflow serve --help"
+_OUT = {"index": "index", "bisect": "smallest"}  # folders that are not named
 
 
-def _elsewhere(typed: Typed, **changed: Any) -> str:
-    return typed.again(out=free(Path(typed.given["out"])), restart=None, **changed)
+def _elsewhere(typed: Typed) -> str:
+    return typed.again(out=free(Path(typed.given.get("out") or _OUT.get(typed.name, "out"))), restart=None)
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
@@ -161,6 +123,8 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
         yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
     elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
+    elif typed.name == "diff":
+        yield "to see the options: wdsflow diff --help"
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
@@ -185,16 +149,12 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     yield f"then: {typed.again(ledger=new, where=where)}"
 
 
-def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.checked_values import BrokenRunError
-
-    if isinstance(error, BrokenRunError):
-        return  # the same command would fail again
+def _after_engine(_: Exception, typed: Typed) -> Iterator[str]:
     there = "on this machine" if "engine" in typed.given else "to resume"
     yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
 
 
-def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:
+def _about_file(error: OSError, typed: Typed) -> tuple[str, str]:
     """Return the file that could not be written, and what helps."""
     path = (
         f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
@@ -220,3 +180,87 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
         listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
         left = [f"@{listed}"]
     return typed.again(urls=left, restart=True)
+
+
+def _about_value(error: ValueError, typed: Typed) -> Iterator[str]:
+    if typed.name == "index" and "give a folder" in str(error):
+        yield f"elsewhere: {_elsewhere(typed)}"
+    elif typed.name in _COPY or typed.name == "diff" or (typed.name == "serve" and type(error) is ValueError):
+        yield f"to see the options: wdsflow {typed.name} --help"
+
+
+def _about_other_options(_: Exception, typed: Typed) -> Iterator[str]:
+    these = "it" if typed.name in _DECIDE else "them"
+    if not typed.given.get("count"):
+        yield f"to replace {these}: {typed.again(restart=True)}"
+    yield f"to keep {these}: {_elsewhere(typed)}"
+
+
+def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
+    yield error.hint
+    if error.changed:
+        yield typed.again(**error.changed)
+    elif isinstance(error, NoLedger):
+        yield from rescore(typed)
+
+
+def _about_source(error: Exception, typed: Typed) -> list[str]:
+    if typed.name in _COPY:
+        return ["finished shards are kept, and the same command writes the others again"]
+    if typed.name == "bisect":
+        return _see(error, typed)
+    refuse(f"cannot read: {error}")
+
+
+def _about_output(error: OSError, typed: Typed) -> NoReturn:
+    """Report the file that could not be written, and what helps."""
+    if typed.name in _DECIDE or typed.name == "serve":
+        refuse(*_about_file(error, typed))
+    if typed.name == "diff":
+        folder = quote_path(tempfile.gettempdir())
+        cannot_write(error, f"free space in {folder}, or name another folder with the environment variable TMPDIR")
+    if is_misplaced(error, Path(typed.given.get("out") or _OUT.get(typed.name, "."))):
+        cannot_write(error, f"elsewhere: {_elsewhere(typed)}")
+    if typed.name == "bisect":
+        raise error
+    finished = "files" if typed.name == "index" else "shards"
+    cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
+
+
+def _see(_: Exception, typed: Typed) -> list[str]:
+    return [f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
+
+
+_HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported
+    "NoShards": about_shards,
+    "NoCaptions": _about_captions,
+    "NoJsonValue": _about_json,
+    "MissingScore": lambda error, typed: rescore(typed, error.call),
+    "LedgerError": lambda _, typed: _about_ledger(typed),
+    "Differs": _about_other_options,
+    "OtherOptions": _about_other_options,
+    "QuarantineTaken": lambda _, typed: [typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))],
+    "FileExistsError": lambda _, typed: [f"elsewhere: {_elsewhere(typed)}"] if "out" in typed.given else [],
+    "TooLittleMemory": lambda error, typed: [typed.again(memory=f"{-(-error.least >> 20)}MiB")],
+    "Misuse": _about_misuse,
+    "Busy": lambda _, typed: [f"to run at the same time, in another folder: {_elsewhere(typed)}"],
+    "BrokenRunError": lambda *_: [],  # the same command would fail again
+    "EngineError": _after_engine,
+    "SourceError": _about_source,
+    "OSError": _about_output,
+    "ValueError": _about_value,
+    "NothingRead": _see,
+    "RepeatedKeys": lambda _, typed: [f"give them other keys: {typed.again(repeated_keys=None)}"],
+    "PartOfSet": lambda error, typed: [
+        f"to index all shards: {typed.again(urls=error.folders)}",
+        f"to list only those given: {typed.again(force=True)}",
+    ],
+    "CannotListen": lambda error, typed: [
+        f"for programs of this machine only: {typed.again(host=None)}"
+        if error.elsewhere
+        else f"on a free port: {typed.again(port=0)}"
+    ],
+    "CannotStart": lambda _, typed: [f"its full path works from everywhere; as you typed it: {typed.again()}"],
+    "UnpairedSubset": about_unpaired,
+    **JOINS,
+}

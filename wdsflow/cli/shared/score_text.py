@@ -10,7 +10,7 @@ from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, number_text
 
-from .typed_command import Typed, free
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.score_column import LedgerScores, ScoreColumn

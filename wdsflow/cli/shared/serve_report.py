@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 from .terminal import fail
-from .typed_command import Typed, free
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
@@ -124,7 +122,7 @@ def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
     chosen = not {"ledger", "drop_unmatched"}.isdisjoint(typed.given)
     print("wdsflow: nothing is served: no sample is left", file=sys.stderr)
     print(f"  {f'to serve all samples: {everything}' if chosen else look}", file=sys.stderr)
-    raise typer.Exit(1)
+    sys.exit(1)
 
 
 def _advise(data: str, samples: Sequence[int] | None) -> None:

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache, partial
 
 from wdsflow.filtering.ledger.ledger import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, MissingScore, Row
-from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, stage_identities
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
+from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.known_facts import FACTS, RankPercent
