@@ -95,16 +95,16 @@ class _Commands(click.Group):
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:
-    from wdsflow.cli.shared.refusals import EXPLAINED, RESUMABLE, explained
+    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained, is_resumable
 
     try:
         interrupts_raise()
         with explained(typed):
             arguments = options()
-        with explained(typed) if typed.name in EXPLAINED else nullcontext():
+        with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
             command(typed, *arguments)
     except KeyboardInterrupt as error:
-        if typed.name not in RESUMABLE:  # these report it, and what remains to do
+        if not is_resumable(typed):  # these report it, and what remains to do
             print("wdsflow: interrupted", file=sys.stderr)
         sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)
 

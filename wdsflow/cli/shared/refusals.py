@@ -19,9 +19,16 @@ from .typed import Typed, free
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
 _DECIDE = frozenset({"filter", "score", "cut"})
-_COPY = frozenset({"repair", "reshard", "graft"})
-EXPLAINED = _DECIDE | _COPY | {"index", "diff", "serve", "bisect"}  # whose errors are explained here
-RESUMABLE = _DECIDE | _COPY
+EXPLAIN_THEMSELVES = frozenset({"validate", "verify", "inspect", "explain", "scores", "report", "doctor", "train"})
+
+
+def is_resumable(typed: Typed) -> bool:
+    """Return whether the same command resumes an interrupted run."""
+    return "--restart" in typed.options()
+
+
+def _copies(typed: Typed) -> bool:
+    return is_resumable(typed) and typed.name not in _DECIDE
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
@@ -43,7 +50,7 @@ def explained(typed: Typed) -> Iterator[None]:
         with resumed_by(again):
             yield
     except KeyboardInterrupt:
-        if typed.name in RESUMABLE:
+        if is_resumable(typed):
             print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
     except BrokenPipeError:  # nobody reads the output: not a fault of the run
@@ -185,7 +192,7 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
 def _about_value(error: ValueError, typed: Typed) -> Iterator[str]:
     if typed.name == "index" and "give a folder" in str(error):
         yield f"elsewhere: {_elsewhere(typed)}"
-    elif typed.name in _COPY or typed.name == "diff" or (typed.name == "serve" and type(error) is ValueError):
+    elif _copies(typed) or typed.name == "diff" or (typed.name == "serve" and type(error) is ValueError):
         yield f"to see the options: wdsflow {typed.name} --help"
 
 
@@ -205,7 +212,7 @@ def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
 
 
 def _about_source(error: Exception, typed: Typed) -> list[str]:
-    if typed.name in _COPY:
+    if _copies(typed):
         return ["finished shards are kept, and the same command writes the others again"]
     if typed.name == "bisect":
         return _see(error, typed)
