@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from wdsflow.cli.shared.subset_refusals import check_subset
+from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import CHECKS, option
@@ -200,3 +200,49 @@ def _end(error: Exception) -> NoReturn:
     if rank_and_world()[1] > 1:
         os._exit(_FAILED)  # a process group whose other ranks are gone may never shut down
     sys.exit(_FAILED)
+
+
+def refuse_unpaired(typed: Typed) -> NoReturn:
+    """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
+    ledger, where, argv = typed.given.get("ledger"), typed.given.get("where"), typed.after_dashes or []
+    from wdsflow.filtering.deciding.ledger_subset import score_command
+    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.validate.advice.invocation import train_data
+
+    if ledger is not None:
+        layout = Layout(Path(ledger))
+        names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
+        found = example_predicate(layout, names)
+        fail("--ledger needs --where, which says what to keep", f"such as: {typed.again(where=found)}" if found else "")
+    lacks = "--where needs --ledger: the folder with the scores"
+    near = nearest_ledger(Path("scored").absolute())
+    if near is not None:
+        fail(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
+    try:
+        score, new = score_command((train_data(argv) or "SHARDS").split("::"), "scored", where or "")
+    except ValueError as error:
+        fail(str(error))
+    fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
+
+
+def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
+    """Refuse a ledger or a predicate that no training can use."""
+    if options.ledger is None or options.where is None:
+        return
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
+    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+    from wdsflow.training.feed.subset import subset_fixes
+    from wdsflow.validate.advice.invocation import train_data
+
+    try:
+        LedgerSubset.of(options.ledger, options.where)
+    except LedgerError as error:
+        asked = Path(options.ledger)
+        near = None if isinstance(error, MissingScore) else nearest_ledger(asked)
+        if near is not None and near != asked and not (asked / "_wdsflow").is_dir():
+            fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        flags = ["--dry-run"] if dry_run else []
+        fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))
+    except ValueError as error:
+        fail(str(error))

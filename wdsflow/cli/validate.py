@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from wdsflow.cli.shared.certificates import compare_shards, write_certificate, write_croissant
 from wdsflow.cli.shared.run_arguments import Urls
 from wdsflow.cli.shared.terminal import (
     check_output,
@@ -19,6 +18,7 @@ from wdsflow.cli.shared.terminal import (
     write_output,
 )
 from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.verify import compare_shards, write_certificate, write_croissant
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, OUTPUT, option
 from wdsflow.validate.check_options import CheckOptions

@@ -38,15 +38,6 @@ class NewShards(Shards):
     out: Path = required("Folder for the new shards.", "--output", "-o", metavar="OUT", parse=folder)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CopyOptions:
-    """How shards are written."""
-
-    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
-    jobs: int = option(2, "Shards at once.", metavar="N", least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.")
-
-
 @dataclass(frozen=True)
 class InAndOut:
     """Shards, and the folder of a run."""
