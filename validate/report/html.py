@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.images.image_header import read_header
 from wdsflow.pages import render as page
 from wdsflow.pages.histograms import Chart, chart
-from wdsflow.pages.shown_samples import FoundSample, SampleView, samples_around, samples_of, view
-from wdsflow.pages.thumbnails import image_field
+from wdsflow.pages.shown_samples import FoundSample, SampleView, image_field, samples_around, samples_of, view
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import TALLIES, caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
