@@ -110,13 +110,8 @@ def repaired(
 
     Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the
     order and the names in which a repair would write their members. Those that can only be read from front to back stay
-    unchanged; then not all is known. Shards without a sample are left out.
-
-    Args:
-        shards: evidence of the shards.
-        options: options of the scan.
-        scan: scans shards again, if they would change.
-        afresh: scan the others again too, because the options differ from those of the first scan.
+    unchanged; then not all is known. Shards without a sample are left out. ``afresh``: the options differ from those of the
+    first scan, so that all are scanned again.
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted]
     urls = [shard.url for shard in readable]
@@ -173,9 +168,8 @@ class Trial:
             options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
             self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
             self.judged = frozenset(old for old, _ in unlike)
-        self._usable_after: dict[tuple[str, ShapeEdits], int | None] = {}
-        self._looked_at: dict[ShapeEdits, bool] = {}
-        self._uncertain: set[tuple[str, ShapeEdits]] = set()  # the number of usable samples is a guess
+        # Usable samples after a repair, whether all contents are known, and whether columns keep their types.
+        self._after: dict[tuple[str, ShapeEdits], tuple[int | None, bool, bool]] = {}
 
     def has(self, name: str) -> bool:
         """Return whether some sample has this field after a repair."""
@@ -188,16 +182,15 @@ class Trial:
     def after_repair(self, verdict: Verdict, edits: ShapeEdits) -> int | None:
         """Return how many samples reach a batch after a repair; None if the reader would or might raise an error."""
         place = (verdict.reader, edits)
-        if place not in self._usable_after:
+        if place not in self._after:
             shards, reader = changed(self.repaired, edits, edits.caption), self.reader(verdict)
-            self._usable_after[place] = self._usable(shards, reader)
-            self._looked_at[edits] = is_known(shards)
+            same = True
             # Columns keep their types with the same first samples, or if the types do not depend on samples.
             if reader.makes_columns and any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
                 before, after = self.shards[0], self.repaired[0]
-                if after.runs is not before.runs or not keeps_first(after, edits, edits.caption, EXAMPLES):
-                    self._uncertain.add(place)
-        return self._usable_after[place]
+                same = after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
+            self._after[place] = self._usable(shards, reader), is_known(shards), same
+        return self._after[place][0]
 
     def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
         """Like ``after_repair``, but also leave out samples at which the reader would or might raise an error."""
@@ -257,11 +250,11 @@ class Trial:
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: ShapeEdits) -> Advice:
         """Return the same for a repair; without a number if the resulting shards or columns are not known."""
-        exact = verdict.exact and self._looked_at[edits]
+        _, known, same = self._after[verdict.reader, edits]
         safe = not edits.drop and not edits.drop_bad
-        advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
-        certain = self.known and (verdict.reader, edits) not in self._uncertain
-        return advice if certain else replace(advice, usable=None)
+        promise = self.promise(verdict, does, usable)
+        certain = usable if self.known and same else None
+        return replace(promise, exact=verdict.exact and known, options=edits.options(), safe=safe, usable=certain)
 
 
 def keep_most(findings: Sequence[Finding], context: Context, trial: Callable[[], Trial] | None = None) -> list[Finding]:
@@ -289,9 +282,7 @@ def _place(context: Context, reader: Reader) -> ShapeEdits | None:
     """Return the edits that write txt members from a reader's captions; None if a repair does not know its fields."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     options = reader.options
-    if reader.pairs_with != "caption":
-        return None
-    if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
+    if reader.pairs_with != "caption" or not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
         return None
     if options.json_text_key:
         return ShapeEdits(options.json_text_key, () if "json" in fields or "jsn" not in fields else (("jsn", "json"),))
@@ -320,4 +311,4 @@ def _tried(context: Context, trial: Trial) -> Repair | None:
     safe = replace(best, drop_bad=False)
     if all(number == verdict.samples == trial.after_repair(verdict, safe) for verdict, number in usable):
         return repair(context.targets(), *safe.options(), note=promises(found))  # there is nothing to leave out
-    return leave_out(context.targets(), *replace(best, drop_bad=False).options(), number=promises(found))
+    return leave_out(context.targets(), *safe.options(), number=promises(found))

@@ -82,12 +82,10 @@ def render(report: "Report", width: int = 100) -> str:
     from rich.console import Console
 
     buffer = io.StringIO()
-    show(
-        report,
-        Console(
-            file=buffer, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
-        ),
+    console = Console(
+        file=buffer, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
     )
+    show(report, console)
     return buffer.getvalue()
 
 

@@ -250,7 +250,7 @@ class EmptyShard(TallyRule):
         return Tally() if shard.samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "warning" if context.evidence.samples and not context.unindexed(shard) else "error"
+        return "warning" if context.evidence.samples and not context.ends(shard, "no-index") else "error"
 
 
 class NoEndBlocks(TallyRule):

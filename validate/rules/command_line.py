@@ -110,14 +110,11 @@ class NoStep(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        length = forecast.length
-        if length is None or forecast.steps or not length.batches:
-            return
-        yield self.found(
-            f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
-            "the optimizer never steps",
-            fix=flag("--accum-freq", str(length.batches), note=", the most that steps at all"),
-        )
+        if forecast.length is not None and forecast.length.batches and not forecast.steps:
+            batches = forecast.length.batches
+            what = f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(batches, 'batch', 'batches')} of an epoch"
+            fix = flag("--accum-freq", str(batches), note=", the most that steps at all")
+            yield self.found(f"{what}: the optimizer never steps", fix=fix)
 
 
 class LongWarmup(TrainingRule):
@@ -136,14 +133,11 @@ class LongWarmup(TrainingRule):
     code = "P314"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        total = forecast.total_steps
-        if not total or forecast.warmup <= total:
-            return
-        yield self.found(
-            f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
-            f"ends at {total / forecast.warmup:.0%} of --lr",
-            fix=flag("--warmup", str(max(1, total // 20))),
-        )
+        total, warmup = forecast.total_steps, forecast.warmup
+        if total and warmup > total:
+            what = f"--warmup {warmup:,} is more than the {total:,} steps of the whole training"
+            message = f"{what}: the learning rate ends at {total / warmup:.0%} of --lr"
+            yield self.found(message, fix=flag("--warmup", str(max(1, total // 20))))
 
 
 _LONG_EPOCH = 1.2  # times the intended length
@@ -171,14 +165,12 @@ class LongEpoch(TrainingRule):
         if length is None or length.inflation < _LONG_EPOCH:
             return
         whole = arguments.batch_size * arguments.world_size
-        fix = None
-        if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
-            fix = flag("--workers", "1", note=", which rounds to whole batches only")
-        yield self.found(
-            f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'} becomes {length.samples:,} ({length.inflation:.2f} times as "
-            f"long): rounded up to {length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}",
-            fix=fix,
-        )
+        better = arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples
+        asked = f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'}"
+        becomes = f"becomes {length.samples:,} ({length.inflation:.2f} times as long)"
+        parts = f"{length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}"
+        fix = flag("--workers", "1", note=", which rounds to whole batches only") if better else None
+        yield self.found(f"{asked} {becomes}: rounded up to {parts}", fix=fix)
 
 
 class EmptyValidation(TrainingRule):
@@ -333,15 +325,11 @@ class WrongNumSamples(TrainingRule):
     code = "P321"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        length = forecast.length
-        if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _TOLERANCE * forecast.usable:
-            return
-        ratio = length.asked / forecast.usable
-        yield self.found(
-            f"an epoch is set to {length.asked:,} samples ({forecast.length_source}), but {forecast.usable:,} are "
-            f"usable: {ratio:,.2f} passes",
-            fix=flag("--train-num-samples", str(forecast.usable)),
-        )
+        length, usable = forecast.length, forecast.usable
+        if length is not None and usable and abs(length.asked - usable) > _TOLERANCE * usable:
+            asked = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
+            message = f"{asked}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
+            yield self.found(message, fix=flag("--train-num-samples", str(usable)))
 
 
 class NoSampleCount(TrainingRule):

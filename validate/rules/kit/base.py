@@ -60,10 +60,10 @@ class Context:
         """Return how many samples of one run of that shape reach a batch."""
         return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
-    def unindexed(self, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the names of the readers that have no index because of a shard, and end with an exception."""
-        crashes = {reader.name: reader.at_shard(shard) for reader in self.readers}
-        return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "no-index")
+    def ends(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
+        """Return the names of the readers that end with an exception at a shard for this reason."""
+        ends = ((reader.name, reader.at_shard(shard)) for reader in self.readers)
+        return tuple(name for name, end in ends if end is not None and end.reason == reason)
 
     def titles(self, names: Iterable[str]) -> str:
         """Return readers by their titles: "OpenCLIP 3.3.0 and webdataset 1.x"."""
