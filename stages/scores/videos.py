@@ -30,12 +30,27 @@ _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 _TRUNCATED = frozenset(("EOFError", "OSError"))  # PyAV's, when a part is missing
 
 
-@contextmanager
-def opened(reader: FieldReader, name: str) -> "Iterator[InputContainer]":
-    """Open a field as PyAV's container. Raises ScoreError, also for PyAV's errors inside of the block.
+class VideoFacts(NamedTuple):
+    """Facts of the first video stream; None if the header lacks one.
 
-    Slugs: "not-a-video" (another format than MP4, MOV, Matroska, WebM and AVI), "truncated", "undecodable",
-    "no-video-stream", "not-installed".
+    ``duration`` is in seconds. It is the stream's own; if Matroska has only that of the whole file, ``exact`` is
+    False. ``width`` and ``height`` are those of the stored frames: rotation is ignored.
+    """
+
+    duration: Fraction | None
+    exact: bool
+    fps: Fraction | None
+    width: int
+    height: int
+    frames: int | None
+
+
+@contextmanager
+def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
+    """Open a field with PyAV: its container, its first video stream that is not a cover picture, the facts of that.
+
+    Raises ScoreError, also for PyAV's errors inside of the block. Slugs: "not-a-video" (another format than MP4, MOV,
+    Matroska, WebM and AVI), "truncated", "undecodable", "unknown-size", "no-video-stream", "not-installed".
     """
     try:
         import av
@@ -52,17 +67,14 @@ def opened(reader: FieldReader, name: str) -> "Iterator[InputContainer]":
     options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
     try:
         with av.open(as_file(reader, name), "r", options=options, metadata_errors="replace") as container:
-            yield container
+            streams = (each for each in container.streams.video if "attached_pic" not in str(each.disposition))
+            stream: VideoStream = next(streams, None)
+            if stream is None:
+                count = len(container.streams)
+                raise ScoreError("no-video-stream", f"there are {count} streams, none of them a video")
+            yield container, stream, _facts_of(container, stream, size)
     except av.error.FFmpegError as error:
         raise ScoreError(_slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}") from None
-
-
-def video_stream(container: "InputContainer") -> VideoStream:
-    """Return the first video stream that is not a cover picture. Raises ScoreError."""
-    for stream in container.streams.video:
-        if "attached_pic" not in str(stream.disposition):
-            return stream
-    raise ScoreError("no-video-stream", f"there are {len(container.streams)} streams, none of them a video")
 
 
 def _slug(reader: FieldReader, name: str, error: Exception) -> str:
@@ -77,29 +89,13 @@ def _slug(reader: FieldReader, name: str, error: Exception) -> str:
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
-class VideoFacts(NamedTuple):
-    """Facts of the first video stream; None if the header lacks one.
-
-    ``duration`` is in seconds. It is the stream's own; if Matroska has only that of the whole file, ``exact`` is
-    False. ``width`` and ``height`` are those of the stored frames: rotation is ignored.
-    """
-
-    duration: Fraction | None
-    exact: bool
-    fps: Fraction | None
-    width: int
-    height: int
-    frames: int | None
-
-
 def video_facts(reader: FieldReader, name: str) -> VideoFacts:
     """Return the facts of a field; no frame is decoded. Raises ScoreError."""
-    with opened(reader, name) as container:
-        return facts_of(container, video_stream(container), reader.fields.size(name))
+    with opened(reader, name) as (_container, _stream, facts):
+        return facts
 
 
-def facts_of(container: "InputContainer", stream: VideoStream, size: int) -> VideoFacts:
-    """Return the facts of an open video of ``size`` bytes. Raises ScoreError."""
+def _facts_of(container: "InputContainer", stream: VideoStream, size: int) -> VideoFacts:
     context = stream.codec_context
     if context is None:
         raise ScoreError("undecodable", "its codec is unknown")
@@ -226,9 +222,7 @@ def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int
 
     Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
     """
-    with opened(reader, name) as container:
-        stream = video_stream(container)
-        facts = facts_of(container, stream, reader.fields.size(name))
+    with opened(reader, name) as (container, stream, facts):
         taker = _Taker(container, stream, facts, budget, make)
         if sampling.how == "uniform":
             taker.take_uniform(sampling.frames)
@@ -284,14 +278,11 @@ class _Taker:
     def take_key(self, count: int) -> None:
         """Take frames at key frames."""
         context = self.stream.codec_context
-        if count:
-            keys = self._keys()
-            chosen = _evenly(keys, count)
-            for pts in chosen:
-                context.skip_frame = "NONKEY"
-                self.container.seek(pts, stream=self.stream)
-                self._take(next(self._decoded(), None))
-        else:
+        for pts in _evenly(self._keys(), count) if count else ():
+            context.skip_frame = "NONKEY"
+            self.container.seek(pts, stream=self.stream)
+            self._take(next(self._decoded(), None))
+        if not count:
             context.skip_frame = "NONKEY"
             for frame in self._decoded():
                 self._take(frame)
@@ -379,6 +370,8 @@ class _Taker:
 def _evenly(keys: list[int], count: int) -> list[int]:
     if len(keys) <= count:
         return keys
-    if count == 1:
-        return [keys[len(keys) // 2]]
-    return [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]
+    return (
+        [keys[len(keys) // 2]]
+        if count == 1
+        else [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]
+    )

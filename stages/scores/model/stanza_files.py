@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -272,12 +273,11 @@ class Tokenizer:
                 self._remembered.add(part, read[part])
         found: list[list[list[str]]] = [[] for _ in texts]
         for at, part in parts:
-            found[at] += [words for sentence in read[part] if (words := _units(sentence, unit))]
+            for sentence in read[part]:
+                own = [(token.text,) if unit == "tokens" else token.words for token in sentence]
+                if words := list(chain.from_iterable(own)):
+                    found[at].append(words)
         return found
-
-
-def _units(sentence: Sequence[TagToken], unit: str) -> list[str]:
-    return [text for text, _ in sentence] if unit == "tokens" else [word for _, words in sentence for word in words]
 
 
 def _written(document: "Document", sentence: "Sentence") -> list[TagToken]:
