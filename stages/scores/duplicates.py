@@ -36,9 +36,9 @@ class CaptionCount(EqualCaptions, name="caption_count", unit="captions", low=1):
     """
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import number_of_same
+        from .equal_records import TIMES, of_same
 
-        return number_of_same(records, 16, folder, memory)
+        return of_same(records, TIMES, folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,9 @@ class Duplicate(DatasetScore, name="duplicate", kind="boolean", subject="image")
         return b"".join(view.digests(self.image))
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import later_of_same
+        from .equal_records import LATER, of_same
 
-        return later_of_same(records, 16, folder, memory)
+        return of_same(records, LATER, folder, memory)
 
 
 class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
@@ -77,9 +77,9 @@ class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
     """
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import later_of_same
+        from .equal_records import LATER, of_same
 
-        return later_of_same(records, 16, folder, memory)
+        return of_same(records, LATER, folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)

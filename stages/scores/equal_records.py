@@ -223,19 +223,16 @@ _ITEMS = "CREATE TABLE items (high UBIGINT, low UBIGINT, place UBIGINT, item UIN
 _FIRSTS = (
     f"CREATE TABLE firsts AS SELECT high, low, min({_AT}) AS first, count(*) AS times FROM items GROUP BY high, low"
 )
-_VALUES = "SELECT place, item, {} FROM items JOIN firsts USING (high, low) ORDER BY place, item"
 
 
-def later_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield True for each key that occurs at an earlier place."""
-    with _items(records, width, folder, memory) as tables:
-        yield from _by_sample(tables.rows(_VALUES.format(f"{_AT} <> first")))
+LATER, TIMES = f"{_AT} <> first", "times"  # whether a key occurs at an earlier place, how often it occurs
 
 
-def number_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield for each key how often it occurs."""
-    with _items(records, width, folder, memory) as tables:
-        yield from _by_sample(tables.rows(_VALUES.format("times")))
+def of_same(records: Records, value: str, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield ``LATER`` or ``TIMES`` for each key of 16 bytes."""
+    with _items(records, 16, folder, memory) as tables:
+        rows = tables.rows(f"SELECT place, item, {value} FROM items JOIN firsts USING (high, low) ORDER BY place, item")
+        yield from _by_sample(rows)
 
 
 def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:

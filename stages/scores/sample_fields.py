@@ -129,13 +129,8 @@ class FieldReader(Protocol):
         """Return a part of a field, all of it by default. Raises ScoreError."""
 
 
-def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
-    """Return a field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
-    return _Ranges(reader, name)
-
-
-class _Ranges(io.RawIOBase):
-    """A field as a file: see ``as_file``."""
+class FieldFile(io.RawIOBase):
+    """A field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
@@ -284,7 +279,7 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
 def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
     """Let Pillow follow the offset to the directory, which many writers put at the end."""
     try:
-        return tiff_header(io.BufferedReader(as_file(reader, name), 1024))
+        return tiff_header(io.BufferedReader(FieldFile(reader, name), 1024))
     except ScoreError:
         raise
     except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from wdsflow.media import SIZE_HEAD, least_size
 
 from .base import ScoreError, simple_score
-from .sample_fields import FieldReader, as_file
+from .sample_fields import FieldFile, FieldReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, Vi
         raise ScoreError("truncated", f"it has {size:,} of {least:,} bytes")
     options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
     try:
-        with av.open(as_file(reader, name), "r", options=options, metadata_errors="replace") as container:
+        with av.open(FieldFile(reader, name), "r", options=options, metadata_errors="replace") as container:
             streams = (each for each in container.streams.video if "attached_pic" not in str(each.disposition))
             stream: VideoStream = next(streams, None)
             if stream is None:
