@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from .base import MEMORY, DatasetScore, PixelScore, Records, Tier, Value
 from .pixels import phash_bytes
-
-if TYPE_CHECKING:
-    from .sample_view import View
+from .sample_view import View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +16,7 @@ class EqualCaptions(DatasetScore, tier="text", subject="caption"):
 
     caption: str = ""
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 16 bytes for each caption."""
         import xxhash
 
@@ -57,7 +55,7 @@ class Duplicate(DatasetScore, name="duplicate", kind="boolean", subject="image")
 
     image: str = ""
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 16 bytes for each image."""
         return b"".join(view.digests(self.image))
 
@@ -111,7 +109,7 @@ class NearDuplicate(
     image: str = ""
     distance: int = 4
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 

@@ -173,13 +173,6 @@ class Sampling(NamedTuple):
     how: How = "uniform"
     frames: int = 3
 
-    def checked(self, name: str) -> "Sampling":
-        """Return itself. Raises ValueError, in the name of a score, if it is impossible."""
-        if self.frames < (self.how == "uniform"):
-            least = "at least 1" if self.how == "uniform" else "at least 1, or 0 for all key frames"
-            raise ValueError(f"{name}: frames={self.frames}; it has to be {least}")
-        return self
-
 
 class InMemory(Protocol):
     """An array, or the like."""
