@@ -199,7 +199,7 @@ _ENDS_EARLY = 2  # seconds that a stream may end before its header says
 Make = Callable[["Frame"], InMemory]
 
 
-class Frames(list[Any]):
+class Frames(list[InMemory]):
     """The frames of a video, in order, or what was made of each; weak references can point to it."""
 
 
