@@ -94,16 +94,14 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     ``alpha`` "drop" shows the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
     ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
     """
-    if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
-        from PIL import Image as Images
+    from PIL import Image as Images
 
+    if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
         clear = image.convert("RGBA")
         result = Images.new("RGB", image.size, alpha)
         result.paste(clear, mask=clear)
         return result
     if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
-        from PIL import Image as Images
-
         return Images.fromarray(scaled(image)).convert("RGB")
     return plain_rgb(image)
 

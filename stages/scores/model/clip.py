@@ -90,6 +90,9 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
         return self.pictures(view, self.main_model(), self.preparation(flip), names, flip)
 
+    def requests(self, view: "View") -> list[Request]:
+        return self.image_requests(view)
+
     def embedded(self) -> tuple[Embedded, ...]:
         """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
         found = []
@@ -312,9 +315,6 @@ class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SE
         path = local_path(self.head)
         if path is None or not path.is_file():
             raise ValueError("aesthetic needs head='/path/of/weights.pth', a linear head or LAION's")
-
-    def requests(self, view: "View") -> list[Request]:
-        return self.image_requests(view)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""

@@ -123,41 +123,28 @@ _KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}  # Pillow's number
 
 
 def _squeezed_to(name: str) -> Geometry | None:
-    processor = processor_of(name)
-    if not _only_squeezes(processor):
-        return None
-    size = processor.size["height"], processor.size["width"]
-    return Geometry(size=size, fit="both", kernel=_KERNELS[int(processor.resample)])
-
-
-def _only_squeezes(processor: Any) -> bool:
-    """Return whether a processor changes a picture's shape only by resizing it to a fixed height and width."""
     import numpy as np
 
     try:
         from transformers.image_processing_backends import PilBackend, TorchvisionBackend
     except ImportError:
-        return False  # a version of transformers whose processors are unknown
+        return None  # a version of transformers whose processors are unknown
+    processor: Any = processor_of(name)
+    own, methods = type(processor), ("preprocess", "_preprocess", "resize")
     plain = any(
-        all(
-            getattr(type(processor), each) is getattr(backend, each) for each in ("preprocess", "_preprocess", "resize")
-        )
+        all(getattr(own, each) is getattr(backend, each) for each in methods)
         for backend in (PilBackend, TorchvisionBackend)
     )
     size = processor.size or {}
-    fixed = bool(size.get("height") and size.get("width")) and not (
-        size.get("shortest_edge") or size.get("longest_edge")
-    )
-    others = any(getattr(processor, each, None) for each in ("do_center_crop", "do_pad"))
+    height, width = size.get("height"), size.get("width")
+    others = size.get("shortest_edge") or size.get("longest_edge")
+    others = others or any(getattr(processor, each, None) for each in ("do_center_crop", "do_pad"))
     lists = all(np.shape(each) == (3,) for each in (processor.image_mean, processor.image_std))
-    return (
-        plain
-        and fixed
-        and not others
-        and bool(processor.do_resize)
-        and (lists or not processor.do_normalize)
-        and processor.resample in _KERNELS
-    )
+    scales = lists or not processor.do_normalize
+    if not (plain and height and width and processor.do_resize and scales) or others:
+        return None
+    kernel = _KERNELS.get(processor.resample)
+    return Geometry(size=(height, width), fit="both", kernel=kernel) if kernel else None
 
 
 squeezed_to = ModelFact(_squeezed_to)  # the size that a model's processor squeezes pictures to; None if it does more
