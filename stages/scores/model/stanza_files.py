@@ -254,7 +254,7 @@ class Tokenizer:
         Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached: taggers that share a
         tokeniser get the same captions one after the other.
         """
-        from wdsflow.memory.batching.ceiling import batches
+        from wdsflow.memory.batching.runner import batches
 
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
         read = {part: [[TagToken(part, (part,))]] for _, part in parts if is_word(part)}
