@@ -225,13 +225,13 @@ _FIRSTS = (
 )
 
 
-LATER, TIMES = f"{_AT} <> first", "times"  # whether a key occurs at an earlier place, how often it occurs
-
-
 def of_same(records: Records, value: str, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield ``LATER`` or ``TIMES`` for each key of 16 bytes."""
+    """Yield a value for each key of 16 bytes: SQL on ``times`` it occurs, its place ``here`` and the ``first``."""
     with _items(records, 16, folder, memory) as tables:
-        rows = tables.rows(f"SELECT place, item, {value} FROM items JOIN firsts USING (high, low) ORDER BY place, item")
+        rows = tables.rows(
+            f"SELECT place, item, {value} FROM (SELECT *, {_AT} AS here FROM items) JOIN firsts USING (high, low) "
+            "ORDER BY place, item"
+        )
         yield from _by_sample(rows)
 
 
