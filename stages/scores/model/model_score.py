@@ -50,7 +50,6 @@ class Model(ClassFacts, ABC):
 
     kind: ClassVar[str]  # for messages and for ceilings: "open_clip image"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
-    on_cpu: ClassVar[bool] = True  # whether an item that does not fit on the device may be run on the CPU
     tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried if the device is the CPU
 
     @abstractmethod
