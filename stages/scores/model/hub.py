@@ -2,11 +2,11 @@
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..pixels import decoded
 from .model_score import Loaded, ModelFact, Precision, local_path
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
     from ...imaging.resample import Kernel
     from .pictures import Pixels
-
-
-class Config(Protocol):
-    """A model's configuration, as far as it is used here."""
-
-    id2label: Mapping[int, str]
-    problem_type: str | None
 
 
 def where(name: str) -> dict[str, str]:
@@ -75,8 +68,8 @@ config_of, tokenizer_of = partial(_loaded, "AutoConfig"), partial(_loaded, "Auto
 processor_of = partial(_loaded, "AutoImageProcessor")
 
 
-def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.float32]"]:
-    """Return for each row an array (labels).
+def probabilities(logits: "torch.Tensor", problem: str | None) -> list["NDArray[np.float32]"]:
+    """Return for each row an array (labels), by the ``problem_type`` in the model's configuration.
 
     Softmax over the labels; a sigmoid for each if the model may find several; the number itself if the model has one
     label, a regression.
@@ -84,7 +77,7 @@ def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.fl
     logits = logits.float()
     if logits.shape[-1] == 1:
         found = logits
-    elif config.problem_type == "multi_label_classification":
+    elif problem == "multi_label_classification":
         found = logits.sigmoid()
     else:
         found = logits.softmax(-1)

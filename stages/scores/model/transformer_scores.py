@@ -89,7 +89,7 @@ class ImageClassifier(
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         pixels = hub.pixel_values(self.model, batch, str(loaded.device)).to(loaded.dtype)
-        return hub.probabilities(loaded(pixel_values=pixels).logits, loaded.config)
+        return hub.probabilities(loaded(pixel_values=pixels).logits, loaded.config.problem_type)
 
     def cost(self, item: Item) -> int:
         return area(item)
@@ -169,7 +169,7 @@ class TextClassifier(
         fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
         config.pad_token_id = fill
         try:
-            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config)
+            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config.problem_type)
         finally:
             config.pad_token_id = known
 
