@@ -72,7 +72,7 @@ class LoadedModels:
         for model in models:
             seen = None if self.has(model) else self.make_ready(model)
             if seen is not None:
-                if not seen.fits and not (model.on_cpu and self.device != "cpu"):
+                if not seen.fits and self.device == "cpu":
                     raise ModelError(seen.message(model.called()))
                 lines += (seen.message(model.called()),)
         if self.device != "cpu":
@@ -133,7 +133,7 @@ class LoadedModels:
             cost=model.cost,
             ceiling=self._store.load(key),
             device=self._open,
-            on_cpu=_on_cpu(model) if model.on_cpu else None,
+            on_cpu=_on_cpu(model),
             learned=lambda ceiling: self._store.save(key, ceiling),
         )
 
