@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import JsonText
 from wdsflow.stages.tokenize import TokenizerContract
 
 LARGEST = 1 << 20  # bytes of a text member: a book is no caption

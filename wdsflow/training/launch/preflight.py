@@ -14,7 +14,7 @@ from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
@@ -31,7 +31,7 @@ from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.kit.shape_rule import wants
+from wdsflow.validate.rules.kit.shapes import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
