@@ -66,7 +66,7 @@ def _check_places(options: FeedOptions) -> None:
     """Refuse names that mean nothing."""
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
-    from wdsflow.training.stalls.metrics import Metrics
+    from wdsflow.training.stalls.progress import Metrics
 
     try:
         if options.caption is not None:

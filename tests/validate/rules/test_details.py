@@ -14,7 +14,7 @@ from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
 from wdsflow.shards.certificate import CertificateError
 from wdsflow.validate.certificate.certify import certify, identities
 from wdsflow.validate.finding import Repair
-from wdsflow.validate.rules.kit.shape_rule import missing_at_end
+from wdsflow.validate.rules.kit.shapes import missing_at_end
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.run_check import check
 

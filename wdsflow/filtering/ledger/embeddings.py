@@ -18,8 +18,8 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import Score, ScoreError
 from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
+from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
 from wdsflow.stages.scores.sample_view import View
 
 from .ledger import texts
