@@ -11,7 +11,6 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.certificate import Certificate, CertificateError, is_whole, plain_url, shared_folder, stored_folder
 from wdsflow.shards.shard_identity import Identity
 
-from ..finding import Finding
 from ..report.as_json import clean, verdict_to_dict
 from ..report.baseline import fingerprint
 from ..report.report_model import Results
@@ -49,7 +48,17 @@ def certify(report: Results, file: str | Path, pipeline: str | None = None) -> C
         "bytes": sum(shard.size for shard in shards.values()),
         "verdicts": verdicts,
         "accepted_findings": len(accepted),
-        "accepted": [_accepted(*each) for each in accepted[:_LISTED]],
+        "accepted": [
+            {
+                "code": finding.code,
+                "severity": finding.severity,
+                "shard": None if finding.shard is None else os.path.basename(finding.shard),
+                "message": finding.message,
+                "fingerprint": fingerprint(finding),
+                "by": by,
+            }
+            for finding, by in accepted[:_LISTED]
+        ],
     }
     return Certificate(stored_folder(folder, os.fspath(file)), shards, clean(facts), is_whole(folder, shards))
 
@@ -87,14 +96,3 @@ def identities(shards: Sequence[ShardEvidence]) -> tuple[str, dict[str, Identity
 def _unidentified(shards: Sequence[ShardEvidence]) -> str:
     lacking = next((shard for shard in shards if shard.identity is None), None)
     return "" if lacking is None else f"{lacking.url} was not read: {lacking.error_detail or lacking.error}"
-
-
-def _accepted(finding: Finding, by: str) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "shard": None if finding.shard is None else os.path.basename(finding.shard),
-        "message": finding.message,
-        "fingerprint": fingerprint(finding),
-        "by": by,
-    }

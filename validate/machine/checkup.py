@@ -53,8 +53,15 @@ class Machine:
 
 def this_machine() -> Machine:
     """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
+    import multiprocessing
+
     from wdsflow.memory.usage import control_groups
 
+    memory = None
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # The default method comes first; asking for the current one would set it.
+    start_method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
     soft, hard = _file_limits()
     temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
@@ -62,10 +69,10 @@ def this_machine() -> Machine:
         versions=versions(),
         variables=dict(os.environ),
         system=platform.system(),
-        start_method=_usual_start(),
+        start_method=start_method,
         cores=shown_cores(),
         quota=cpu_quota(),
-        memory=_physical_memory(),
+        memory=memory,
         memory_limit=min((each.most for each in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
@@ -101,20 +108,6 @@ def _file_limits() -> tuple[int | None, int | None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     return UNLIMITED if soft == unlimited else soft, UNLIMITED if hard == unlimited else hard
-
-
-def _physical_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _usual_start() -> str:
-    import multiprocessing
-
-    # The default comes first; asking for the current method would set it.
-    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 @dataclass(frozen=True, slots=True)

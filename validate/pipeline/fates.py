@@ -87,10 +87,7 @@ class Estimate:
     def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
         """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
 
-        Args:
-            samples: in the shards.
-            max_loss: share of them, 0 to 1, that may be lost before the outcome is "loses".
-            repeats: the pipeline repeats its shards until something comes out.
+        ``max_loss``: see ``probe_pipeline``. ``repeats``: the pipeline repeats its shards until something comes out.
         """
         if self.crash is not None:
             return "crashes"
@@ -162,15 +159,7 @@ class ProbedShape:
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples.
-
-    Args:
-        process: in which it runs.
-        tars: writes them.
-        evidence: of the scan of all shards.
-        options: of that scan.
-        limits: how much is tried.
-    """
+    """Runs the pipeline over tars of a few samples. ``options``: of the scan that gave the evidence."""
 
     def __init__(
         self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits

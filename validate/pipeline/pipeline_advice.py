@@ -39,12 +39,8 @@ stages = [wds.rename({field}={names!r}, {handler})]"""
 def advise_pipeline(reading: ReadingInOrder, now: Estimate, samples: int) -> tuple[Advice, ...]:
     """Return up to three changes that bring samples back, and the handler that would keep the run from ending.
 
-    Where nothing can bring samples back since no sample has a field, return that.
-
-    Args:
-        reading: reads all shards, or a few samples, also with a change.
-        now: what comes out without a change; numbers are given only where the shards were read whole.
-        samples: in the shards.
+    Where nothing can bring samples back since no sample has a field, return that. Numbers are given only where the
+    shards were read whole. ``now``: what comes out without a change.
     """
     prober, facts, shapes = reading.prober, reading.prober.facts, reading.prober.shapes
     title = prober.process.spec
@@ -52,7 +48,7 @@ def advise_pipeline(reading: ReadingInOrder, now: Estimate, samples: int) -> tup
     after = max((number for number, name in enumerate(names, 1) if name in FORM_SAMPLES), default=0)
     found: list[tuple[int, Advice]] = []
     for code in dict.fromkeys(_stages(shapes, prober.evidence)) if after else ():
-        back = (shape for shape in shapes if not shape.usable and _comes_back(prober, shape, after, code))
+        back = (shape for shape in shapes if not shape.usable and _comes_back(prober, shape, (after, code)))
         about = sum(shape.group.count for shape in back)
         usable = _usable(reading, now, (after, code)) if about else None
         if not about or (usable is not None and usable <= now.likely):
@@ -131,11 +127,11 @@ def _missing(error: str) -> list[str]:
     return [] if found is None else re.findall(r"'([^']*)'", next(filter(None, found.groups()), ""))
 
 
-def _comes_back(prober: Prober, shape: ProbedShape, after: int, code: str) -> bool:
-    """Return whether a sample of a shape comes out once the stages are there."""
+def _comes_back(prober: Prober, shape: ProbedShape, change: tuple[int, str]) -> bool:
+    """Return whether a sample of a shape comes out with a change."""
     place = next(iter(shape.fates), None)
     path = prober.tars.tar(place) if place is not None and prober.patience > 0 else None
-    return path is not None and prober.run([path] * prober.copies, change=(after, code)).out > 0
+    return path is not None and prober.run([path] * prober.copies, change=change).out > 0
 
 
 def _handlers(reading: ReadingInOrder, now: Estimate) -> Iterator[Advice]:

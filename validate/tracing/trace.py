@@ -77,9 +77,18 @@ _MOST = 8  # fields in the message
 def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
     """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
     if ending == "blocked":
-        return _blocked(run, stages)
+        index, waited = run.blocked or (-1, 0.0)
+        if not 0 <= index < len(stages):
+            return "the pipeline did not start in time"
+        text = f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
+        return f"{text}{where(*run.place(index))}, after {stages[index].out:,} items"
     if ending == "raised" and run.raised:
-        return _raised(run.raised, run, stages)
+        index, error = run.raised
+        text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+        if index and not stages[index].taken:
+            empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
+            text += f"; its input was empty, the last stage that got anything is {empty.name}"
+        return text
     if ending == "asks-ended-source":
         at = stages[min(run.endless_at, len(stages) - 1)]
         return f"{at.name} asks its ended input again and again: it would never end"
@@ -150,25 +159,6 @@ def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
     if ending == "samples":
         return f"{text}; if the rest is like this, {who} will read endlessly"
     return f"{text}; 0 samples left after one full pass: {who} would repeat it endlessly"
-
-
-def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: Sequence[StageTrace]) -> str:
-    index, error = raised
-    text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
-    if index and not stages[index].taken:
-        empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
-        text += f"; its input was empty, the last stage that got anything is {empty.name}"
-    return text
-
-
-def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
-    index, waited = run.blocked or (-1, 0.0)
-    if not 0 <= index < len(stages):
-        return "the pipeline did not start in time"
-    return (
-        f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
-        f"{where(*run.place(index))}, after {stages[index].out:,} items"
-    )
 
 
 _GRACE = 0.5  # seconds for a run to notice that its time is up
