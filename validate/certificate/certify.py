@@ -13,13 +13,13 @@ from wdsflow.shards.shard_identity import Identity
 
 from ..report.as_json import clean, verdict_to_dict
 from ..report.baseline import fingerprint
-from ..report.report_model import Results
+from ..report.report import Report
 from ..verdicts.wording import no_verdict_text
 
 _LISTED = 1000  # findings that were accepted, each in full
 
 
-def certify(report: Results, file: str | Path, pipeline: str | None = None) -> Certificate:
+def certify(report: Report, file: str | Path, pipeline: str | None = None) -> Certificate:
     """Return the certificate of shards that were judged and hashed, to be written to ``file``.
 
     Args:
@@ -63,7 +63,7 @@ def certify(report: Results, file: str | Path, pipeline: str | None = None) -> C
     return Certificate(stored_folder(folder, os.fspath(file)), shards, clean(facts), is_whole(folder, shards))
 
 
-def refusal(report: Results) -> str:
+def refusal(report: Report) -> str:
     """Return why shards get no certificate; "" if they get one."""
     if why := no_verdict_text(report.evidence.shards) or _unidentified(report.evidence.shards):
         return why

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, islice
 
-from wdsflow.readers import READERS
+from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
