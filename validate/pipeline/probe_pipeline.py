@@ -26,10 +26,9 @@ from .fates import (
     typical_share,
 )
 from .load_pipeline import PipelineError
-from .pipeline_advice import advise_pipeline
 from .probe_batches import failing_batch, leave_open, leave_out_rest
 from .probe_process import BUILDING, ProbeProcess, ProbeRun
-from .probe_reasons import lost_by_slug, reasons_of, unknown_here
+from .probe_reasons import advise_pipeline, lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, rare_samples, shape_groups
 from .reading import ReadingInOrder, judge_split, leave_room
 
