@@ -186,11 +186,8 @@ def _open_files(machine: Machine) -> Iterator[Said]:
         yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}"
         return
     most = min(hard, 65_536)
-    more = (
-        Command(f"ulimit -n {most}")
-        if hard >= 4096
-        else "raise 'nofile' in /etc/security/limits.conf, then log in again"
-    )
+    more = "raise 'nofile' in /etc/security/limits.conf, then log in again"
+    more = Command(f"ulimit -n {most}") if hard >= 4096 else more
     why = "loaders with many workers end with 'Too many open files'"
     yield ("warning" if soft <= 1024 else "info"), f"{soft:,}: {why}", more
 
@@ -233,11 +230,8 @@ def _allocator(machine: Machine) -> Iterator[Said]:
     variables = machine.variables
     for name in _MALLOC_DEBUG:
         if variables.get(name) not in (None, "", "pymalloc", "default"):
-            yield (
-                "warning",
-                f"{name}={variables[name]} is for debugging and slows training down",
-                Command(f"unset {name}"),
-            )
+            why = f"{name}={variables[name]} is for debugging and slows training down"
+            yield "warning", why, Command(f"unset {name}")
     preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
     other = next((name for name in ("jemalloc", "tcmalloc", "mimalloc") if name in preload), "")
     if other:
@@ -258,14 +252,14 @@ def _allocator(machine: Machine) -> Iterator[Said]:
 
 def _gpu_allocator(machine: Machine) -> Iterator[Said]:
     old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
-    torch = release(machine.versions.get("torch", ""))
+    version, why = machine.versions.get("torch", ""), ""
     if old and new and old != new:
         why = (
             "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
         )
-        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
-    elif new and not old and torch and torch < (2, 10):
-        why = f"torch {machine.versions['torch']} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+    elif new and not old and () < release(version) < (2, 10):
+        why = f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+    if why:
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif old or new:
         yield "ok", old or new or ""
@@ -295,11 +289,8 @@ def _rewrites(machine: Machine) -> Iterator[Said]:
     found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
     if found:
         said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
-        yield (
-            "info",
-            f"these variables change what webdataset or OpenCLIP reads: {said}",
-            Command(command(["unset", *found])),
-        )
+        why = f"these variables change what webdataset or OpenCLIP reads: {said}"
+        yield "info", why, Command(command(["unset", *found]))
 
 
 CHECKS: dict[str, Callable[[Machine], Iterator[Said]]] = {  # by name; one that does not apply yields nothing

@@ -17,6 +17,11 @@ from .meter import Meter, StageTrace, Stopped, TraceRun, error_text
 from .pipeline_steps import same_random_state, take_apart
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
+_HOW: dict[Ending, str] = {
+    "pass": "one full pass over the source",
+    "samples": "ended by the trace after enough samples",
+    "time": "ended by the time limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,15 +329,10 @@ def _summary(run: TraceRun, ending: Ending) -> Trace:
             )
         )
     ok = stages[-1].out > 0 and ending not in ("raised", "blocked", "asks-ended-source")
-    verdict = sentence(run, stages, ending)
-    return Trace(verdict, ending, tuple(stages), time.monotonic() - run.started, ok, _notes(run.chain.workers, ending))
-
-
-def _notes(workers: int, ending: Ending) -> tuple[str, ...]:
-    how = {
-        "pass": "one full pass over the source",
-        "samples": "ended by the trace after enough samples",
-        "time": "ended by the time limit",
-    }.get(ending, "")
-    split = f"; the loader itself would split the shards over {workers} workers" if workers > 1 else ""
-    return (f"{how}{split}",) if how else ()
+    notes: tuple[str, ...] = ()
+    workers = run.chain.workers
+    if how := _HOW.get(ending):
+        split = f"; the loader itself would split the shards over {workers} workers" if workers > 1 else ""
+        notes = (f"{how}{split}",)
+    seconds = time.monotonic() - run.started
+    return Trace(sentence(run, stages, ending), ending, tuple(stages), seconds, ok, notes)
