@@ -7,8 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from wdsflow.filtering.where.predicate import check_ranges, parse, parse_score
-from wdsflow.filtering.where.rewriting import share_predicate
+from wdsflow.filtering.where.predicate import check_ranges, parse, parse_score, share_predicate
 from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample

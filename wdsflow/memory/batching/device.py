@@ -57,7 +57,8 @@ class HostDevice:
     def release(self) -> None:
         """Collect garbage, and give back to the system what the allocator keeps."""
         gc.collect()
-        _trim()
+        with contextlib.suppress(OSError, AttributeError):  # not glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
     def check(self) -> None:
         """Do nothing: the CPU is not lost by an error."""
@@ -79,11 +80,6 @@ class HostDevice:
     def took(self) -> int:
         """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
         return max(0, peak() - self._start)
-
-
-def _trim() -> None:
-    with contextlib.suppress(OSError, AttributeError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
