@@ -26,12 +26,11 @@ from wdsflow.stages.scores.model.model_score import Model
 
 from .loaded import LoadedModels, ModelError, ModelPlace, PreparedModels
 
-# A batch takes hundreds of MB in large pieces. glibc would fetch each from the system, all pages empty, and give it back:
-# a third of the time of a small CLIP. Other C libraries do not know these names. What is kept is given back between
-# batches only where memory is short: see HostDevice.release.
+# A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of the time of a small
+# CLIP. Other C libraries ignore these names. Memory is returned only when it is short: see HostDevice.release.
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-# A thread that has nothing to do would spin, and take the core that a decoder or another thread of the batch needs: beside
-# one other busy process on two cores, EasyOCR's detector takes five times as long.
+# An idle thread would spin and occupy the core of a decoder: with another busy process on two cores, EasyOCR's detector
+# takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -51,7 +50,7 @@ class Models(Protocol):
 
 
 class _Died(Exception):
-    """The process that was asked ended before it answered. ``at``: how far it had come with the request."""
+    """The process ended before its answer. ``at``: the state of the request."""
 
     def __init__(self, text: str, at: Literal["unbegun", "loading", "begun"]) -> None:
         super().__init__(text)
@@ -59,7 +58,7 @@ class _Died(Exception):
 
 
 class RemoteModels:
-    """Asks the process at an address, and its successors, as the policy of retries has it. For one thread at a time."""
+    """Sends requests to the process at an address and to its successors; see ``retries``. For one thread at a time."""
 
     apart = True
 
@@ -97,13 +96,13 @@ class RemoteModels:
         return trials.outputs()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _ask(self, ask: Ask) -> Any:
-        """Return the answer. Raises what came instead of one, and _Died."""
+        """Return the answer, or raise it if it is an error. Raises _Died."""
         connection = self._connection or self._connect()
         at: Literal["unbegun", "loading", "begun"] = "unbegun"
         try:
@@ -147,7 +146,7 @@ def _cannot_load() -> ModelError:
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
-    """A context in which models can be asked for at ``place``. Raises ModelError if there is no such device."""
+    """A context in which models run at ``place``. Raises ModelError if there is no such device."""
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
@@ -198,7 +197,7 @@ class _ModelProcess:
         self._peer.close()
 
     def _keep(self) -> None:
-        """Start another one when one ends: the device of a process may be lost to it."""
+        """Start another process when one ends, for instance because it lost its device."""
         ends, worked = 0, worked_mark(self.setup.address)
         while True:
             self._peer.wait()
@@ -223,10 +222,7 @@ class _ModelProcess:
 
 
 def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:
-    """Return what runs the models of a shard; a process keeps what it has. Raises ModelError.
-
-    A worker that has none to ask starts a process for them, which is replaced where its device is lost or it dies.
-    """
+    """Return what runs the models of a shard; a worker process keeps it. Raises ModelError."""
     if place.apart:
         processes = _started(place, tuple(models), os.getpid())
         return models_at(processes.place, number, models)

@@ -1,4 +1,4 @@
-"""Which devices to use, and the memory of one of them or of the host."""
+"""The devices to use, and the memory of a device or the host."""
 
 import contextlib
 import ctypes
@@ -29,9 +29,9 @@ _FRAMEWORKS = {
 
 
 def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
-    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
+    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user has configured it.
 
-    To be called before PyTorch is imported; processes started later inherit it.
+    Call it before PyTorch is imported; processes started later inherit it.
     """
     environ = os.environ if environ is None else environ
     if not any(name in environ for name in (*NAMES, _HIP)):
@@ -44,10 +44,7 @@ def other_frameworks() -> dict[str, str]:
 
 
 class HostDevice:
-    """The CPU as a device. Its memory ends with a MemoryError only under a limit such as RLIMIT_DATA.
-
-    Without one the system kills the process: bound the ceiling before (``Ceiling(most=...)``, by ``Probe.ceiling``).
-    """
+    """The CPU as a device. Without a limit such as RLIMIT_DATA there is no MemoryError: the system kills the process."""
 
     name = "cpu"
 
@@ -55,13 +52,13 @@ class HostDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage, and give back to the system what the allocator keeps."""
+        """Collect garbage, and return free memory of the allocator to the system."""
         gc.collect()
         with contextlib.suppress(OSError, AttributeError):  # not glibc
             ctypes.CDLL(None).malloc_trim(0)
 
     def check(self) -> None:
-        """Do nothing: the CPU is not lost by an error."""
+        """Do nothing: no error makes the CPU unusable."""
 
     def memory(self) -> Mapping[str, int]:
         """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
@@ -69,16 +66,16 @@ class HostDevice:
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
     def facts(self) -> dict[str, Any]:
-        """Return what of the host decides how much fits: for the key of a saved ceiling."""
+        """Return the facts about the host that determine how much fits, for the key of a saved ceiling."""
         return {"device": f"cpu {platform.machine()}", "memory": self.memory()["total"]}
 
     def begin(self) -> None:
-        """Let ``took`` count from here."""
+        """Start to measure."""
         forget_peak()
         self._start = resident(os.getpid())
 
     def took(self) -> int:
-        """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
+        """Return the peak of this process since ``begin``, in bytes above the start."""
         return max(0, peak() - self._start)
 
 
@@ -90,8 +87,8 @@ _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 def choose(devices: str = "auto") -> list[str]:
     """Return device names: for "auto" all visible CUDA devices, else "mps", else "cpu"; for "cuda" all visible ones.
 
-    A list such as "cuda:0,cuda:2" is taken as it is. Raises ValueError for a device that is not there or not known.
-    It makes no CUDA context, so that processes can still be forked.
+    A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does not exist. It creates no
+    CUDA context, so that processes can still be forked.
     """
     named = [name.strip().lower() for name in devices.split(",")]
     if named == ["cpu"]:
@@ -134,7 +131,7 @@ def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevi
 
 
 def check_cap(name: str, memory: str | None) -> None:
-    """Raise ValueError if ``memory`` is no size and no share, or the device is the CPU; nothing is asked of a device."""
+    """Raise ValueError if ``memory`` is neither a size nor a share, or the device is the CPU."""
     if memory is not None and _is_cpu(name):
         raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
     if memory is not None:
@@ -203,7 +200,7 @@ class TorchDevice:
                 cuda.empty_cache()
 
     def check(self) -> None:
-        """Wait for the device; raises where the context is lost."""
+        """Wait for the device. Raises if the context is lost."""
         import torch
 
         torch.mps.synchronize() if self._mps else torch.cuda.synchronize(self.name)
@@ -231,7 +228,7 @@ class TorchDevice:
         return found if self.cap is None else {**found, "cap": self.cap}
 
     def begin(self) -> None:
-        """Let ``took`` count from here."""
+        """Start to measure."""
         import torch
 
         if not self._mps:
@@ -239,13 +236,13 @@ class TorchDevice:
         self._start = self._allocated(torch, most=False)
 
     def took(self) -> int:
-        """Return the most bytes allocated since ``begin`` beyond those that were then; on "mps", those that are now."""
+        """Return the peak since ``begin``, in bytes above the start; on "mps" the present value."""
         import torch
 
         return max(0, self._allocated(torch, most=True) - self._start)
 
     def facts(self) -> dict[str, Any]:
-        """Return what of a device decides how much fits: for the key of a saved ceiling."""
+        """Return the facts about the device that determine how much fits, for the key of a saved ceiling."""
         import torch
 
         name = "mps" if self._mps else torch.cuda.get_device_name(self.name)
