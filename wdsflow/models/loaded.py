@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
-from wdsflow.memory.batching.device import check_cap, open_device, other_frameworks
-from wdsflow.memory.batching.probe import CeilingStore, Probe, probe
+from wdsflow.memory.batching.device import Probe, check_cap, open_device, other_frameworks, probe
 from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 from wdsflow.stages.scores.model.model_score import Model
 
@@ -64,7 +63,6 @@ class LoadedModels:
         self._memory = memory
         self._open: Any = None  # the device, opened for the first model
         self.runners: dict[Model, BatchRunner[Any, Any]] = {}
-        self._store = CeilingStore()
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
@@ -125,17 +123,8 @@ class LoadedModels:
 
     def _load(self, model: Model) -> BatchRunner[Any, Any]:
         run = partial(model.run, self._loaded(model))
-        if self.device == "cpu":  # its free memory differs in each run: the probe measures it
-            return BatchRunner(run, cost=model.cost, device=self._open)
-        key = {"model": model.identity(), **self._open.facts()}
-        return BatchRunner(
-            run,
-            cost=model.cost,
-            ceiling=self._store.load(key),
-            device=self._open,
-            on_cpu=_on_cpu(model) if model.on_cpu else None,
-            learned=lambda ceiling: self._store.save(key, ceiling),
-        )
+        on_cpu = _on_cpu(model) if model.on_cpu and self.device != "cpu" else None
+        return BatchRunner(run, cost=model.cost, device=self._open, on_cpu=on_cpu)
 
     def _loaded(self, model: Model) -> Any:
         for last in (False, True):

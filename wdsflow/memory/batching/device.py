@@ -1,4 +1,4 @@
-"""The devices to use, and the memory of a device or the host."""
+"""The devices to use, the memory of a device or the host, and a probe of what one item takes."""
 
 import contextlib
 import ctypes
@@ -6,14 +6,16 @@ import gc
 import glob
 import importlib.util
 import os
-import platform
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
+
+from .attempt import Device, describe, drop_frames, is_out_of_memory, requested_bytes
 
 SETTING = "expandable_segments:True"
 # The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
@@ -64,10 +66,6 @@ class HostDevice:
         """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
         total, free = host_memory()
         return {"free": free, "total": total, "resident": resident(os.getpid())}
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts about the host that determine how much fits, for the key of a saved ceiling."""
-        return {"device": f"cpu {platform.machine()}", "memory": self.memory()["total"]}
 
     def begin(self) -> None:
         """Start to measure."""
@@ -241,20 +239,6 @@ class TorchDevice:
 
         return max(0, self._allocated(torch, most=True) - self._start)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the facts about the device that determine how much fits, for the key of a saved ceiling."""
-        import torch
-
-        name = "mps" if self._mps else torch.cuda.get_device_name(self.name)
-        runtime = torch.version.cuda or torch.version.hip
-        memory = self.memory()
-        return {
-            "device": name,
-            "memory": memory.get("cap", memory["total"]),
-            "torch": torch.__version__,
-            "cuda": runtime,
-        }
-
     @property
     def _mps(self) -> bool:
         return self.name.startswith("mps")
@@ -263,3 +247,81 @@ class TorchDevice:
         if self._mps:
             return int(torch.mps.current_allocated_memory())
         return int(torch.cuda.max_memory_allocated(self.name) if most else torch.cuda.memory_allocated(self.name))
+
+
+class MeasuredDevice(Device, Protocol):
+    """A device that also tells what a run took."""
+
+    def begin(self) -> None:
+        """Let ``took`` count from here."""
+
+    def took(self) -> int:
+        """Return the most bytes since ``begin`` beyond those that were there then."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a single item of the largest cost takes.
+
+    ``took``: bytes at the most, beyond what was there before; where it does not fit, with those that were asked for last,
+    so it needs at least as many. ``memory``: bytes of the device by name, after all was freed.
+    """
+
+    fits: bool
+    cost: int
+    took: int
+    memory: Mapping[str, int]
+    detail: str = ""
+
+    @property
+    def free(self) -> int | None:
+        """Bytes that this process could still get; None if it is not known."""
+        return self.memory.get("available", self.memory.get("free"))
+
+    def ceiling(self, budget: int) -> int | None:
+        """Return the cost of the batch that about fills a budget in bytes; None if too little was taken to tell."""
+        return max(self.cost, self.cost * budget // self.took) if self.took else None
+
+    def message(self, model: str) -> str:
+        """Return one sentence for people."""
+        what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
+        free = "an unknown number of bytes is" if self.free is None else f"{format_size(self.free)} are"
+        cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
+        if self.fits:
+            return f"{what} takes {format_size(self.took)}; {free} free{cap}"
+        return f"{what} does not fit: it needs at least {format_size(self.took)}, {free} free{cap} ({self.detail})"
+
+
+def probe(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice) -> Probe:
+    """Run one item, twice if the first time it does not fit, and return what was seen.
+
+    Raises what ``run`` raises that is not about memory: a model that cannot run its own largest item cannot run.
+    """
+    took, detail = 0, ""
+    for _ in range(2):
+        device.release()
+        device.begin()
+        error = _error_of(run, item)
+        took = max(took, device.took() + (requested_bytes(error) or 0 if error else 0))
+        if error is None:
+            return Probe(fits=True, cost=cost, took=device.took(), memory=_after(device))
+        detail = error
+    return Probe(fits=False, cost=cost, took=took, memory=_after(device), detail=detail)
+
+
+def _error_of(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any) -> str | None:
+    outside = sys.exc_info()[1]
+    try:
+        run([item])
+    except Exception as error:
+        if not is_out_of_memory(error, outside):
+            raise
+        text = describe(error)
+        drop_frames(error, outside)
+        return text
+    return None
+
+
+def _after(device: MeasuredDevice) -> Mapping[str, int]:
+    device.release()
+    return dict(device.memory())
