@@ -66,7 +66,10 @@ def kept_pieces(
         return
     wanted = {row.number: row for row in kept}
     waiting = sorted(headers, reverse=True)
-    samples = Samples(source, contents=_are_small(source))
+    first = next(iter(Walk(source)), None)
+    sizes = [row[1] for row in first.rows] if first is not None else []
+    # Reading all members is faster than a few bytes of each if they are small.
+    samples = Samples(source, contents=sum(sizes) < _SMALL * len(sizes))
     staging = Staging(stages, samples, url)
     for sample in samples:
         row = wanted.pop(sample.number, None)
@@ -85,13 +88,6 @@ def same_sample(row: Row, sample: TarSample | Row) -> bool:
     """Return whether a row of a ledger is about a sample, or about that of another row: the same key, in the same place."""
     same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # of a ledger it is plain
     return same_key and (row.start, row.end) == (sample.start, sample.end)
-
-
-def _are_small(source: Source) -> bool:
-    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
-    first = next(iter(Walk(source)), None)
-    rows = first.rows if first is not None else []
-    return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
 def write_quarantine(
