@@ -12,8 +12,7 @@ from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, Gap, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.certificate import CertificateError
 from wdsflow.shards.urls import Expansion, NoShards, expand

@@ -2,8 +2,7 @@
 
 from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.scan.evidence import Evidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wdsflow.readers.energon import meetings
-from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import UNKNOWN, Evidence, ScanOptions, ShardEvidence
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .column_readers import leave_open

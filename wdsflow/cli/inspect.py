@@ -67,7 +67,7 @@ def inspect(
 
 def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, allow_pipe: bool, as_json: bool) -> None:
     """Show what all shards have."""
-    from wdsflow.scan.scan_options import ScanOptions
+    from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
     from wdsflow.validate.inspect.overview import overview
     from wdsflow.validate.inspect.shown_sample import Listed, first_samples

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 

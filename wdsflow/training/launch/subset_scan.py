@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.source.base import SourceError
 from wdsflow.training.feed.subset import explained, kept_text, nothing_kept
