@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.images.image_header import ImageHeader, read_header
-from wdsflow.media.media_format import media_kind
+from wdsflow.media import media_kind
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.image_content import decode_image, ends_early, has_end, header_status, image_notes
 from wdsflow.scan.content.other import decode_other, kind_of, media_notes, npy_rank

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from wdsflow.media.media_format import media_kind
+from wdsflow.media import media_kind
 from wdsflow.scan.content.other import kind_of
 from wdsflow.text.words import how_many
 

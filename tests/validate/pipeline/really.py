@@ -16,7 +16,7 @@ from tests.conformance.generate import make_set
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline
+from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.verdicts.verdict import Verdict
 
@@ -84,7 +84,7 @@ def differences(
                 came = real.run(name, made.urls)
                 for limits in (None, PROBES_ONLY):
                     try:
-                        verdict = judge_pipeline(process, evidence, options, limits=limits)
+                        verdict = probe_pipeline(process, evidence, options, limits=limits)
                     except PipelineError as error:
                         if not came["error"]:
                             yield f"seed {seed}: {came}, {error}"

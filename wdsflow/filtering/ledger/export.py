@@ -15,7 +15,7 @@ from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.opening import open_source
 
-from .ledger import in_utf8
+from .ledger_row import in_utf8
 
 if TYPE_CHECKING:
     import numpy as np

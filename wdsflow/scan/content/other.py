@@ -12,16 +12,7 @@ from struct import Struct, error, unpack
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from wdsflow.media.media_format import (
-    HEAD,
-    Read,
-    format_title,
-    is_cut,
-    least_size,
-    media_format,
-    promised_format,
-    tag_length,
-)
+from wdsflow.media import HEAD, Read, format_title, is_cut, least_size, media_format, promised_format, tag_length
 from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
 
 from .image_content import decode_image
