@@ -1,6 +1,6 @@
 """What a training command will do with the shards: its epochs, its workers, and whether it hangs.
 
-The arithmetic is OpenCLIP's own (startup.py, assignment.py); the forecast names what cannot be known in advance.
+The arithmetic is OpenCLIP's own (startup.py, versions.py); the forecast names what cannot be known in advance.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,8 @@ from typing import Any
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
 from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, start
-from wdsflow.readers.open_clip.versions import FeedReader, OpenClip33
+from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.text.words import duration, how_many, size
 

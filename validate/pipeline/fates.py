@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from wdsflow.scan.evidence import Evidence, Run, Shape, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, Run, ScanOptions, Shape, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Outcome

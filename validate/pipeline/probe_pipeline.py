@@ -7,8 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from wdsflow.readers.energon import meetings
-from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import UNKNOWN, Evidence, ScanOptions, ShardEvidence
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .fates import Estimate, ProbedFate, ProbedShape, ProbeLimits, Prober, bounds, is_damaged, joined_chains

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Run, Runs, ScanOptions, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source

@@ -8,7 +8,7 @@ from pathlib import Path
 from wdsflow.records.line import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
-from wdsflow.shards.samples.tar_sample import is_harmless
+from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 

@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives

@@ -16,8 +16,8 @@ from support import faults, scenes
 from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.test_readme import img2dataset
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.certificate import CertificateError
 from wdsflow.validate.certificate.certify import croissant, not_tars
 

@@ -16,8 +16,7 @@ from wdsflow.models.loaded import ModelPlace
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk

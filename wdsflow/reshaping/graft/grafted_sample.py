@@ -9,7 +9,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from wdsflow.pieces.new_members import member, members
-from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row
 

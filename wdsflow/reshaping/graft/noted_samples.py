@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import TarSample
 
 if TYPE_CHECKING:
     from wdsflow.shards.tar.plain_entries import Row

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wdsflow.records.line import Counts
-from wdsflow.shards.samples.tar_sample import is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, is_harmless
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import escape
 

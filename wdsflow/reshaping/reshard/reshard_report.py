@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.readers.open_clip.assignment import assign
+from wdsflow.readers.open_clip.versions import assign
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.text.shell import escape

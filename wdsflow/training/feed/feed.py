@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wdsflow.memory.sizes import Budget, SharedBudget
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.caption_sources import Captions, TokenizedCaptions, Tokenizer
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.image_work import ImageWork

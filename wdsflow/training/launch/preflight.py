@@ -9,9 +9,8 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.startup import Sidecars, read_sidecars, start, told_size
 from wdsflow.readers.open_clip.versions import FeedReader
-from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.caption_text import JsonText
