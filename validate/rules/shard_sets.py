@@ -4,8 +4,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from wdsflow.indexing.index_report import KINDS
-from wdsflow.indexing.written_files import IndexLine
+from wdsflow.indexing.index_report import KINDS, IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Folder
 from wdsflow.readers.sidecar_facts import SidecarFact

@@ -17,9 +17,8 @@ from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
+    from wdsflow.reshaping.graft.graft_errors import NoColumn, NoMatch
     from wdsflow.reshaping.graft.graft_report import GraftReport
-    from wdsflow.reshaping.graft.refused_joins import NoMatch
-    from wdsflow.reshaping.graft.table_errors import NoColumn
 
 
 class AmbiguousChoice(str, Enum):
@@ -105,9 +104,15 @@ def graft(
 @contextmanager
 def explained_join(typed: Typed, urls: list[str]) -> Iterator[None]:
     """Report why a join is refused, and what to do; exit."""
+    from wdsflow.reshaping.graft.graft_errors import (
+        AmbiguousJoin,
+        ContradictedJoin,
+        NoColumn,
+        NoMatch,
+        NoTable,
+        TableError,
+    )
     from wdsflow.reshaping.graft.join_on import WrongJoin
-    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-    from wdsflow.reshaping.graft.table_errors import NoColumn, NoTable, TableError
 
     try:
         yield

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, ReshardWishes
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.resharded_tars import ReshardedTars
-    from wdsflow.serving.served_tar import Tars
+    from wdsflow.serving.shard_tars import Tars
 
 _HOST = "127.0.0.1"
 _PORT = 8000

@@ -1,7 +1,7 @@
 """What a repair did: every member and every sample is accounted for."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -60,11 +60,6 @@ class RepairReport(Report[ShardRepair]):
     shards: list[ShardRepair] = field(default_factory=list)
     dry_run: bool = False
     options: list[str] = field(default_factory=list)  # those that name fields
-
-    @property
-    def outcomes(self) -> Sequence[ShardRepair]:
-        """The shards, in order."""
-        return self.shards
 
     @property
     def lost(self) -> bool:

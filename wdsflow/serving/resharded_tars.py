@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
@@ -12,17 +12,15 @@ from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.pieces.pieces import END, number_of
 from wdsflow.pieces.tar_view import JoinedSource, TarView, ViewSource
 from wdsflow.reshaping.reshard.arrange import arrange, bounds_of
-from wdsflow.reshaping.reshard.input_report import InputReport, refuse_apart
-from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, most_files, note_samples
+from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, most_files, note_samples, refuse_apart
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
-from wdsflow.reshaping.reshard.reshard_report import OutputReport
-from wdsflow.reshaping.reshard.write_parts import PlannedOutput, output_pieces, repeated_keys
+from wdsflow.reshaping.reshard.reshard_report import InputReport, OutputReport
+from wdsflow.reshaping.reshard.write_parts import OutputJob, output_pieces, repeated_keys
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many, size
 
-from .served_tar import OpenTar, Tars, etag_of
-from .shard_tars import MEMORY, KeptTars, MadeTar, is_local
+from .shard_tars import MEMORY, KeptTars, MadeTar, OpenTar, Tars, etag_of, is_local
 
 _THREADS = 4  # most of their time goes into reading
 _CLIENTS = 64  # for whom there are open files
@@ -51,13 +49,6 @@ class _Looked(NamedTuple):
     record: ShardRecord
     etag: str
     weight: int
-
-
-@dataclass(frozen=True)
-class _Resharded(MadeTar):
-    """A tar of ranges of all tars below. ``needs``: the numbers of those with a range in it."""
-
-    needs: tuple[int, ...] = ()
 
 
 class _OpenTars(JoinedSource):
@@ -122,11 +113,11 @@ class ReshardedTars:
     filters = False
 
     def __init__(self, below: Tars, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
-        self._below, self._kept = below, KeptTars[_Resharded]()
+        self._below, self._kept = below, KeptTars(self._made)
         self._inputs = [InputReport(number, url) for number, url in enumerate(below.urls)]
         if options.scattered and not all(map(is_local, below.urls)):
             raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
-        jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(below.urls)]
+        jobs = [InputJob(number, url, folder) for number, url in enumerate(below.urls)]
         answers: dict[int, _Looked | str] = {}
         run_in_threads(jobs, self._look, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
         found = [answers[job.number] for job in jobs]
@@ -140,41 +131,42 @@ class ReshardedTars:
         refuse_apart(self._inputs, lambda each: below.open(each.number).source)
         (self._rows,), _ = arrange(jobs, options, folder)
         self._rows.hold()
-        self._bounds = bounds_of(self._rows, options, sum(each.rows > 0 for each in self._inputs))
+        bounds = bounds_of(self._rows, options, sum(each.rows > 0 for each in self._inputs))
+        self._outputs = [OutputJob(self._rows, *each) for each in bounds]
         self._etags = [each.etag for each in looked]
-        self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
+        self.sizes = [job.end - job.start for job in self._outputs]  # samples of each tar
         self.urls = [
             f"shard {number:,} of {len(self.sizes):,}, {how_many(samples, 'sample')}"
             for number, samples in enumerate(self.sizes, 1)
         ]
-        self.renamed = sum(len(repeated_keys(PlannedOutput(self._rows, each))) for each in self._bounds)
+        self.renamed = sum(len(repeated_keys(job)) for job in self._outputs)
 
     @property
     def lost(self) -> bool:
         """Whether anything of the shards could not be read whole."""
-        return any(each.lost or each.unusable for each in self._inputs)
+        return any(each.lost or each.dropped for each in self._inputs)
 
     def prepare(self, number: int) -> None:
         """Decide what a tar consists of."""
-        self._kept.get(number, self._made)
+        self._kept.get(number)
 
     def open(self, number: int) -> OpenTar:
         """Return a tar. Raises SourceError, OSError."""
-        made = self._kept.get(number, self._made)
+        made = self._kept.get(number)
         self._refuse_changed(made)  # an answer that begins cannot be refused any more
         joined = _OpenTars(self._below, self._etags)
         return OpenTar(ViewSource(made.view, joined), made.etag, joined.changed)
 
     def changed(self, number: int) -> bool:
         """Return whether a shard has changed since its samples were listed."""
-        return any(map(self._below.changed, self._kept.get(number, self._made).needs))
+        return any(map(self._below.changed, self._kept.get(number).needs))
 
     def count(self, number: int) -> ShardRecord:
         """Return how many samples a tar has."""
         samples = self.sizes[number]
         return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
 
-    def _refuse_changed(self, made: _Resharded) -> None:
+    def _refuse_changed(self, made: MadeTar) -> None:
         for number in made.needs:
             if self._below.changed(number):
                 raise _replaced(self._below.urls[number])
@@ -210,14 +202,14 @@ class ReshardedTars:
         record.check()
         return record
 
-    def _made(self, number: int) -> _Resharded:
+    def _made(self, number: int) -> MadeTar:
         with closing(_OpenTars(self._below, self._etags)) as joined:
-            pieces = output_pieces(PlannedOutput(self._rows, self._bounds[number]), joined, OutputReport())
+            pieces = output_pieces(self._outputs[number], joined, OutputReport(), Event())
             view = TarView(chain(pieces, [END]))
             if joined.changed():  # headers of samples that get another key were read
                 raise SourceChangedError
         needs = {number_of(part[0]) for part in view.parts(0, view.size) if not isinstance(part, bytes)}
-        return _Resharded(view, etag_of(self._etags, *view.marks()), needs=tuple(needs))
+        return MadeTar(view, etag_of(self._etags, *view.marks()), needs=tuple(needs))
 
 
 def _is_of_shard(error: Exception) -> bool:

@@ -39,7 +39,7 @@ def explained_apart(typed: Typed, urls: list[str], pipe: str = "") -> Iterator[N
 
     ``pipe``: the flag that lets other commands read the same urls.
     """
-    from wdsflow.reshaping.reshard.input_report import MembersApart
+    from wdsflow.reshaping.reshard.read_inputs import MembersApart
 
     try:
         yield

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
     from wdsflow.serving.resharded_tars import ReshardedTars
-    from wdsflow.serving.served_tar import Tars
     from wdsflow.serving.shard_server import Counts
+    from wdsflow.serving.shard_tars import Tars
 
 SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the parameters that decide tars of other sizes
 

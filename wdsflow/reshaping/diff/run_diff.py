@@ -128,15 +128,11 @@ def _ledger_jobs(
             raise ValueError("scores are compared with scores: give ledgers of both sets, or of none")
     for side, folder in enumerate(folders):
         assert folder is not None
-        files = sorted(_ledger_folder(folder).glob("*.parquet"))
+        inside = folder / INSIDE / "ledger"
+        files = sorted((inside if inside.is_dir() else folder).glob("*.parquet"))
         if not files:
             raise LedgerError(f"{folder} has no ledger: name an output folder of wdsflow score or wdsflow filter")
         yield from (_Job(side, number, str(path), path) for number, path in enumerate(files))
-
-
-def _ledger_folder(folder: Path) -> Path:
-    inside = folder / INSIDE / "ledger"
-    return inside if inside.is_dir() else folder
 
 
 def _own_ledger(urls: Urls, side: SideFacts) -> Path | None:

@@ -1,7 +1,7 @@
 """What a graft did: every sample and every row of the table is accounted for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -12,8 +12,9 @@ from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .grafted_sample import NULL
 from .join_samples import Matches
+
+NULL = "null in the table"
 
 
 @dataclass
@@ -62,17 +63,11 @@ class ShardGraft(OneFile):
 class GraftReport(Report[ShardGraft]):
     """What became of all shards, and of the rows of the table."""
 
-    shards: list[ShardGraft]
     matches: Matches
     options: list[str] = field(default_factory=list)  # what was to be set
     unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has
     listed: str = ""  # the file with all of them
     resolved: str = ""  # how ambiguous samples were resolved
-
-    @property
-    def outcomes(self) -> Sequence[ShardGraft]:
-        """The shards, in order."""
-        return self.shards
 
     def check(self) -> None:
         """Raise RuntimeError if a row or a sample is unaccounted for."""

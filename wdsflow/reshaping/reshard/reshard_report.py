@@ -8,10 +8,10 @@ from pathlib import Path
 from wdsflow.readers.open_clip.assignment import assign
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
+from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
-from .input_report import InputReport
 from .reshard_options import Grid
 
 
@@ -43,6 +43,41 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
 
 
 _LISTED = 10  # inputs with damage that are shown
+_Ends = tuple[str, tuple[str, ...]]  # key and fields of a sample
+
+
+@dataclass
+class InputReport:
+    """One input: its samples, and what is left out."""
+
+    number: int
+    url: str
+    rows: int = 0  # samples that can be written
+    samples: int = 0
+    members: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> members that belong to no sample
+    dropped: Counter[str] = field(default_factory=Counter)  # reason -> samples that cannot be copied
+    damage: list[str] = field(default_factory=list)
+    identity: dict[str, object] = field(default_factory=dict)
+    path: Path | None = None  # of a plain file to read: the input, or a copy that is unpacked or has plain headers
+    apart: int = 0  # samples whose members are not next to each other
+    apart_at: int = 0  # place of the first of them among the samples
+    first: _Ends = ("", ())
+    last: _Ends = ("", ())
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing of it could be read."""
+        return bool(self.lost) and not self.members
+
+    @property
+    def lost(self) -> list[str]:
+        """The damage that loses something."""
+        return [damage for damage in self.damage if not is_harmless(damage)]
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        Counts("samples", self.samples, self.rows, self.dropped).check(str(self))
 
 
 @dataclass
@@ -68,11 +103,6 @@ class PartReport:
     folder: Path
     outputs: list[OutputReport] = field(default_factory=list)
 
-    @property
-    def samples(self) -> int:
-        """How many samples it has."""
-        return sum(output.samples for output in self.outputs)
-
 
 @dataclass
 class ReshardReport(Report[OutputReport]):
@@ -97,7 +127,7 @@ class ReshardReport(Report[OutputReport]):
     @property
     def samples_written(self) -> int:
         """Samples of all outputs."""
-        return sum(part.samples for part in self.parts)
+        return self.total("samples")
 
     @property
     def renamed(self) -> int:
@@ -107,7 +137,7 @@ class ReshardReport(Report[OutputReport]):
     @property
     def lost(self) -> bool:
         """Whether anything could not be read or written whole."""
-        return any(found.lost or found.unusable for found in self.inputs)
+        return any(found.lost or found.dropped for found in self.inputs)
 
     @property
     def empty(self) -> list[str]:
@@ -143,7 +173,7 @@ class ReshardReport(Report[OutputReport]):
 
 
 def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
-    hurt = [found for found in inputs if found.lost or found.unusable]
+    hurt = [found for found in inputs if found.lost or found.dropped]
     for found in hurt[:_LISTED]:
         yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
         yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
