@@ -7,12 +7,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
-from wdsflow.readers import READERS, resolve
+from wdsflow.readers import READERS, resolve, scan_options
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
@@ -107,7 +106,7 @@ def _report(
     *,
     against_baseline: bool,
 ) -> Report:
-    found = Report(urls, context.evidence, context.verdicts, findings, ignored, len(accepted), against_baseline)
+    found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
     return replace(found, forecasts=context.forecasts, accepted=accepted)
 
 

@@ -11,14 +11,15 @@ import pytest
 
 from tests.filtering.shards import write_shards
 from wdsflow.engines.base import EngineError, Unfit, work_on
-from wdsflow.engines.local import LocalEngine, OwnProcess
+from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_pass import engine_for
 from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 
@@ -74,6 +75,24 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
         list(work_on(engine, [task]))
     with open(tmp_path / "mark", "w+b") as file, pytest.raises(Unfit):
         run_shard(task, Mark(file.fileno()))
+
+
+@pytest.mark.parametrize(
+    ("where", "workers", "expected"),
+    [
+        ("width > 0", None, FirstHere),
+        ("width > 0", 1, LocalEngine),
+        ("width > 0", 0, OwnProcess),
+        ("blur > 0", None, LocalEngine),  # a picture may end who decodes it
+    ],
+)
+def test_a_filter_begins_in_this_process_where_it_decodes_nothing(tmp_path: Path, where, workers, expected) -> None:
+    source = write_shards(tmp_path / "in", shards=2, samples=1)
+    urls = [f"{source}/00000.tar", f"{source}/00001.tar"]
+    options = RunOptions(workers=workers)
+    engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=True)
+    engine.close()
+    assert type(engine) is expected
 
 
 def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:

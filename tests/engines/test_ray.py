@@ -21,7 +21,7 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
 from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.cluster import connected
-from wdsflow.engines.ray_engine import RayActors, RayTasks
+from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -160,32 +160,27 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
     assert capfd.readouterr().out == ""  # a report may go there
 
 
-def mortal(task: tuple[str, int, str], _: object) -> int:
-    """End whoever works on a task, the first so many times; return how many attempts there were before."""
-    folder, deaths, who = task
+def mortal(task: tuple[str, int], _: object) -> int:
+    """End the actor that works on a task, the first so many times; return how many attempts there were before."""
+    folder, deaths = task
     attempts = len(os.listdir(folder))
     Path(folder, str(attempts)).touch()
     if attempts < deaths:
-        os.kill(os.getppid() if who == "actor" else os.getpid(), signal.SIGKILL)
+        os.kill(psutil.Process().parents()[1].pid, signal.SIGKILL)  # above the keeper
         time.sleep(60)  # until the actor's end is that of its worker
     return attempts
 
 
 @pytest.mark.parametrize(
-    ("kind", "who", "deaths"),
-    [
-        (RayTasks, "task", 1),  # each death costs the start of a process of Ray
-        pytest.param(RayTasks, "task", 99, marks=pytest.mark.deep),
-        pytest.param(RayActors, "actor", NODE_LOSSES - 1, marks=pytest.mark.deep),
-        pytest.param(RayActors, "actor", 99, marks=pytest.mark.deep),
-    ],
+    "deaths",
+    [1, *(pytest.param(deaths, marks=pytest.mark.deep) for deaths in (NODE_LOSSES - 1, 99))],  # each starts an actor
 )
-def test_a_task_whose_worker_is_lost_is_tried_again_by_another_and_then_given_up(
-    tmp_path: Path, cluster: Cluster, kind: Any, who: str, deaths: int
+def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
+    tmp_path: Path, cluster: Cluster, deaths: int
 ):
     with connected(cluster.address) as start:
-        engine = start(partial(kind, function=mortal, site=Site()))
-        engine.submit((str(tmp_path), deaths, who))
+        engine = start(partial(RayEngine, function=mortal, site=Site()))
+        engine.submit((str(tmp_path), deaths))
         _, answer = engine.next()
         engine.close()
     assert len(os.listdir(tmp_path)) == min(deaths + 1, NODE_LOSSES)
@@ -328,17 +323,15 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
     task = ScanTask(0, "/nowhere/a.tar", ScanOptions())
     with connected(cluster.address) as start:
-        actors = start(partial(RayActors, function=scan_task, site=Site(sees=("/nowhere/a.tar",))))
-        actors.submit(task)
-        with pytest.raises(EngineError, match="does not see /nowhere"):
-            actors.next()
-        actors.close()
-        tasks = start(partial(RayTasks, function=scan_task, site=Site(version="0")))
-        tasks.submit(task)
-        answer = tasks.next()[1]
-    assert isinstance(answer, Trouble)
-    assert answer.fatal
-    assert "and 0 where the run was started" in answer.text
+        for site, why in (
+            (Site(sees=("/nowhere/a.tar",)), "does not see /nowhere"),
+            (Site(version="0"), "and 0 where"),
+        ):
+            engine = start(partial(RayEngine, function=scan_task, site=site))
+            engine.submit(task)
+            with pytest.raises(EngineError, match=why):
+                engine.next()
+            engine.close()
 
 
 @pytest.mark.deep

@@ -10,7 +10,7 @@ import pytest
 from tests.golden_file import check_text
 from wdsflow.engines import ray_engine
 from wdsflow.engines.base import EngineError, Trouble
-from wdsflow.engines.ray_engine import RayActors, RayTasks, has_gpus, slots
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site
 
 GOLDEN = Path(__file__).parent / "golden" / "ray_window.txt"
@@ -53,8 +53,6 @@ class Cluster:
 
     def _optioned(self, thing: Any, options: dict[str, Any]) -> Any:
         self.say("options of", thing.__name__, *(f"{name}={value}" for name, value in sorted(options.items())))
-        if not isinstance(thing, type):
-            return SimpleNamespace(remote=lambda function, site, task: self._attempt("task", task))
 
         def start(function: Any, site: Site) -> Any:
             name = f"actor {next(self._numbers)}"
@@ -83,9 +81,6 @@ class Cluster:
     def kill(self, actor: Any) -> None:
         self.say("kill", actor.name)
 
-    def cancel(self, reference: tuple[str, Any], *, force: bool) -> None:
-        self.say("cancel", reference[1], force)
-
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": alive, "Resources": has} for alive, has in self._nodes]
 
@@ -110,38 +105,39 @@ class Actor:
 ONE, TWO = [(True, {"CPU": 1.0})], [(True, {"CPU": 2.0}), (False, {"CPU": 64.0})]
 READY = ["ready"] * 99
 LOST = RayError("The actor died unexpectedly before finishing this task.\n\tclass_name: X\nThe node was lost.")
-CASES: dict[str, tuple[Any, dict[Any, list[Any]], list[Any], list[str], dict[str, Any]]] = {
-    "tasks": (RayTasks, {}, TWO, ["a", "b", "c", "d", "e", "f"], {}),
-    "tasks of one worker": (RayTasks, {}, TWO, ["a", "b"], {"workers": 1}),
-    "a task that is lost three times": (RayTasks, {"a": [LOST] * 3}, ONE, ["a", "b", "c"], {}),
-    "a task that is lost each time": (RayTasks, {"a": [LOST] * 9}, ONE, ["a", "b"], {}),
-    "a node without wdsflow": (RayTasks, {"a": [RuntimeEnvSetupError("No module named 'wdsflow'")]}, ONE, ["a"], {}),
-    "a fault of the program": (RayTasks, {"a": [RayTaskError("Traceback\n  File x\nKeyError: 3")]}, ONE, ["a"], {}),
-    "tasks that are given up": (RayTasks, {}, TWO, ["a", "b", "c"], {}),
-    "actors that are given up": (RayActors, {"ready": READY}, TWO, ["a", "b", "c"], {}),
-    "actors": (RayActors, {"ready": READY}, TWO, ["a", "b", "c", "d"], {}),
+CASES: dict[str, tuple[dict[Any, list[Any]], list[Any], list[str], dict[str, Any]]] = {
+    "an actor that is lost three times": ({"ready": READY, "a": [LOST] * 3}, ONE, ["a", "b", "c"], {}),
+    "a node without wdsflow": ({"ready": [RuntimeEnvSetupError("No module named 'wdsflow'")]}, ONE, ["a"], {}),
+    "a fault of the program": (
+        {"ready": READY, "a": [RayTaskError("Traceback\n  File x\nKeyError: 3")]},
+        ONE,
+        ["a"],
+        {},
+    ),
+    "one worker": ({"ready": READY}, TWO, ["a", "b"], {"workers": 1}),
+    "actors that are given up": ({"ready": READY}, TWO, ["a", "b", "c"], {}),
+    "actors": ({"ready": READY}, TWO, ["a", "b", "c", "d"], {}),
     "actors with GPUs": (
-        RayActors,
         {"ready": READY},
         [(True, {"CPU": 8.0, "GPU": 1.0})],
         ["a", "b", "c"],
         {"gpus": 0.5, "memory": 99},
     ),
-    "an actor that is lost": (RayActors, {"ready": READY, "a": [LOST]}, ONE, ["a", "b"], {"workers": 1}),
-    "an actor that is lost each time": (RayActors, {"ready": READY, "a": [LOST] * 9}, ONE, ["a", "b"], {"workers": 2}),
-    "an actor that does not start": (RayActors, {"ready": [LOST, *READY]}, ONE, ["a"], {}),
-    "actors that never start": (RayActors, {"ready": [LOST] * 99}, ONE, ["a"], {}),
-    "an actor that cannot be made": (RayActors, {"ready": [StartError("a\nImportError: no PIL")]}, ONE, ["a"], {}),
-    "an actor without the shards": (RayActors, {"ready": ["node 7 has no /data"]}, ONE, ["a"], {}),
-    "nobody answers for actors": (RayActors, {"silence": []}, ONE, ["a"], {"gpus": 0.5}),
+    "an actor that is lost": ({"ready": READY, "a": [LOST]}, ONE, ["a", "b"], {"workers": 1}),
+    "an actor that is lost each time": ({"ready": READY, "a": [LOST] * 9}, ONE, ["a", "b"], {"workers": 2}),
+    "an actor that does not start": ({"ready": [LOST, *READY]}, ONE, ["a"], {}),
+    "actors that never start": ({"ready": [LOST] * 99}, ONE, ["a"], {}),
+    "an actor that cannot be made": ({"ready": [StartError("a\nImportError: no PIL")]}, ONE, ["a"], {}),
+    "an actor without the shards": ({"ready": ["node 7 has no /data"]}, ONE, ["a"], {}),
+    "nobody answers for actors": ({"silence": []}, ONE, ["a"], {"gpus": 0.5}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
-    kind, fates, nodes, tasks, options = CASES[name]
+    fates, nodes, tasks, options = CASES[name]
     cluster = Cluster(fates, nodes)
-    engine = kind(cluster, len, Site(), **options)
+    engine: RayEngine[Any] = RayEngine(cluster, len, Site(), **options)
     cluster.say("limit", engine.limit, "width", engine.width)
     for task in tasks:
         engine.submit(task)
@@ -177,7 +173,7 @@ def test_there_is_room_for_so_many_workers(nodes, gpus, count):
 def test_the_cluster_is_asked_again_whether_it_has_grown(monkeypatch):
     cluster, now = Cluster({}, [*ONE]), [100.0]
     monkeypatch.setattr("wdsflow.engines.ray_engine.time.monotonic", lambda: now[0])
-    engine = RayTasks(cluster, len, Site())
+    engine: RayEngine[Any] = RayEngine(cluster, len, Site())
     assert engine.limit == 1
     cluster._nodes += TWO
     now[0] += 4.9

@@ -1,5 +1,6 @@
 """The policy of retries: what is repeated after a death, and when an item or a sample is blamed."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ BAD = PoisonedError("lost", {0: "bad"})  # a new failure, and nothing else done
 
 
 def test_after_the_loss_of_a_device_suspects_come_last_and_alone():
-    answers = iter(
+    answers: Iterator[Any] = iter(
         [
             PoisonedError("lost", {0: "a", 3: "d"}, (1, 2)),  # 4 was not tried
             ["e"],
@@ -24,7 +25,7 @@ def test_after_the_loss_of_a_device_suspects_come_last_and_alone():
     )
     calls: list[Any] = []
 
-    def call(items: list[int], alone: list[int]) -> list[str]:
+    def call(items: list[int], alone: list[int]) -> Any:
         calls.append((items, alone))
         answer = next(answers)
         if isinstance(answer, PoisonedError):

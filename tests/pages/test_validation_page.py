@@ -10,7 +10,7 @@ from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow.validate.check import check
 from wdsflow.validate.report import render
-from wdsflow.validate.report.second_look import CONTEXT, Look, look
+from wdsflow.validate.report.html import CONTEXT, Look, look
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'
 

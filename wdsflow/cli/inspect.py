@@ -160,6 +160,6 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)
-    from wdsflow.validate.inspect.sample_text import show_contents
+    from wdsflow.validate.inspect.shown_sample import show_contents
 
     return show_contents(samples, console())

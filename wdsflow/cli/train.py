@@ -116,7 +116,7 @@ def _options(**values: Any) -> "FeedOptions":
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
-    from wdsflow.training.stalls.metrics import Metrics
+    from wdsflow.training.stalls.progress import Metrics
 
     try:
         if values["caption"] is not None:

@@ -250,7 +250,7 @@ def _accept(report: "Report", path: Path) -> "Report":
     write_output(path, dump_baseline(accepted))
     count = len(set(map(fingerprint, accepted)))
     print(f"wrote {count:,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
-    return replace(report, findings=[], known=len(accepted), accepted=accepted, against_baseline=True)
+    return replace(report, findings=[], accepted=accepted, against_baseline=True)
 
 
 def _tell(report: "Report", form: str, output: Path | None, typed: Typed) -> None:

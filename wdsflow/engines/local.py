@@ -5,12 +5,15 @@ import contextlib
 import queue
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import IO, Any
 
 from .base import Engine, T, Task, Trouble, Work, trouble_of
 from .peer import Mark, Peer, receive, send, take_line
 from .retries import TaskDeaths
+from .site import processes_pay
 from .without_pandas import leave_pandas_out
 
 
@@ -96,6 +99,49 @@ class OwnProcess(Engine[T]):
     def close(self) -> None:
         """Close the file of the mark."""
         self._file.close()
+
+
+class FirstHere(Engine[T]):
+    """Works in the process that asks while processes would not be quicker with the rest, and in processes from then on.
+
+    ``size``: the bytes of a task, which predict its time; ``total``: those of all tasks.
+    """
+
+    def __init__(
+        self, function: Work, workers: int, size: Callable[[T], int], total: int, inherit: Sequence[int] = ()
+    ) -> None:
+        self._here = OwnProcess[T](function)
+        self._processes: LocalEngine[T] | None = None
+        self._start = partial(LocalEngine[T], function, workers, inherit)
+        self._size, self._left, self._done, self._used = size, total, 0, 0.0
+
+    @property
+    def width(self) -> int:
+        """1 in this process."""
+        return 1 if self._processes is None else self._processes.width
+
+    def submit(self, task: T) -> None:
+        """Take a task, and decide where it is worked on: no other is under way while all is done here."""
+        if self._processes is None and self._done and processes_pay(self._used, self._done, self._left):
+            self._processes = self._start()
+        (self._processes or self._here).submit(task)
+
+    def next(self) -> tuple[T, Any]:
+        """Wait for an answer."""
+        if self._processes is not None:
+            return self._processes.next()
+        start = time.process_time()
+        task, answer = self._here.next()
+        self._used += time.process_time() - start
+        self._done += self._size(task)
+        self._left -= self._size(task)
+        return task, answer
+
+    def close(self) -> None:
+        """End the processes, if there are any."""
+        if self._processes is not None:
+            self._processes.close()
+        self._here.close()
 
 
 class Worker:

@@ -1,19 +1,15 @@
-"""Engines that work on a Ray cluster, by Ray Core: only tasks and their small answers travel. See ``cluster``.
+"""The engine that works on a Ray cluster, by Ray Core: only tasks and their small answers travel. See ``cluster``.
 
-Whoever works opens shards and writes outputs itself. A shard whose worker is lost, with its node or alone, is given
-to another; it has one answer, for only an attempt that was lost is repeated.
+Actors open shards and write outputs themselves. A shard whose actor is lost, with its node or alone, is given to
+another; it has one answer, because only lost attempts are repeated.
 """
 
 import collections
-import os
-import tempfile
 import time
-from abc import abstractmethod
 from typing import Any, Generic
 
-from wdsflow.engines.base import Engine, EngineError, T, Task, Trouble, Work, trouble_of
+from wdsflow.engines.base import Engine, EngineError, T, Task, Trouble, Work
 from wdsflow.engines.local import Worker
-from wdsflow.engines.peer import Mark
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 
@@ -44,19 +40,6 @@ class RayWorker:
         return self._worker.work(task)
 
 
-def work_once(function: Work, site: Site, task: Task) -> Any:
-    """Return the answer to a task, or Trouble. Runs in a process of Ray that works on one task at a time."""
-    if trouble := site.trouble():
-        return Trouble(trouble, fatal=True)
-    if folder := site.start_folder():
-        os.chdir(folder)
-    with tempfile.TemporaryFile() as file:
-        try:
-            return function(task, Mark(file.fileno()))
-        except Exception as error:  # noqa: BLE001 - told to the process that asked
-            return trouble_of(error)
-
-
 class _Job(Generic[T]):
     """A task, and how often its worker was lost."""
 
@@ -66,19 +49,38 @@ class _Job(Generic[T]):
         self.task, self.losses = task, 0
 
 
-class _RayEngine(Engine[T]):
-    """What both have in common: a window of attempts under way, and what becomes of those that are lost."""
+class RayEngine(Engine[T]):
+    """Works by a pool of actors, each with a core, a share of a GPU where asked, and what it has loaded.
 
-    def __init__(self, ray: Any, function: Work, site: Site, *, workers: int | None, gpus: float) -> None:
-        self._ray = ray
-        self._function, self._site, self._workers, self._gpus = function, site, workers, gpus
-        self._under_way: dict[Any, Any] = {}  # reference -> what it is about
+    There are as many as the cluster has room for, also while it grows and shrinks, at most ``workers``. ``memory``:
+    bytes that one takes.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        function: Work,
+        site: Site,
+        *,
+        workers: int | None = None,
+        gpus: float = 0.0,
+        memory: int = 0,
+    ) -> None:
+        self._ray, self._function, self._site = ray, function, site
+        self._workers, self._gpus = workers, gpus
+        needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
+        # A new actor is ours to make: it gets a shard only once it runs.
+        self._remote = ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
+        self._under_way: dict[Any, tuple[Any, _Job[T] | None]] = {}  # reference -> actor and its job; None: it starts
         self._todo: collections.deque[_Job[T]] = collections.deque()
+        self._actors: set[Any] = set()
+        self._idle: list[Any] = []
+        self._misses = 0  # actors lost since the last one that started
         self._asked = float("-inf"), 1  # when, and how many workers there is room for
 
     @property
     def limit(self) -> int:
-        """How many may work at a time; the cluster is asked now and then, for it may grow or shrink."""
+        """Maximum concurrency; queried again, because the cluster can scale."""
         if self._workers:
             return self._workers
         now = time.monotonic()
@@ -97,98 +99,25 @@ class _RayEngine(Engine[T]):
         self._feed()
 
     def next(self) -> tuple[T, Any]:
-        """Wait for an answer. Raises EngineError if nobody can work."""
+        """Wait for an answer. Raises EngineError if no actor can work."""
         while True:
             found, _ = self._ray.wait(list(self._under_way), timeout=_PATIENCE)
             if not found:
                 self._check_alive()
                 continue
-            about = self._under_way.pop(found[0])
+            actor, job = self._under_way.pop(found[0])
             errors = self._ray.exceptions
             try:
-                done = self._take(about, self._ray.get(found[0]))
+                answer = self._ray.get(found[0])
             except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # what tasks raise is their answer
                 raise _unusable(error) from None
             except errors.RayError as error:
-                done = self._lose(about, error)
+                done = self._lose(actor, job, error)
+            else:
+                done = self._take(actor, job, answer)
             self._feed()
             if done is not None:
                 return done
-
-    def _again(self, job: _Job[T], error: Exception) -> tuple[T, Any] | None:
-        """Put a job back that lost its worker, or give it up."""
-        job.losses += 1
-        if job.losses >= NODE_LOSSES:
-            text = f"whoever worked on this shard was lost {job.losses} times: {_told(error)}"
-            return job.task, Trouble(text)
-        self._todo.appendleft(job)
-        return None
-
-    @abstractmethod
-    def _feed(self) -> None:
-        """Start attempts, as long as there are tasks and there is room."""
-
-    @abstractmethod
-    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
-        """Take what came back."""
-
-    @abstractmethod
-    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
-        """Take the loss of whoever worked."""
-
-    def _check_alive(self) -> None:
-        """Raise EngineError if nobody works."""
-
-
-class RayTasks(_RayEngine[T]):
-    """Works by tasks of Ray: for what needs nothing loaded."""
-
-    def __init__(self, ray: Any, function: Work, site: Site, *, workers: int | None = None) -> None:
-        super().__init__(ray, function, site, workers=workers, gpus=0.0)
-        # Retries are ours: Ray's own would continue without end where memory runs out.
-        self._remote = self._ray.remote(work_once).options(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")
-
-    def close(self) -> None:
-        """Cancel what is under way."""
-        for reference in self._under_way:
-            self._ray.cancel(reference, force=True)
-        self._under_way.clear()
-
-    def _feed(self) -> None:
-        while self._todo and len(self._under_way) < (self._workers or self.width):
-            job = self._todo.popleft()
-            self._under_way[self._remote.remote(self._function, self._site, job.task)] = job
-
-    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
-        return about.task, found
-
-    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
-        return self._again(about, error)
-
-
-class RayActors(_RayEngine[T]):
-    """Works by a pool of actors, each with a core, a share of a GPU where asked, and what it has loaded.
-
-    There are as many as the cluster has room for, also while it grows and shrinks. ``memory``: bytes that one takes.
-    """
-
-    def __init__(
-        self,
-        ray: Any,
-        function: Work,
-        site: Site,
-        *,
-        workers: int | None = None,
-        gpus: float = 0.0,
-        memory: int = 0,
-    ) -> None:
-        super().__init__(ray, function, site, workers=workers, gpus=gpus)
-        needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
-        # A new actor is ours to make: it is to get a shard only when it is there.
-        self._remote = self._ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
-        self._actors: set[Any] = set()
-        self._idle: list[Any] = []
-        self._misses = 0  # actors lost since the last that got as far as to work
 
     def close(self) -> None:
         """Kill the actors; their processes end with them."""
@@ -197,6 +126,7 @@ class RayActors(_RayEngine[T]):
         self._actors.clear()
 
     def _feed(self) -> None:
+        """Start attempts while there are tasks and there is room."""
         while self._todo and self._idle:
             actor, job = self._idle.pop(), self._todo.popleft()
             self._under_way[actor.work.remote(job.task)] = actor, job
@@ -206,22 +136,25 @@ class RayActors(_RayEngine[T]):
             self._actors.add(actor)
             self._under_way[actor.ready.remote()] = actor, None
 
-    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
-        actor, job = about
+    def _take(self, actor: Any, job: _Job[T] | None, answer: Any) -> tuple[T, Any] | None:
         self._idle.append(actor)
         if job is not None:
-            return job.task, found
+            return job.task, answer
         self._misses = 0
-        if found:
-            raise EngineError(found)
+        if answer:
+            raise EngineError(answer)
         return None
 
-    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
-        actor, job = about
+    def _lose(self, actor: Any, job: _Job[T] | None, error: Exception) -> tuple[T, Any] | None:
+        """Repeat the job of a lost actor, or give it up."""
         self._actors.discard(actor)
         self._ray.kill(actor)  # it may only have been out of reach
         if job is not None:
-            return self._again(job, error)
+            job.losses += 1
+            if job.losses >= NODE_LOSSES:
+                return job.task, Trouble(f"the worker of this shard was lost {job.losses} times: {_told(error)}")
+            self._todo.appendleft(job)
+            return None
         if getattr(error, "actor_init_failed", False):
             raise _unusable(error)
         self._misses += 1
@@ -230,6 +163,7 @@ class RayActors(_RayEngine[T]):
         return None
 
     def _check_alive(self) -> None:
+        """Raise EngineError if no actor works."""
         if all(job is None for _, job in self._under_way.values()):
             asked = f"a core{f' and {self._gpus:g} GPU' if self._gpus else ''} and the memory for an image"
             raise EngineError(f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds")

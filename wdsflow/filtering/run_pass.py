@@ -9,16 +9,16 @@ from functools import partial
 from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
-from wdsflow.engines.local import LocalEngine, OwnProcess
-from wdsflow.engines.ray_engine import RayActors, has_gpus, slots
+from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.filtering.deciding.checked_values import RunStrikes
+from wdsflow.filtering.deciding.outcomes import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
 from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import format_size, parse_size
@@ -26,7 +26,7 @@ from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import file_size, local_file
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions
@@ -94,7 +94,12 @@ def engine_for(
     image = parse_size(recipe.image_memory)
     if cluster is None:
         workers = share_memory(options.memory, options.workers, len(urls), image)
-        return LocalEngine(run_shard, workers, locks) if workers else OwnProcess(run_shard)
+        if not workers:
+            return OwnProcess(run_shard)
+        sizes = [] if options.workers or program_of(recipe).reads_contents() else [file_size(url) for url in urls]
+        if sizes and all(sizes):  # only headers and captions are read, of files
+            return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
+        return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))
     hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
     gpus = program_of(recipe).gpus if scores else 0.0
@@ -104,13 +109,13 @@ def engine_for(
 
 def _actors(
     ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
-) -> RayActors[ShardTask]:
+) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
     gpus = gpus if has_gpus(ray) else 0.0
     if memory is not None:  # otherwise as many as the cluster has room for at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
-    return RayActors(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
+    return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
 
 
 @dataclass

@@ -1,14 +1,14 @@
 """Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of who scans."""
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
+from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
-from wdsflow.engines.site import Site, first_local, processes_pay, usable_cores
+from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.shards.source.base import file_size, local_file
 
 from .evidence import ShardEvidence
@@ -17,7 +17,7 @@ from .scan_options import ScanOptions
 
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]
-_SMALL = 32 << 20  # bytes in all; below it a second process costs more than it brings
+_SMALL = 32 << 20  # bytes in all, of which each picture may be decoded in this process
 _MANY = 1000  # shards; of more, the sizes are not asked for
 
 
@@ -69,41 +69,10 @@ def scan_shards(
             progress(shard)
 
     with ExitStack() as stack:
-        if engine == "ray":
-            workers = _on_ray(urls, jobs, address, stack)
-        else:
-            if jobs is None:
-                _scan_here(tasks, note)
-            rest = tasks[len(results) :]
-            jobs = min(len(rest), jobs or usable_cores())
-            if jobs <= 1:
-                for task in rest:
-                    note(task, task.how(task.url, options))
-                return [results[number] for number in range(len(urls))]
-            tasks, workers = rest, _processes(jobs)
+        workers = _on_ray(urls, jobs, address, stack) if engine == "ray" else _on_this_machine(tasks, jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
             note(task, _dead(task.url, answer) if isinstance(answer, Trouble) else answer)
     return [results[number] for number in range(len(urls))]
-
-
-def _scan_here(tasks: Sequence[ScanTask], note: Callable[[ScanTask, ShardEvidence], None]) -> None:
-    """Scan shards in this process while the first ones show that the rest takes less time than processes would.
-
-    Remote shards are read side by side, whatever their size, and a process of its own survives what a damaged image
-    does to a decoder: of both, none is scanned here.
-    """
-    if len(tasks) > _MANY or any(local_file(task.url) is None for task in tasks):
-        return
-    sizes = [file_size(task.url) for task in tasks]
-    total = sum(sizes)
-    if total > _SMALL and tasks[0].options.level == "full":
-        return
-    start, done = time.process_time(), 0
-    for task, size in zip(tasks, sizes, strict=True):
-        if total > _SMALL and done and processes_pay(time.process_time() - start, done, total - done):
-            return
-        note(task, task.how(task.url, task.options))
-        done += size
 
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
@@ -113,17 +82,28 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
 
 def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
     from wdsflow.engines.cluster import connected
-    from wdsflow.engines.ray_engine import RayTasks
+    from wdsflow.engines.ray_engine import RayEngine
 
     site = Site(first_local(local_file(url) for url in urls))
     start = stack.enter_context(connected(address))
-    return start(partial(RayTasks, function=scan_task, site=site, workers=jobs))
+    return start(partial(RayEngine, function=scan_task, site=site, workers=jobs))
 
 
-def _processes(jobs: int) -> "Engine[ScanTask]":
-    from wdsflow.engines.local import LocalEngine  # most scans need no further process
+def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[ScanTask]":
+    """Return what scans: this process while that is quicker, except where another one has to.
 
-    return LocalEngine(scan_task, jobs)
+    Remote shards are read in parallel whatever their size, and a process of its own survives what a damaged image does
+    to a decoder.
+    """
+    most = min(len(tasks), jobs or usable_cores())
+    if most <= 1:
+        return OwnProcess(scan_task)
+    if jobs is None and len(tasks) <= _MANY:
+        sizes = {task.number: file_size(task.url) for task in tasks}
+        total = sum(sizes.values())
+        if all(sizes.values()) and (tasks[0].options.level != "full" or total <= _SMALL):
+            return FirstHere(scan_task, most, lambda task: sizes[task.number], total)
+    return LocalEngine(scan_task, most)
 
 
 def _dead(url: str, trouble: Trouble) -> ShardEvidence:

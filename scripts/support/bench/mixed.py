@@ -40,8 +40,8 @@ def padded_over_real(model: str) -> dict[str, Any]:
     import numpy as np
 
     from wdsflow.models.loaded import LoadedModels
-    from wdsflow.stages.scores.model.models.clip import ClipText
-    from wdsflow.stages.scores.model.models.clip_tokens import clip_item
+    from wdsflow.stages.scores.model.clip_model import ClipText
+    from wdsflow.stages.scores.model.clip_tokens import clip_item
 
     rng = random.Random(0)
     text, models = ClipText(model=model, pretrained=""), LoadedModels("cpu")
@@ -50,8 +50,9 @@ def padded_over_real(model: str) -> dict[str, Any]:
     for start in range(0, _SAMPLES, _WINDOW):
         models.map(text, captions[start : start + _WINDOW])
         models.map(_Means(), pictures[start : start + _WINDOW])
-    ratios = {kind: tally.padding.ratio for kind, tally in models.tallies().items()}
-    sizes = {kind: tally.items / tally.batches for kind, tally in models.tallies().items()}
+    tallies = {model.kind: runner.tally for model, runner in models.runners.items()}
+    ratios = {kind: tally.padded / tally.real for kind, tally in tallies.items()}
+    sizes = {kind: tally.items / tally.batches for kind, tally in tallies.items()}
     return {"padding": max(ratios.values()), "ratios": ratios, "items_a_batch": sizes}
 
 

@@ -15,7 +15,7 @@ from wdsflow.shards.certificate import CertificateError
 from wdsflow.validate.certificate.certify import certify, identities
 from wdsflow.validate.check import check
 from wdsflow.validate.finding import Repair
-from wdsflow.validate.rules.kit.shape_rule import missing_at_end
+from wdsflow.validate.rules.kit.shapes import missing_at_end
 from wdsflow.validate.rules.rule_engine import run_rules
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))

@@ -186,7 +186,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
 
 
 def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.checked_values import BrokenRunError
+    from wdsflow.filtering.deciding.outcomes import BrokenRunError
 
     if isinstance(error, BrokenRunError):
         return  # the same command would fail again

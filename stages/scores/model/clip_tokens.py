@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....tokenize import named_tokenizer
-from ...caption_words import tokenizable, trim_cache
-from .weights import ModelFact, full_name
+from ...tokenize import named_tokenizer
+from ..caption_words import tokenizable, trim_cache
+from .model_score import ModelFact, source_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,23 @@ if TYPE_CHECKING:
     from transformers import CLIPTokenizer
 
     Tokens = NDArray[np.int32]
+
+LOCAL = "local-dir:"
+
+
+def full_name(model: str) -> str:
+    """Return a model's name, with the user's folder expanded."""
+    if model.startswith(LOCAL):
+        return LOCAL + str(Path(model.removeprefix(LOCAL)).expanduser())
+    return model
+
+
+def named(model: str, pretrained: str) -> str:
+    """Return the name of a CLIP, for a folder a hash of its contents; its weights count unless others are given."""
+    if not model.startswith(LOCAL):
+        return model
+    return LOCAL + source_of(model.removeprefix(LOCAL), weights=not pretrained)
+
 
 # Tokens of OpenAI's CLIP. Tests compare them with OpenCLIP's.
 #

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from wdsflow.text.install import install_extras
 
-from ..model_score import Loaded, Model
-from .pictures import How, decode
-from .weights import source_of
+from ..pixels import decoded
+from .model_score import Loaded, Model, source_of
+from .pictures import Scale
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,13 +76,17 @@ class OnCanvas:
     """
 
     side: int
-    decode: How = "fast"
+    decode: Scale = "fast"
 
     def __call__(self, data: bytes, budget: int) -> Canvas:
         """Return the canvas of an encoded image. Raises ScoreError."""
         import numpy as np
 
-        return on_canvas(decode(data, budget, self.decode, self._aim).view(np.ndarray), self.side)
+        return self.of(decoded(data, budget, self.decode, self._aim).view(np.ndarray))
+
+    def of(self, pixels: "Pixels") -> Canvas:
+        """Return the canvas of a picture (height, width, 3)."""
+        return on_canvas(pixels, self.side)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
         ratio = min(1, self.side / max(width, height))
@@ -164,7 +168,7 @@ _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDetector(Model):
+class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")):
     """Detects text. Items are ``Canvas``, outputs ``Maps``; in fp32.
 
     ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``: pixels of the longer
@@ -172,8 +176,6 @@ class TextDetector(Model):
     batch, since a wider margin would change results near an edge.
     """
 
-    kind: ClassVar[str] = "easyocr detector"
-    packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr", "opencv-python-headless", "numpy")
     tries_on_cpu: ClassVar[bool] = False  # it would take a minute and many GB
 
     weights: str = ""
@@ -188,33 +190,32 @@ class TextDetector(Model):
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
     def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
-        """Return the maps of each picture; pictures of equal padded size share a forward pass."""
-        groups: dict[tuple[int, int], list[int]] = {}
+        """Return the maps of each picture; pictures of equal padded size share a forward pass, but not on a CPU.
+
+        More than one at a time would only take memory there.
+        """
+        on_cpu = next(loaded.parameters()).device.type == "cpu"
+        groups: dict[tuple[int, ...], list[int]] = {}
         for position, item in enumerate(batch):
-            height, width = item.pixels.shape[:2]
-            groups.setdefault((padded(height), padded(width)), []).append(position)
-        on_cpu = next(loaded.parameters()).device.type == "cpu"  # one at a time there: more would only take memory
+            size = padded(item.pixels.shape[0]), padded(item.pixels.shape[1])
+            groups.setdefault((*size, position) if on_cpu else size, []).append(position)
         found: dict[int, Maps] = {}
-        for size, positions in groups.items():
-            for some in [[position] for position in positions] if on_cpu else [positions]:
-                items = [batch[position] for position in some]
-                for position, item, scores in zip(some, items, _scores(loaded, items, size), strict=True):
-                    ratio = max(item.pixels.shape[:2]) / max(item.width, item.height)
-                    found[position] = Maps(scores, item.width, item.height, ratio)
+        for (height, width, *_), positions in groups.items():
+            items = [batch[position] for position in positions]
+            for position, item, scores in zip(positions, items, _scores(loaded, items, (height, width)), strict=True):
+                ratio = max(item.pixels.shape[:2]) / max(item.width, item.height)
+                found[position] = Maps(scores, item.width, item.height, ratio)
         return [found[position] for position in range(len(batch))]
 
     def cost(self, item: Canvas) -> int:
-        """Return the number of pixels, padding included."""
         return padded(item.pixels.shape[0]) * padded(item.pixels.shape[1])
 
     def largest(self) -> Canvas:
-        """Return a square of the canvas's size."""
         import numpy as np
 
         return Canvas(np.zeros((self.canvas, self.canvas, 3), np.uint8), self.canvas, self.canvas)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs: hashes of weights, wherever they are."""
         settings = {"canvas": self.canvas, "weights": _hash_of(self.weights, DETECTOR)}
         return {**super().identity(), "settings": settings}
 
@@ -291,7 +292,7 @@ class _About(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReader(Model):
+class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
     """Reads text. Items are the lines of a picture, outputs lists of (text, confidence), one each.
 
     With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
@@ -299,9 +300,6 @@ class TextReader(Model):
     EasyOCR's name; ``weights``: the folder of its file, "" for that of the extra ``ocr``. ``language``: EasyOCR's code
     of the language whose characters may occur; several are separated by ";".
     """
-
-    kind: ClassVar[str] = "easyocr reader"
-    packages: ClassVar[tuple[str, ...]] = (*TextDetector.packages, "pillow", "torchvision")
 
     weights: str = ""
     network: str = "english_g2"
@@ -313,16 +311,13 @@ class TextReader(Model):
         return _Recogniser(generation, about, self._ignored(about), self.weights, device)
 
     def run(self, loaded: "_Recogniser", batch: Sequence[Sequence[Line]]) -> list[Lines]:
-        """Return text and confidence of each line of each picture."""
         texts = iter(loaded.read([line for lines in batch for line in lines]))
         return [list(islice(texts, len(lines))) for lines in batch]
 
     def cost(self, item: Sequence[Line]) -> int:
-        """Return the number of pixels, padding included."""
         return max(1, sum(HEIGHT * line.width for line in item))
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs: hashes of weights, wherever they are."""
         weights = _hash_of(self.weights, self._about()[1]["filename"])
         settings = {"weights": weights, "network": self.network, "language": self.language}
         return {**super().identity(), "settings": settings}

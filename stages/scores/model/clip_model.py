@@ -3,19 +3,17 @@
 import json
 import logging
 import threading
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 from weakref import WeakValueDictionary
 
-from ..model_score import Item, Loaded, Model, ModelSource, Output, Precision
-from .clip_tokens import By, TextTower, clip_item, known_context, must_tokenize, stacked
-from .pictures import Geometry
-from .weights import LOCAL, ModelFact, full_name, local_path, named, source_of
+from .clip_tokens import LOCAL, By, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
+from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, Precision, local_path, source_of
+from .pictures import Geometry, area
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from open_clip import CLIP
 
-    from ....imaging.resample import Kernel
+    from ...imaging.resample import Kernel
     from .clip_tokens import Tokens
     from .pictures import Pixels
 
@@ -70,7 +68,7 @@ class Clip:
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
     def texts(self, batch: "Tokens") -> "Embeddings":
-        """Return embeddings of length 1, float32 (n, d), for tokens (n, up to the context length): see ``TextTower``."""
+        """Return the same for tokens (n, up to the context length): see ``TextTower``."""
         import torch
 
         return self._unit(self.text(torch.from_numpy(batch).to(self.device).long()))
@@ -200,79 +198,58 @@ _AT_ONCE = 64  # labels
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipModel(Model):
+class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
     """Base of the towers. ``model`` and ``pretrained``: see ``load_clip``."""
-
-    packages: ClassVar[tuple[str, ...]] = ("torch", "open_clip_torch", "timm")
 
     model: str
     pretrained: str
     precision: Precision = "fp32"
 
     def load(self, device: str) -> Loaded:
-        """Return the model, shared with the other tower."""
         return load_clip(self.model, self.pretrained, self.precision, device)
-
-    @abstractmethod
-    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
-        """Return an embedding for each item: float32, of length 1."""
 
     def size(self) -> int:
         """Return the length of an embedding, without loading weights."""
         return clip_preprocess(self.model, self.pretrained)["embed_dim"]
 
     def called(self) -> str:
-        """Return its name for messages."""
         return f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
 
     def fetched(self) -> ModelSource | None:
-        """Return its repository, or the address of its weights."""
         return clip_source(self.model, self.pretrained)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs; files by a hash of their contents."""
         sources = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
         return {**super().identity(), "settings": {**vars(self), **sources}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipImage(ClipModel):
-    """The image tower: from pictures of ``Prepare`` to embeddings."""
-
-    kind: ClassVar[str] = "open_clip image"
-    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "pillow", "simplejpeg")
+class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages, "pillow", "simplejpeg")):
+    """The image tower: from pictures of ``Prepare`` to embeddings, float32 of length 1."""
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
-        """Return an embedding for each picture."""
         import numpy as np
 
         return list(loaded.images(np.stack(batch)))
 
     def facts(self) -> Preprocess:
-        """Return OpenCLIP's preprocess_cfg."""
         return clip_preprocess(self.model, self.pretrained)
 
     def recall(self, facts: Preprocess) -> None:
-        """Keep the preprocess_cfg."""
         clip_preprocess.share(facts, self.model, self.pretrained)
 
     def cost(self, item: Item) -> int:
-        """Return the pixels."""
-        return int(item.shape[1] * item.shape[2])
+        return area(item)
 
     def largest(self) -> Item:
-        """Return a black picture: all have the same size."""
         import numpy as np
 
         return np.zeros((3, *clip_geometry(self.model, self.pretrained).size), np.uint8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipText(ClipModel):
-    """The text tower: from items of ``clip_item`` to embeddings. Decoders need not load OpenCLIP for it."""
-
-    kind: ClassVar[str] = "open_clip text"
-    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
+class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")):
+    """The text tower: from items of ``clip_item`` to embeddings, float32 of length 1. Decoders need not load OpenCLIP."""
 
     tokenizer: By = "openclip"
 
@@ -282,15 +259,12 @@ class ClipText(ClipModel):
         return load_clip(self.model, self.pretrained, self.precision, device)
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
-        """Return an embedding for each caption."""
         return list(loaded.texts(stacked(self.model, batch)))
 
     def facts(self) -> int | None:
-        """Return the context length if decoders can tokenise captions."""
         return known_context(self.model)
 
     def recall(self, facts: int | None) -> None:
-        """Keep the context length."""
         known_context.share(facts, self.model)
 
     def cost(self, item: Item) -> int:
@@ -298,36 +272,24 @@ class ClipText(ClipModel):
         return 1 if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision) else len(item)
 
     def largest(self) -> Item:
-        """Return the longest possible caption."""
         import numpy as np
 
         context = known_context(self.model)
         return "a" if context is None else np.ones(context, np.int32)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Embeddings of some texts (n, d), and the model that made them, which stays loaded for others."""
-
-    clip: Clip
-    embeddings: "Embeddings"
-
-
 @dataclass(frozen=True, kw_only=True)
-class ClipLabels(ClipModel):
+class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages):
     """Texts that are the same for all samples: their embeddings are computed once, when this is loaded.
 
     Nothing runs for an item, which may be None; all outputs are one array, float32 (labels, d).
     """
 
-    kind: ClassVar[str] = "open_clip labels"
-    packages: ClassVar[tuple[str, ...]] = ClipText.packages
-
     labels: tuple[str, ...]
     tokenizer: By = "openclip"
 
-    def load(self, device: str) -> Labels:
-        """Return the embeddings. Raises ValueError if ``tokenizer`` does not fit the model."""
+    def load(self, device: str) -> "tuple[Clip, Embeddings]":
+        """Return the model, which stays loaded for others, and the embeddings. Raises ValueError if ``tokenizer`` does not fit the model."""
         import numpy as np
         import torch
 
@@ -336,8 +298,7 @@ class ClipLabels(ClipModel):
         tokens = stacked(self.model, [clip_item(self.model, label, self.tokenizer) for label in self.labels])
         with torch.inference_mode():
             parts = [clip.texts(tokens[start : start + _AT_ONCE]) for start in range(0, len(tokens), _AT_ONCE)]
-        return Labels(clip, np.concatenate(parts))
+        return clip, np.concatenate(parts)
 
-    def run(self, loaded: Labels, batch: Sequence[Item]) -> Sequence[Output]:
-        """Return the same array for each item."""
-        return [loaded.embeddings] * len(batch)
+    def run(self, loaded: "tuple[Clip, Embeddings]", batch: Sequence[Item]) -> Sequence[Output]:
+        return [loaded[1]] * len(batch)

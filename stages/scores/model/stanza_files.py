@@ -6,12 +6,12 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from .weights import local_path
+from .model_score import local_path, while_unchanged
 
 if TYPE_CHECKING:
     from stanza import Pipeline
@@ -80,7 +80,7 @@ class StanzaFolder:
 
 
 def stanza_files(
-    processor: str, *, model: str, lang: str, package: str, tokenizer: str, pretokenized: bool
+    processor: str, model: str, lang: str, package: str, tokenizer: str, pretokenized: bool
 ) -> dict[str, Path]:
     """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
@@ -128,14 +128,11 @@ def _beside(processor: str, model: Path, folder: StanzaFolder | None) -> dict[st
 
 def _index(root: Path) -> dict[str, Any]:
     path = root / _INDEX
-    if not path.is_file():
-        return {}
-    state = path.stat()
-    return _read(path, state.st_mtime_ns, state.st_size)
+    return _read(path) if path.is_file() else {}
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, mtime: int, size: int) -> dict[str, Any]:  # noqa: ARG001 - the state is part of the cache's key
+@while_unchanged
+def _read(path: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -262,7 +259,7 @@ class Tokenizer:
         Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached: taggers that share a
         tokeniser get the same captions one after the other.
         """
-        from wdsflow.memory.batching.ceiling import batches
+        from wdsflow.memory.batching.runner import batches
 
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
         read = {part: [[TagToken(part, (part,))]] for _, part in parts if is_word(part)}

@@ -2,20 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from wdsflow.readers.base import BAD_MARK, Reader
-from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered
 from wdsflow.scan.runs import merged
 from wdsflow.shards.tar.members import is_junk
-from wdsflow.text.words import how_many
 
-from ...finding import Finding, Severity
-from .base import Context, TallyRule
+from .base import Context
 
 # Field names that are the rest of a base name with dots: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``.
 #
@@ -47,11 +44,10 @@ def undotted(shard: ShardEvidence, part: Part) -> Part:
 
 def fold(shard: ShardEvidence, shape: Shape) -> Shape:
     """Return an equivalent shape for every reader, with unusual field names numbered: the same for many samples."""
-    for part in shape:
-        if "." in part.suffix:
-            numbers: dict[str, int] = {}
-            return tuple(_numbered(shard, part, numbers) for part in shape)
-    return shape
+    if not any("." in part.suffix for part in shape):
+        return shape
+    numbers: dict[str, int] = {}
+    return tuple(_numbered(shard, part, numbers) for part in shape)
 
 
 def shown(suffix: str) -> str:
@@ -88,17 +84,17 @@ class RuleLoss(NamedTuple):
 def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[ShapeCount, ...]:
     """Return the shapes of a shard as a reader sees them; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
-    place = (id(runs), with_tail)
-    known = context.known_shapes.get(place)
-    if known is None:
+
+    def merged_shapes() -> tuple[ShapeCount, ...]:
         found: dict[Shape, ShapeCount] = {}
         for item in runs.counted(with_tail=with_tail):
             shape = fold(shard, item.shape)
             first = found.get(shape)
             count = item.count + (first.count if first else 0)
             found[shape] = ShapeCount(shape, count, (first or item).key, (first or item).offset)
-        known = context.known_shapes[place] = tuple(found.values())
-    return known
+        return tuple(found.values())
+
+    return context.once(("shapes", id(runs), with_tail), merged_shapes)
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
@@ -155,11 +151,7 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
 
 def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
     """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
-    place = (reader.name, role, shape)
-    known = context.known_roles.get(place)
-    if known is None:
-        known = context.known_roles[place] = _has_role(context, reader, sound(shape), role)
-    return known
+    return context.once((reader.name, role, shape), lambda: _has_role(context, reader, sound(shape), role))
 
 
 def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
@@ -195,25 +187,22 @@ class Lack:
     offset: int = 0
 
 
-@dataclass(slots=True)
-class Wants:
+class Wants(NamedTuple):
     """The fields that one reader needs, and those of them that no sample has."""
 
     reader: Reader
-    names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
-    absent: tuple[Role, ...] = ()
+    names: dict[Role, tuple[str, ...]]
+    absent: tuple[Role, ...]
 
 
 def wants(context: Context) -> list[Wants]:
     """Return the needs of readers, without readers that take any sample."""
-    found = []
-    for reader in context.readers:
-        names = {role: wanted(context, reader, role) for role in ROLES}
-        if not any(names.values()):
-            continue
-        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role))
-        found.append(Wants(reader, names, absent))
-    return found
+    needs = ((reader, {role: wanted(context, reader, role) for role in ROLES}) for reader in context.readers)
+    return [
+        Wants(reader, names, tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role)))
+        for reader, names in needs
+        if any(names.values())
+    ]
 
 
 def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
@@ -287,76 +276,3 @@ def missing_at_end(shard: ShardEvidence) -> str:
     if usual.count * 2 < sum(item.count for item in others):
         return ""
     return ", ".join(sorted(fields_in(usual.shape) - fields_in(last.shape)))
-
-
-class LossRule(TallyRule):
-    """A rule whose fault makes some readers drop samples, and others not.
-
-    A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
-    error if a reader ends with an exception.
-    """
-
-    severity: ClassVar[Severity] = "warning"
-    harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
-    capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
-    statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
-    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have it; all if empty
-
-    def fixed_part(self, part: Part) -> Part:
-        """Return the part without this fault; the same object if it has no fault."""
-        at_fault = part.status in self.statuses and (not self.kinds or kind_of(part.suffix) in self.kinds)
-        return Part(part.suffix, OK) if at_fault else part
-
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Return what the fault costs one reader in one shard."""
-        found = loss(context, context.bound(reader), shard, self.fixed_part)
-        return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
-
-    def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for each shard in which something was counted."""
-        rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
-        totals: dict[str, int] = {}
-        for shard in context.evidence.shards:
-            tally = self.seen(shard)
-            if not tally.count:
-                continue
-            losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.readers}
-            for name, item in losses.items():
-                totals[name] = totals.get(name, 0) + item.samples
-            rows.append((shard, tally, losses))
-        limit = context.max_loss * context.evidence.samples
-        over = {name for name, count in totals.items() if count > limit}
-        for shard, tally, losses in rows:
-            yield self.lossy(context, shard, tally, losses, over)
-
-    def lossy(
-        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
-    ) -> Finding:
-        """Return the finding for one shard, with the effect on each reader."""
-        hurt = [name for name, item in losses.items() if item.samples or item.crash]
-        worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
-        quality = not hurt and self.harmless != "info"
-        found, told = self.finding(context, shard, tally), consequence(context, losses)
-        return replace(
-            found,
-            severity="error" if worst else self.severity if hurt else self.harmless,
-            message=f"{found.message}; {told}" if told else found.message,
-            readers=context.names() if quality else tuple(hurt),
-            repair=found.repair if shard.samples else None,
-        )
-
-
-def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
-    """Describe which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
-    groups: dict[RuleLoss, list[str]] = {}
-    for name, item in losses.items():
-        if item.samples or item.crash:
-            groups.setdefault(item, []).append(name)
-    told = []
-    for item, names in groups.items():
-        if item.crash:
-            told.append(context.ending(names))
-        else:
-            lost = how_many(item.samples, "sample")
-            told += context.losing(names, lost, lost)
-    return ", ".join(told)

@@ -5,8 +5,8 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
-from .base import Sample, Stage
-from .pipeline import Pipeline
+from wdsflow.stages.base import Sample, Stage
+from wdsflow.stages.pipeline import Pipeline
 
 
 def assert_stage_laws(
@@ -21,7 +21,7 @@ def assert_stage_laws(
     """
     assert is_dataclass(stage), "a stage is a dataclass"
     _check_frozen(stage)
-    twin = pickle.loads(pickle.dumps(stage))  # noqa: S301 - what was pickled a moment ago
+    twin = pickle.loads(pickle.dumps(stage))
     assert (twin, hash(twin)) == (stage, hash(stage)), "a stage equals its copy in another process"
     assert not twin.counts.seen, "a copy starts counting at 0"
 
@@ -46,7 +46,7 @@ def assert_stage_laws(
         given = iter(keys_of(samples))
         assert all(key in given for key in keys_of(outputs)), "samples come out in the order in which they went in"
     assert same(list(samples), before), "the values that went in are as they were"
-    again = pickle.loads(pickle.dumps(stage))  # noqa: S301
+    again = pickle.loads(pickle.dumps(stage))
     for passes, other in (("second", twin), ("fresh", again)):
         assert same(list(other(dict(sample) for sample in samples)), outputs), f"a {passes} pass yields the same"
     return outputs

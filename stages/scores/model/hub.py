@@ -1,21 +1,24 @@
 """What transformers knows of a model in a folder or a hub: configuration, labels, tokenizer, image processor."""
 
+import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..model_score import Loaded, Precision
-from ..picture_score import Flip
-from .pictures import Geometry, How, Prepare, decode, mirrored
-from .weights import ModelFact, local_path
+from ..pixels import decoded
+from .model_score import Loaded, ModelFact, Precision, local_path
+from .pictures import Flip, Geometry, Prepare, Scale, mirrored
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
 
-    from ....imaging.resample import Kernel
+    from ...imaging.resample import Kernel
     from .pictures import Pixels
 
 
@@ -169,7 +172,7 @@ class PrepareByProcessor:
 
     def __call__(self, data: bytes, budget: int) -> "NDArray[np.float32]":
         """Return the array, normalised. Raises ScoreError."""
-        return self.of(decode(data, budget, "exact"))
+        return self.of(decoded(data, budget, "exact"))
 
     def of(self, pixels: "Pixels") -> "NDArray[np.float32]":
         """Return the array for a decoded picture (height, width, 3)."""
@@ -182,7 +185,7 @@ class PrepareByProcessor:
 
 
 @lru_cache(maxsize=64)
-def preparation(name: str, flip: Flip = "", how: How = "fast") -> Prepare | PrepareByProcessor:
+def preparation(name: str, flip: Flip = "", how: Scale = "fast") -> Prepare | PrepareByProcessor:
     """Return what makes a picture for a model: its own processor, which needs the picture at full size.
 
     With "fast" it is our own code if that processor only squeezes pictures to a size.
@@ -217,3 +220,115 @@ def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", d
         mean, std = (torch.tensor(each, device=device) for each in (processor.image_mean, processor.image_std))
         pixels.sub_(mean.view(shape)).div_(std.view(shape))
     return pixels
+
+
+_lock = threading.Lock()  # tokenizers are for one thread at a time
+_FILE = "tokenizer.json"
+_TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
+
+
+class TextFacts(NamedTuple):
+    """Facts about a model by which decoders tokenize captions.
+
+    ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is needed. ``side``:
+    where a long text is cut. ``bound``: the most tokens of model and tokenizer. ``start``: the token that begins a
+    text, otherwise the one that ends it.
+    """
+
+    file: str
+    side: str
+    bound: int | None
+    start: int | None
+
+
+@lru_cache(maxsize=16)
+def _found(name: str) -> TextFacts:
+    tokenizer = tokenizer_of(name)
+    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    side = str(getattr(tokenizer, "truncation_side", "right"))
+    return TextFacts(
+        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
+    )
+
+
+text_facts = ModelFact(_found)
+
+
+def longest(name: str, most: int) -> int:
+    """Return the most tokens of a text: ``most``, or fewer if the model or its tokenizer has a lower limit."""
+    return min(most, text_facts(name).bound or most)
+
+
+def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[int]:
+    """Return the tokens of a text, cut to ``most``, with start and end tokens if ``special``."""
+    facts = text_facts(name)
+    with _lock:
+        if text_facts.is_shared(name) and facts.file:
+            ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
+        else:
+            ids = _by_transformers(tokenizer_of(name), text, most, special=special)
+    return ids[:most]  # tokenizers do not cut if start and end tokens have no room
+
+
+def _file_of(name: str, tokenizer: Any, side: str) -> str:
+    """Return a tokenizer's file if it alone yields the tokens of transformers, otherwise ""."""
+    try:
+        from transformers.utils.hub import cached_file
+
+        given = where(name)
+        folder, revision = given["pretrained_model_name_or_path"], given.get("revision")
+        path = Path(cached_file(folder, _FILE, revision=revision, local_files_only=True) or "")
+        if not path.is_file() or _rules(_plain(str(path))) != _rules(tokenizer.backend_tokenizer):
+            return ""
+        text = _TRIAL + " ".join(tokenizer.all_special_tokens)
+        for most, special in ((512, True), (512, False), (4, True), (4, False)):
+            expected = _by_transformers(tokenizer, text, most, special=special)
+            if _by_file(_plain(str(path)), side, text, most, special=special) != expected:
+                return ""
+    except (ImportError, AttributeError, OSError, TypeError, ValueError):
+        return ""  # a tokenizer of another kind
+    return str(path.absolute())
+
+
+def _rules(tokenizer: "Tokenizer") -> dict[str, object]:
+    """Return the definition of a tokenizer, without the options of a call."""
+    found = json.loads(tokenizer.to_str())
+    return {part: value for part, value in found.items() if part not in {"truncation", "padding"}}
+
+
+@lru_cache(maxsize=16)
+def _plain(file: str) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(file)
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _by_file(tokenizer: "Tokenizer", side: str, text: str, most: int, *, special: bool) -> list[int]:
+    tokenizer.enable_truncation(most, direction=side)
+    return list(tokenizer.encode(text, add_special_tokens=special).ids)
+
+
+def _by_transformers(tokenizer: Any, text: str, most: int, *, special: bool) -> list[int]:
+    found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
+    return list(found["input_ids"])
+
+
+def padded(
+    batch: "Sequence[Sequence[int] | NDArray[np.int32]]", device: str, fill: int = 0
+) -> "dict[str, torch.Tensor]":
+    """Return ``input_ids`` and ``attention_mask`` (n, longest), padded on the right.
+
+    Positions count from each text's start, so that causal attention does not see the padding.
+    """
+    import numpy as np
+    import torch
+
+    ids = np.full((len(batch), max(map(len, batch))), fill, np.int64)
+    mask = np.zeros_like(ids)
+    for row, tokens in enumerate(batch):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
