@@ -164,6 +164,11 @@ class OneFile(Line):
         """Whether the next run need not try again; otherwise it is not recorded."""
         return True
 
+    def lines(self, url: str, what: str, lost: Iterable[str]) -> Iterator[str]:
+        """Yield what became of an input, and what could not be read of it."""
+        yield f"{escape(url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {what}"
+        yield from (f"  lost: {escape(trouble, 300)}" for trouble in lost)
+
     def seal(self, path: Path, made_from: dict[str, object]) -> None:
         """Add what is known when the file at ``path`` is whole. Raises OSError."""
         self.name, self.made_from = path.name, made_from

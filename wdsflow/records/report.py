@@ -1,7 +1,7 @@
 """Makes the outputs of a run that are not there yet, and reports them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -55,6 +55,13 @@ class Report(Generic[L]):
         for each in self.outcomes:
             found.update(getattr(each, name))
         return +found
+
+    def lines(self) -> Iterable[str]:
+        """Yield the report."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def again_lines(self, did: str, most: int | None = None) -> Iterator[str]:
         """Yield why outputs were written again."""

@@ -1,6 +1,5 @@
 """Repair one shard: read what can be read, fix the members of each sample, write a valid shard."""
 
-import errno
 import io
 import posixpath
 import sys
@@ -20,6 +19,7 @@ from wdsflow.pieces.pieces import END, address, length
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.readers.wanted_fields import CAPTION, trouble
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError
@@ -36,7 +36,6 @@ _DAMAGE = {
     "tar.bad-header": "a header is damaged",
     "tar.sparse": "a sparse member is not read",
 }
-_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
 _LONGEST = 16 << 20  # bytes of a caption that is checked
@@ -86,7 +85,7 @@ def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
             source, planned = _planned(stack, source, job.moved, report)
             _repair(source, planned, job, edits, report, stop)
     except OSError as error:
-        if not isinstance(error, SourceError) and error.errno not in _CANNOT_READ:
+        if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
     if not report.output and job.write and not report.lost:

@@ -14,9 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
-from wdsflow.filtering.recipe.recipe import recorded_recipe
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import expand_braces, natural, output_names
@@ -29,10 +26,14 @@ from wdsflow.text.words import how_many
 from .graft_errors import NoColumn, NoTable, TableError
 from .join_on import JoinOn, join_query, join_text
 
-if TYPE_CHECKING:
+if (
+    TYPE_CHECKING
+):  # modules of filtering are loaded for ledgers alone: they take longer to load than all others together
     from _typeshed import WriteableBuffer
     from pyarrow import DataType
     from pyarrow.parquet import ParquetFile
+
+    from wdsflow.filtering.run_folder import ShardRecord
 
 _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
@@ -54,7 +55,7 @@ class TableFiles:
 
     kind: str
     files: list[Path]
-    shards: dict[Path, ShardRecord] = field(default_factory=dict)
+    shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
 
     def identity(self) -> list[object]:
         """Return what changes with the table. Raises TableError, OSError."""
@@ -155,6 +156,10 @@ class TableFiles:
 
         If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
         """
+        from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
+        from wdsflow.filtering.recipe.recipe import recorded_recipe
+        from wdsflow.filtering.run_folder import ShardRecord
+
         hashed = recorded_recipe(path.parents[1] / "run.json").get("hash_images")
         if place_of(url) == _output_of(path, self.shards[path]) or hashed:
             return
@@ -229,6 +234,8 @@ def kind_of(path: Path) -> str | None:
 
 
 def _ledger(folder: Path) -> TableFiles:
+    from wdsflow.filtering.run_folder import Layout, records_in_order
+
     layout = Layout(folder)
     shards = {layout.ledger(record.name): record for record in records_in_order(layout)}
     if not shards:
@@ -236,7 +243,7 @@ def _ledger(folder: Path) -> TableFiles:
     return TableFiles("ledger", list(shards), shards)
 
 
-def _output_of(path: Path, record: ShardRecord) -> str:
+def _output_of(path: Path, record: "ShardRecord") -> str:
     """Return the path of the shard that a run wrote, by its ledger OUT/_wdsflow/ledger/0.parquet."""
     return os.path.realpath(path.parents[2] / record.name)
 

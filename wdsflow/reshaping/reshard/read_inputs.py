@@ -1,11 +1,10 @@
 """The first pass, which notes the samples of each input, and the inputs as the second pass reads them."""
 
-import errno
 import os
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from wdsflow.pieces.new_members import moved
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import UNREADABLE, writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint, input_identity
@@ -35,7 +34,6 @@ from wdsflow.text.shell import escape
 from .arrange import COLUMNS, PIECE, RowFile
 from .reshard_report import InputReport
 
-CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _COPIES = 2  # shards unpacked onto the disk that a thread keeps
 _FILES, _OTHERS = 1024, 256  # files that all threads keep open, at most; what the process needs besides
 _MOST_FIELDS = (1 << 16) - 1
@@ -140,7 +138,10 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
     try:
         found.identity = input_identity(job.url)
         packing = Packing()
-        if job.url.startswith("pipe:") or (job.anywhere and not _is_plain(job)):
+        is_pipe = job.url.startswith("pipe:")
+        with open_source(job.url) if job.anywhere and not is_pipe else nullcontext() as source:
+            is_plain = source is None or source.fd >= 0
+        if is_pipe or not is_plain:
             packing = _copied(job, found)
         global_records = _noted(job, found, packing, stop)
         if global_records is None:
@@ -151,7 +152,7 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
             _with_plain_headers(job, found, packing, stop)
         _refuse_changed(found)
     except OSError as error:
-        if not isinstance(error, SourceError) and error.errno not in CANNOT_READ:
+        if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
             raise
         job.rows.remove()
         found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)
@@ -177,11 +178,6 @@ def _noted(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> 
 def key_bytes(key: str) -> bytes:
     """Return a key as it is in the tar."""
     return key.encode("utf-8", "surrogateescape")
-
-
-def _is_plain(job: InputJob) -> bool:
-    with open_source(job.url, allow_pipe=job.allow_pipe) as source:
-        return source.fd >= 0
 
 
 def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event) -> bool:

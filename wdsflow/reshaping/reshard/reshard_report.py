@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.readers.open_clip.assignment import assign
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.shards.samples.tar_sample import is_harmless
@@ -23,6 +22,8 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     >>> evenness([100, 100, 50], Grid(1, 2))
     'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
     """
+    from wdsflow.readers.open_clip.assignment import assign  # loads all readers, which takes longer than small runs
+
     who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
     shares = assign(samples, *grid)
     totals = [sum(share) for share in shares]
@@ -148,11 +149,14 @@ class ReshardReport(Report[OutputReport]):
         """Raise RuntimeError if a sample is unaccounted for."""
         Counts("samples", self.samples, self.samples_written, self.left_out).check(str(dict(self.left_out)))
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterable[str]:
-        yield from _damage(self.inputs)
+    def lines(self) -> Iterable[str]:
+        """Yield the report."""
+        hurt = [found for found in self.inputs if found.lost or found.dropped]
+        for found in hurt[:_LISTED]:
+            yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
+            yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
+        if len(hurt) > _LISTED:
+            yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
         yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
@@ -170,15 +174,6 @@ class ReshardReport(Report[OutputReport]):
         if members:
             yield f"members that belong to no sample: {members.total():,} left out"
             yield from reason_lines("left out", members)
-
-
-def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
-    hurt = [found for found in inputs if found.lost or found.dropped]
-    for found in hurt[:_LISTED]:
-        yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
-        yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
-    if len(hurt) > _LISTED:
-        yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
 
 
 def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:
