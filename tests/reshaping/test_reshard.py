@@ -12,12 +12,10 @@ from tests.filtering.shards import digests
 from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.reshaping.reshard.arrange import arrange
-from wdsflow.reshaping.reshard.input_report import MembersApart
-from wdsflow.reshaping.reshard.read_inputs import InputJob
+from wdsflow.reshaping.reshard.arrange import END, KEY, PLACE, START, arrange
+from wdsflow.reshaping.reshard.read_inputs import InputJob, MembersApart
 from wdsflow.reshaping.reshard.reshard_options import checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
-from wdsflow.reshaping.reshard.sample_rows import END, KEY, PLACE, START
 from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
 
 SHUFFLED = {  # the keys of two parts, by seed 1

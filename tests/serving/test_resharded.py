@@ -24,7 +24,7 @@ from tests.servers import http_server
 from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
 from tests.shards.archives import write_tar
-from wdsflow.reshaping.reshard.input_report import MembersApart
+from wdsflow.reshaping.reshard.read_inputs import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.serving.resharded_tars import NotAllServed, ReshardedTars

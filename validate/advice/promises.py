@@ -40,7 +40,7 @@ from ..rules.kit.shape_edits import (
 from ..verdicts.verdict import Verdict, judge
 
 if TYPE_CHECKING:
-    from wdsflow.repair.sample_fixer import Field
+    from wdsflow.repair.repair_shard import Field
 
 NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members

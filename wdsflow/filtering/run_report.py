@@ -86,9 +86,6 @@ class RunReport(Report[ShardRecord]):
                 return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
         return escape(what, 300)
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
     def lines(self) -> Iterator[str]:
         """Yield the funnel, line by line; the numbers add up."""
         if self.warning:
