@@ -9,7 +9,7 @@ import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
-from wdsflow.filtering.deciding import program
+from wdsflow.filtering.deciding import outcomes
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_folder import Layout
@@ -72,7 +72,7 @@ def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
 def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     shard: Path, tmp_path: Path, monkeypatch, recipe, capsys
 ):
-    plain = program.count
+    plain = outcomes.count
 
     def change(*args: Any) -> None:
         plain(*args)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wdsflow.filtering.deciding.checked_values import failed, guarded
+from wdsflow.filtering.deciding.program import failed, guarded
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
 from wdsflow.filtering.where.values import Unknown
 from wdsflow.shards.source.base import SourceError

@@ -9,7 +9,7 @@ from PIL import Image
 from tests.filtering.shards import picture
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.filtering.deciding.checked_values import guarded
+from wdsflow.filtering.deciding.program import guarded
 from wdsflow.filtering.samples import Views, way_of
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.stages.scores.sample_view import View, ViewOptions

@@ -23,7 +23,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
-from wdsflow.filtering.deciding.checked_values import MOST
+from wdsflow.filtering.deciding.outcomes import MOST
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -200,7 +200,7 @@ def test_the_largest_item_bounds_batches_also_where_nobody_prepared():
     model = own.Sized(most=4000).models()[0]
     loaded = LoadedModels("cpu")
     assert loaded.map(model, ["x" * 10] * 300) == [10] * 300
-    assert loaded._runners[model].ceiling.most is not None
+    assert loaded.runners[model].ceiling.most is not None
 
 
 @pytest.mark.deep

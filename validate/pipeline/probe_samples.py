@@ -79,17 +79,14 @@ class _RunList(RunCollector):
 
     def close(self) -> None:
         """Note the open run."""
-        self._note()
+        if self.key is not None:
+            self.found.append(Run(self.key, self.offset, tuple(self.parts)))
         super().close()
 
     def runs(self) -> Runs:
         """Note the last run."""
-        self._note()
+        self.close()
         return super().runs()
-
-    def _note(self) -> None:
-        if self.key is not None:
-            self.found.append(Run(self.key, self.offset, tuple(self.parts)))
 
 
 def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], options: ScanOptions, most: int) -> None:

@@ -11,7 +11,7 @@ from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.where.tokens import nearest
-from wdsflow.filtering.where.tree import IsNull, calls_of, nodes_of
+from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
@@ -261,8 +261,12 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
 
 def _may_be_null(program: Program) -> set[Call]:
     """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
-    terms = program.plan.terms if program.plan is not None else ()
-    tests = (node for term in terms for node in nodes_of(term.node) if isinstance(node, IsNull))
+    tests = (
+        node
+        for term in program.terms
+        for node in nodes_of(term.node)
+        if isinstance(node, Op) and node.name == "is null"
+    )
     return {call for test in tests for call in calls_of(test)}
 
 

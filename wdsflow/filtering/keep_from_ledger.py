@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, score_command
-from wdsflow.filtering.ledger.ledger import in_utf8
-from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError, in_utf8
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
@@ -21,31 +20,25 @@ class _Outcomes:
     def __init__(self) -> None:
         self._subset: LedgerSubset | None = None
         self._shards: OrderedDict[str, dict[str, str]] = OrderedDict()
-        self._held = 0
 
     def __reduce__(self) -> tuple[type["_Outcomes"], tuple[()]]:
         return _Outcomes, ()
 
     def of(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
         """Return why samples of a shard are not kept, by key. Raises LedgerError, SourceError."""
-        found = self._shards.get(url)
-        if found is not None:
-            self._shards.move_to_end(url)
-            return found
-        if self._subset is None:
-            self._subset = LedgerSubset.of(stage.ledger, stage.where)
-        found = {}
-        rows, _ = self._subset.shard(url).rows()
-        for row in rows:
-            reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
-            before = found.setdefault(row.key, reason)
-            if (before == _KEPT) != (reason == _KEPT):
-                found[row.key] = _AMBIGUOUS
-        self._shards[url] = found
-        self._held += len(found)
-        while self._held > _HELD and len(self._shards) > 1:
-            self._held -= len(self._shards.popitem(last=False)[1])
-        return found
+        if url not in self._shards:
+            self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
+            found: dict[str, str] = {}
+            for row in self._subset.shard(url).rows()[0]:
+                reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
+                before = found.setdefault(row.key, reason)
+                if (before == _KEPT) != (reason == _KEPT):
+                    found[row.key] = _AMBIGUOUS
+            self._shards[url] = found
+            while len(self._shards) > 1 and sum(map(len, self._shards.values())) > _HELD:
+                self._shards.popitem(last=False)
+        self._shards.move_to_end(url)
+        return self._shards[url]
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,9 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from wdsflow.filtering.deciding.checked_values import guarded, in_plain
-from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of, plan
+from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of, plan
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
@@ -55,7 +54,7 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
     program = program_of(recipe)
     assert program.plan is not None
     priced = [replace(step, cost=sum(pilot.seconds[call] for call in step.calls)) for step in program.plan.steps]
-    text = explain(replace(program.plan, steps=tuple(priced)), pilot)
+    text = explain(Plan(program.plan.where, tuple(priced), program.plan.rank), pilot)
     better = plan(pilot.where, pilot.seconds, pilot.passing, last=frozenset(program.dataset_calls))
     if better.terms == program.plan.terms:
         return f"{text}\nmeasured costs and shares give the same order"

@@ -12,13 +12,13 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.filtering.deciding.checked_values import RunStrikes
+from wdsflow.filtering.deciding.outcomes import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
 from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import format_size, parse_size

@@ -258,6 +258,7 @@ class Views:
         self._staging = Staging(stages, samples, url) if stages else None
         self._places = parse_captions(options.captions)
         self._known: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
+        self._last: tuple[tuple[str, ...], Chosen] = (), _CAREFUL  # of the latest sample
 
     def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""
@@ -272,6 +273,8 @@ class Views:
 
     def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
         names = sample.names or tuple(sample.fields)
+        if names is self._last[0]:
+            return self._last
         found = self._known.get(names)
         if found is None:
             images = chosen(self._options.names, names)
@@ -281,6 +284,7 @@ class Views:
             found = names, choice
             if len(self._known) < 10_000:
                 self._known[names] = found
+        self._last = found
         return found
 
 

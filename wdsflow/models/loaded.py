@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
-from wdsflow.memory.batching.ceiling import Ceiling, CeilingStore, Known, Probe, probe
-from wdsflow.memory.batching.device import check_cap, in_inference_mode, open_device, other_frameworks
-from wdsflow.memory.batching.runner import BatchRunner, BatchTally
+from wdsflow.memory.batching.device import check_cap, open_device, other_frameworks
+from wdsflow.memory.batching.probe import CeilingStore, Probe, probe
+from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 from wdsflow.stages.scores.model.model_score import Model
 
 from .fetching import fetching
@@ -62,22 +63,33 @@ class LoadedModels:
         self.device = device
         self._memory = memory
         self._open: Any = None  # the device, made ready when the first model comes
-        self._runners: dict[Model, BatchRunner[Any, Any]] = {}
+        self.runners: dict[Model, BatchRunner[Any, Any]] = {}
         self._store = CeilingStore()
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
-        lines = tuple(line for model in models if (line := self._prepare(model)))
+        lines: tuple[str, ...] = ()
+        for model in models:
+            seen = None if self.has(model) else self.make_ready(model)
+            if seen is not None:
+                if not seen.fits and self.device == "cpu":
+                    raise ModelError(seen.message(model.called()))
+                lines += (seen.message(model.called()),)
         if self.device != "cpu":
-            lines += tuple(f"{other.name} is loaded in this process and {other.habit}" for other in other_frameworks())
+            lines += tuple(
+                f"{name} is loaded in this process and {habit}" for name, habit in other_frameworks().items()
+            )
         return PreparedModels(lines, tuple((model, model.facts()) for model in models))
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError; PoisonedError: the process has to end."""
-        if not self.has(model):  # of a process that is replaced, or that nobody prepared
+        import torch
+
+        if model not in self.runners:  # the process replaces another, or nothing was prepared
             self.make_ready(model)
         try:
-            return self._runner(model).map(items, alone)
+            with torch.inference_mode():
+                return self.runners[model].map(items, alone)
         except OutputsError as error:
             useless = ModelError(f"{model.called()}: {error}")
             useless.blames = model.called()
@@ -85,31 +97,24 @@ class LoadedModels:
 
     def has(self, model: Model) -> bool:
         """Say whether a model is loaded."""
-        return model in self._runners
-
-    def tallies(self) -> dict[str, BatchTally]:
-        """Return what was done so far, by kind of model."""
-        return {model.kind: runner.tally for model, runner in self._runners.items()}
-
-    def _prepare(self, model: Model) -> str:
-        seen = None if self.has(model) else self.make_ready(model)
-        if seen is None:
-            return ""
-        if not seen.fits and not (model.on_cpu and self.device != "cpu"):
-            raise ModelError(seen.message(model.called()))
-        return seen.message(model.called())
+        return model in self.runners
 
     def make_ready(self, model: Model) -> Probe | None:
         """Load a model and bound its first batches by what its largest item takes; None if that is not tried.
 
         Raises ModelError.
         """
-        runner = self._runner(model)
+        import torch
+
+        if model not in self.runners:
+            self.runners[model] = self._load(model)
+        runner = self.runners[model]
         item = model.largest() if model.tries_on_cpu or self.device != "cpu" else None
         if item is None:
             return None
         try:
-            seen = probe(runner.run, item, runner.cost(item), self._open)
+            with torch.inference_mode():
+                seen = probe(runner.run, item, runner.cost(item), self._open)
         except Exception as error:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if seen.fits and seen.free is not None and runner.ceiling.limit is None:
@@ -118,15 +123,8 @@ class LoadedModels:
             runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
         return seen
 
-    def _runner(self, model: Model) -> BatchRunner[Any, Any]:
-        found = self._runners.get(model)
-        if found is None:
-            found = self._runners[model] = self._load(model)
-        return found
-
     def _load(self, model: Model) -> BatchRunner[Any, Any]:
-        loaded = self._loaded(model)
-        run = in_inference_mode(lambda batch: model.run(loaded, batch))
+        run = partial(model.run, self._loaded(model))
         if self.device == "cpu":  # what is free there is another matter each time: the probe says
             return BatchRunner(run, cost=model.cost, device=self._open)
         key = {"model": model.identity(), **self._open.facts()}
@@ -135,7 +133,7 @@ class LoadedModels:
             cost=model.cost,
             ceiling=self._store.load(key),
             device=self._open,
-            on_cpu=_on_cpu(model) if model.on_cpu else None,
+            on_cpu=_on_cpu(model),
             learned=lambda ceiling: self._store.save(key, ceiling),
         )
 
@@ -165,4 +163,4 @@ def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
             kept.append(model.load("cpu"))
         return model.run(kept[0], batch)
 
-    return in_inference_mode(run)
+    return run

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.deciding.program import uncounted
+from wdsflow.filtering.deciding.outcomes import uncounted
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.shard.shard_outputs import kept_pieces
 from wdsflow.pieces.pieces import END

@@ -50,8 +50,9 @@ def padded_over_real(model: str) -> dict[str, Any]:
     for start in range(0, _SAMPLES, _WINDOW):
         models.map(text, captions[start : start + _WINDOW])
         models.map(_Means(), pictures[start : start + _WINDOW])
-    ratios = {kind: tally.padding.ratio for kind, tally in models.tallies().items()}
-    sizes = {kind: tally.items / tally.batches for kind, tally in models.tallies().items()}
+    tallies = {model.kind: runner.tally for model, runner in models.runners.items()}
+    ratios = {kind: tally.padded / tally.real for kind, tally in tallies.items()}
+    sizes = {kind: tally.items / tally.batches for kind, tally in tallies.items()}
     return {"padding": max(ratios.values()), "ratios": ratios, "items_a_batch": sizes}
 
 

@@ -1,12 +1,9 @@
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, plain_values, predicates
 from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.predicate_planner import plan
 from wdsflow.filtering.where.values import Call
 
 
@@ -104,16 +101,6 @@ def test_scores_with_other_settings_are_other_scores():
     where = parse("not near_duplicate and not near_duplicate(distance=3) and caption != ''", SCORES)
     assert where.calls == (Call("near_duplicate"), Call("near_duplicate", (("distance", 3),)), Call("caption"))
     assert [str(call) for call in where.calls] == ["near_duplicate", "near_duplicate(distance=3)", "caption"]
-
-
-def test_predicates_and_plans_go_to_other_processes():
-    where = parse("width > 1 and (blur > 2 or not duplicate) and matches(caption, 'cat|dog')", SCORES)
-    order = plan(where)
-    values = {Call("width"): 2, Call("blur"): 1, Call("duplicate"): True, Call("caption"): "a cat"}
-    assert order.settle(values).term == where.terms[1]  # the functions that this makes stay here
-    assert pickle.loads(pickle.dumps(where)) == where
-    assert pickle.loads(pickle.dumps(order)) == order
-    assert pickle.loads(pickle.dumps(order)).settle(values).term == where.terms[1]
 
 
 def test_a_score_hides_a_fact_of_the_same_name():

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
-from wdsflow.filtering.where.predicate import judge, parse
+from wdsflow.filtering.where.evaluate_predicate import judge
+from wdsflow.filtering.where.predicate import parse
 from wdsflow.filtering.where.predicate_planner import explain, pilot_from_json, pilot_of, plan
 from wdsflow.filtering.where.values import PENDING, Call
 

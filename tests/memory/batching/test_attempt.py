@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from wdsflow.memory.batching.attempt import AttemptTrouble, Failure, OutputsError, PoisonedError, attempt, lost
-from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.memory.batching.runner import BatchRunner
+from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 
 ASSERT = "CUDA error: device-side assert triggered"
 SHORT = "CUDA out of memory."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.ceiling import Ceiling, Known
+from wdsflow.memory.batching.runner import Ceiling, Known
 
 
 def drive(ceiling: Ceiling, capacity: int, batches: int) -> int:

@@ -15,10 +15,10 @@ from wdsflow.memory.batching.attempt import (
     drop_frames,
     is_out_of_memory,
     is_poisoned,
-    release,
     requested_bytes,
     text_of,
 )
+from wdsflow.memory.batching.device import open_device
 
 torch = pytest.importorskip("torch")
 
@@ -311,7 +311,7 @@ def test_garbage_and_cached_memory_of_the_device_are_given_back(monkeypatch, dev
     gone = weakref.ref(cycle)
     del cycle
 
-    release(device)
+    open_device(device).release()
 
     assert gone() is None
     assert seen == calls
@@ -319,10 +319,10 @@ def test_garbage_and_cached_memory_of_the_device_are_given_back(monkeypatch, dev
 
 def test_memory_of_the_host_is_given_back_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    release("cpu")
+    open_device("cpu").release()
 
 
 def test_a_device_that_was_never_used_is_left_alone():
     before = torch.cuda.is_initialized()
-    release("cuda:0")
+    open_device("cuda:0").release()
     assert torch.cuda.is_initialized() is before

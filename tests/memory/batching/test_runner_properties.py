@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engines.trials import map_with_restarts
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
-from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.runner import BatchRunner
+from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.ceiling import Ceiling, CeilingStore, Known, cache_folder
+from wdsflow.memory.batching.probe import CeilingStore, cache_folder
+from wdsflow.memory.batching.runner import Ceiling, Known
 
 KEY = {
     "model": "openclip image",
@@ -147,8 +148,8 @@ def test_processes_that_write_at_once_leave_a_whole_file(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.ceiling import CeilingStore
+from wdsflow.memory.batching.runner import Ceiling, Known
+from wdsflow.memory.batching.probe import CeilingStore
 number = int(sys.argv[2])
 for _ in range(200):
     assert CeilingStore(Path(sys.argv[1])).save({"key": 1}, Ceiling(Known(number, number - 1, number * 2)))

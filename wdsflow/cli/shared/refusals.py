@@ -233,7 +233,11 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     yield f"then: {typed.again(ledger=new, where=where)}"
 
 
-def _after_engine(_: Exception, typed: Typed) -> Iterator[str]:
+def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
+    from wdsflow.filtering.deciding.outcomes import BrokenRunError
+
+    if isinstance(error, BrokenRunError):
+        return  # the same command would fail again
     there = "on this machine" if "engine" in typed.given else "to resume"
     yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
 

@@ -2,20 +2,28 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
+from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
+from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.where.rewriting import gathers_like
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.memory.batching.attempt import describe
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
+from wdsflow.stages.scores.sample_view import View, ViewOptions
 
-from .checked_values import Stored, as_json, from_json
-from .program import Program
+from .outcomes import MOST, BrokenRunError, BrokenScoreError, is_fault
+from .program import RAISED, Program, guarded, is_ours, plain_value
+
+Stored: TypeAlias = Value | dict[str, str]  # a dict is an Unknown
 
 
 def resolve(
@@ -34,7 +42,7 @@ def resolve(
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
         scratch = _scratch(target)
-        found = as_json(
+        found = _as_json(
             call, score, score.resolve(_records(program, call, shards, scored, target), scratch, memory=memory)
         )
         for shard, values in groupby(found, key=lambda item: item[0]):
@@ -98,7 +106,7 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
         assert isinstance(score, DatasetScore)
         for row in rows:
             if str(row.number) in found:
-                row.values[call] = from_json(score, found[str(row.number)], row, name, program.recipe)
+                row.values[call] = _from_json(score, found[str(row.number)], row, name, program.recipe)
 
 
 def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
@@ -131,3 +139,41 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
             said = row.values.get(call)
             if not isinstance(said, Unknown) or said == NOT_COMPARED:
                 row.values.pop(call, None)
+
+
+def _as_json(
+    call: Call, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
+) -> Iterator[tuple[int, int, Stored]]:
+    """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
+
+    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    """
+    if is_ours(score):
+        yield from found
+        return
+    refused: int | None = 0  # None as soon as one value is valid
+    try:
+        for shard, sample, value in found:
+            plain = guarded(partial(plain_value, score, value), None)
+            if not isinstance(plain, Unknown):
+                refused = None
+                yield shard, sample, plain
+                continue
+            refused = None if refused is None or not is_fault(plain) else refused + 1
+            if refused == MOST:
+                raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
+            yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
+    except (OSError, LedgerError, BrokenRunError):  # of the caller, who reads the records
+        raise
+    except RAISED as error:
+        raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
+
+
+def _from_json(score: DatasetScore, value: Stored, row: Row, name: str, recipe: Recipe) -> Value | Unknown:
+    """Return a value of ``_as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
+    if isinstance(value, dict):
+        return Unknown(**value)
+    if not isinstance(value, list) or not kind_of(name).by_fields:
+        return value
+    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
+    return guarded(partial(plain_value, score, value), view)

@@ -35,8 +35,8 @@ from wdsflow.shards.urls import compact, expand
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, resolve
+from .outcomes import count as count_outcomes
 from .program import Program, program_of
-from .program import count as count_outcomes
 
 _OF_SCORES = ("images", "captions", "image_memory", "image_token", "video_token", "chunk_end", "media_root")
 
@@ -94,7 +94,7 @@ class ShardLedger:
         """Return the kept samples in the order of the tar, and what became of all samples. Raises as ``kept``."""
         record = self._record(number)
         rows = self._rows(record)
-        count_outcomes(rows, record, program_of(self.recipe))
+        count_outcomes(rows, record, program_of(self.recipe).terms)
         record.check()
         return [row for row in rows if row.outcome == "kept"], record
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
-from wdsflow.filtering.ledger.embeddings import NONE, ShardEmbeddings
+from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.samples import ShardView
 from wdsflow.filtering.where.values import Call, Unknown
@@ -18,8 +18,8 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.client import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
-from .checked_values import Strikes, guarded, plain_value, without_addresses
-from .program import Program
+from .outcomes import Strikes
+from .program import Program, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
 # Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
@@ -80,12 +80,12 @@ class Modelled(AbstractContextManager["Modelled"]):
     """
 
     def __init__(
-        self, program: Program, models: Models, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings = NONE
+        self, program: Program, models: Models, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings
     ) -> None:
         self._program, self._models, self._mark, self._strikes = program, models, mark, strikes
-        self._embeddings = embeddings
+        self._embeddings = embeddings if embeddings.in_use else None
         self._window = _Window()
-        self._asked: tuple[_Window, Future[None]] | None = None
+        self._asked: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed it, the sample being read would be blamed.
         self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
 
@@ -101,24 +101,25 @@ class Modelled(AbstractContextManager["Modelled"]):
         self._window.samples += 1
         self._prepare(self._window, row, view)
         if self._window.full:
-            self._turn()
+            self.turn()
 
-    def finish(self) -> None:
-        """Compute the missing scores of all collected samples."""
-        self._turn()
-        self._turn()
-
-    def _turn(self) -> None:
-        """Request this window, finish the one before, and begin the next."""
-        before, self._asked, window = self._asked, None, self._window
+    def turn(self) -> None:
+        """Request this window, finish the one before, and begin the next. Two turns finish all collected samples."""
+        before, window = self._asked, self._window
+        self._asked, self._window = None, _Window()
         if window.pending:
-            self._asked = window, self._ask(window)
-        self._window = _Window()
+            asked: Future[None] | None = None
+            if self._other is None:
+                self._run(window)
+            else:
+                asked = self._other.submit(self._run, window)
+            self._asked = window, asked
         if before is not None:
             self._settle_all(*before)
 
-    def _settle_all(self, window: _Window, asked: "Future[None]") -> None:
-        asked.result()
+    def _settle_all(self, window: _Window, asked: "Future[None] | None") -> None:
+        if asked is not None:
+            asked.result()
         while window.pending:
             waiting, window.pending = window.pending, []
             by_row: dict[int, list[_Pending]] = {}
@@ -130,23 +131,22 @@ class Modelled(AbstractContextManager["Modelled"]):
                 row, view = together[0].row, together[0].view
                 self._program.resume(row, view)
                 self._prepare(window, row, view)
-                if self._strikes:
+                if self._strikes.open:
                     self._strikes.see(row)
                 if window.full:
-                    self._ask(window).result()
+                    self._run_next(window)
             if window.pending:
-                self._ask(window).result()
+                self._run_next(window)
 
-    def _ask(self, window: _Window) -> "Future[None]":
+    def _run_next(self, window: _Window) -> None:
+        """Run the items of a window after those that are requested already."""
+        if self._other is None:
+            self._run(window)
+        else:
+            self._other.submit(self._run, window).result()
+
+    def _run(self, window: _Window) -> None:
         items, window.items, window.weight, window.samples = window.items, {}, 0, 0
-        if self._other is not None:
-            return self._other.submit(self._run, items, window.outputs)
-        asked: Future[None] = Future()
-        self._run(items, window.outputs)
-        asked.set_result(None)
-        return asked
-
-    def _run(self, items: dict[_Place, object], outputs: dict[_Place, object]) -> None:
         by_model: dict[Model, list[_Place]] = {}
         for place in items:
             by_model.setdefault(place[1], []).append(place)
@@ -158,7 +158,7 @@ class Modelled(AbstractContextManager["Modelled"]):
                     f"{model.called()}: {error.message}. Run again with --workers 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
-            outputs.update(zip(places, found, strict=True))
+            window.outputs.update(zip(places, found, strict=True))
 
     def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
         """Request what is needed next; failures are recorded, and something else may be needed then."""
@@ -183,7 +183,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         requests = score.requests(view)
         for request in requests:
             place = row.number, request.model, request.key
-            if place not in window.items and place not in window.outputs:
+            if self._embeddings is not None and place not in window.items and place not in window.outputs:
                 known = self._embeddings.find(row, view, request)
                 if known is not None:
                     window.outputs[place] = known
@@ -209,7 +209,8 @@ class Modelled(AbstractContextManager["Modelled"]):
             row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
         else:
             row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
-            self._embeddings.keep(row, view, score, requests, outputs)
+            if self._embeddings is not None:
+                self._embeddings.keep(row, view, score, requests, outputs)
 
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:

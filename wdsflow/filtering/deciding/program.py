@@ -2,28 +2,147 @@
 
 import json
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property, lru_cache, partial
+import re
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
 
-from wdsflow.filtering.ledger.ledger import in_utf8
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, MissingScore, Row
+from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
-from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
+from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import FACTS, RankPercent
-from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
+from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.rewriting import RankedNumber, ranked_number
-from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value, spelled
+from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
 from wdsflow.memory.sizes import parse_size
-from wdsflow.stages.scores.base import DatasetScore, Score
-from wdsflow.stages.scores.model.model_score import Model, ModelScore
-from wdsflow.stages.scores.sample_view import ViewOptions
-from wdsflow.stages.scores.score_catalog import all_scores, make_score
+from wdsflow.shards.atomic import UNREADABLE
+from wdsflow.shards.source.base import SourceError
+from wdsflow.stages.scores.base import (
+    DatasetScore,
+    HeaderScore,
+    PixelScore,
+    Scalar,
+    Score,
+    ScoreError,
+    Subject,
+    TextScore,
+    bare,
+)
+from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, described, rows_of, scalar
+from wdsflow.stages.scores.sample_view import View, ViewOptions
+from wdsflow.stages.scores.score_catalog import SCORES, all_scores, make_score
+from wdsflow.text.install import install_extras
 
-from .checked_values import RAISED, failed, gathered, guarded, in_plain, must_be_installed
+V = TypeVar("V")
+R = TypeVar("R")
+W = TypeVar("W", bound=View)
+
+RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like programs
+_KEPT_IN_DETAIL = 500  # characters
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
+
+
+def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
+    """Return the result of ``compute``, or Unknown: a bad sample does not end its shard. Raises OSError."""
+    try:
+        return compute(view)
+    except RAISED as error:
+        return failed(error)
+
+
+def failed(error: BaseException) -> Unknown:
+    """Return why a score could not be computed. Raises the error if it is the fault of the shard or the disk."""
+    if isinstance(error, ScoreError):
+        return Unknown(error.slug, without_addresses(error.detail))
+    if isinstance(error, MemoryError):
+        return Unknown("out-of-memory")
+    if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
+        raise error
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = ""
+    return Unknown(f"raised-{type(error).__name__}", without_addresses(text))
+
+
+def without_addresses(text: str) -> str:
+    """Return the text of an error as it is kept: 500 characters, the same in each run."""
+    return _ADDRESS.sub("", text)[:_KEPT_IN_DETAIL]
+
+
+_COUNTED: dict[Subject, tuple[Subject, ...]] = {
+    "image": ("image", "video"),  # frames replace a missing image
+    "video": ("video",),
+    "caption": ("caption",),
+    "sample": ("image", "video", "caption"),
+}
+
+
+def plain_value(score: Score, value: object, view: View | None) -> Value:
+    """Return the value of a score for a sample as float, int, bool or str, or as a list of these with one for each item.
+
+    Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions of ``view`` that the
+    score uses. For wdsflow's own scores, and without a view, a list may have any length. Raises TypeError for anything
+    else, ScoreError "not-finite" for NaN and infinities, OverflowError for a number that no float can hold.
+    """
+    method, rows = _method_of(score), rows_of(value)
+    if rows is None:
+        return _scalar(score, value, method)
+    counts = set[int]() if view is None or is_ours(score) else _counts(score, view)
+    if counts and len(rows) not in counts:
+        raise TypeError(
+            f"{method} returned {described(value)}: the sample needs {' or '.join(map(str, sorted(counts)))}"
+        )
+    return bare([_scalar(score, row, method) for row in rows])
+
+
+def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
+    """Return ``way``, which computes a score, with plain values; wdsflow's own scores have them, except for texts."""
+    if is_ours(score):
+        return way if score.kind != "text" else lambda view: _plain_text(way(view))
+    return lambda view: plain_value(score, way(view), view)
+
+
+def is_ours(score: Score) -> bool:
+    """Return whether a score is wdsflow's own: its values need no check."""
+    return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
+
+
+def _plain_text(value: Value) -> Value:
+    """Return a text as a ledger holds it: a cut by the ledger must see the same value as the first run."""
+    if isinstance(value, list):
+        return [in_utf8(each) if isinstance(each, str) else each for each in value]
+    return in_utf8(value) if isinstance(value, str) else value
+
+
+def _scalar(score: Score, value: object, method: str) -> Scalar:
+    made = scalar(value, score.kind, method)
+    return in_utf8(made) if isinstance(made, str) else made
+
+
+def _method_of(score: Score) -> str:
+    """Return the method that computes a custom score."""
+    if isinstance(score, DatasetScore):
+        return "resolve()"
+    if isinstance(score, ModelScore):
+        return "score()" if isinstance(score, BatchScore) else "value()"
+    own = next((base for base in (HeaderScore, PixelScore, TextScore) if isinstance(score, base)), None)
+    return "of()" if own is not None and type(score).score is own.score else "score()"
+
+
+def _counts(score: Score, view: View) -> set[int]:
+    """Return how many values a score may have for a sample; none if that cannot be told."""
+    ways = {"image": view.image_names, "video": view.video_names, "caption": view.captions}
+    found = set[int]()
+    for subject in _COUNTED[score.subject]:
+        with suppress(ScoreError):
+            found.add(len(ways[subject](getattr(score, subject, ""))))
+    return found
 
 
 class Program:
@@ -46,7 +165,7 @@ class Program:
             if self.scores[call].settings()["among"] == "all" or call in asked:
                 asked += number.calls
         for score in self.scores.values():
-            must_be_installed(score)
+            _check_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = frozenset(self.dataset_calls)
         self.gathered_calls = tuple(call for call in self.dataset_calls if call not in self.ranks)
@@ -56,19 +175,19 @@ class Program:
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
         self.plan = plan_by(recipe.pilot, self._where, last=late) if self._where else None
+        self.terms = self.plan.terms if self.plan else ()
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
-        self._asked = tuple(call for call in asked if call not in later)
-        self._models_asked = tuple(call for call in asked if call in self.model_calls)
+        self._asked = tuple(call for call in asked if call not in late)
         beside = [
             call
-            for term in (self.plan.terms if self.plan else ())
+            for term in self.terms
             if late.intersection(term.calls)
             for own in term.calls
             for call in (own, *(self.ranks[own].calls if own in self.ranks else ()))
         ]
-        self._beside_late = tuple(call for call in beside if call not in later)
-        self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
-        self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
+        self._beside_late = tuple(call for call in beside if call not in late)
+        own = self._ways.keys() & {*self._asked, *self._beside_late}
+        self.asks_more = bool(own or self.dataset_calls or recipe.hash_images)  # than the predicate needs
         ranked = {call for number in self.ranks.values() for call in number.calls}
         # They need no decoding, no model and no other sample, so that a cut can compute them as it reads the samples.
         self.cheap_calls = frozenset(
@@ -86,7 +205,7 @@ class Program:
             "view": options.identity(),
             "stages": stage_identities(self.recipe.stages),
             "scores": {str(call): score.identity() for call, score in self.scores.items()},
-            "order": [str(term) for term in self.plan.terms] if self.plan else [],
+            "order": [str(term) for term in self.terms],
         }
 
     @cached_property
@@ -112,11 +231,9 @@ class Program:
     def score(self, row: Row, view: ShardView) -> None:
         """Compute what is needed to decide a sample, cheap scores first, and stop when it is decided.
 
-        Model scores are left open: see ``wanted``.
+        Model scores are left open: see ``wanted``. Without ``asks_more`` it is the same as ``resume``.
         """
         self.resume(row, view)
-        if not self._more:
-            return
         judgement = row.judgement
         if judgement is None and self.plan is not None:
             self._complete(row, view, self._beside_late)
@@ -126,13 +243,14 @@ class Program:
         for call in self.gathered_calls:
             if (dropped and call in self.kept_calls) or call in row.gathered or call in row.values:
                 continue
-            score = self.scores[call]
-            assert isinstance(score, DatasetScore)
-            found = guarded(partial(gathered, score), view)
-            if isinstance(found, Unknown):
+            found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
+            if isinstance(found, bytes):
+                row.gathered[call] = found
+            elif isinstance(found, Unknown):
                 row.values[call] = found
             else:
-                row.gathered[call] = found
+                told = f"gather() returned {described(found)}: it must return bytes"
+                row.values[call] = failed(TypeError(told))
         if self.recipe.hash_images and row.digest is None:
             hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(hashed, Unknown) else hashed
@@ -172,9 +290,9 @@ class Program:
             if needed in self.model_calls:
                 calls.append(needed)
             elif self.plan.where.judge(row.values).keep is not False:
-                calls += [call for call in self._models_beside_late if call not in row.values]
-        calls += [call for call in self._models_asked if call not in row.values]
-        return list(dict.fromkeys(calls))
+                calls += self._beside_late
+        calls += self._asked
+        return [call for call in dict.fromkeys(calls) if call in self.model_calls and call not in row.values]
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -235,7 +353,7 @@ class Program:
         judgement = self.plan.where.judge(row.values)
         if judgement.settled or self.recipe.unknown == "keep":
             return not self._puts_out(judgement)
-        own = (term for term in self.plan.terms if self.kept_calls.isdisjoint(term.calls))
+        own = (term for term in self.terms if self.kept_calls.isdisjoint(term.calls))
         return all(term.result(row.values) is True for term in own)
 
     def _puts_out(self, judgement: Judgement) -> bool:
@@ -244,8 +362,17 @@ class Program:
 
     def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
         for call in calls:
-            if call not in row.values:
+            if call in self._ways and call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)
+
+
+def _check_installed(score: Score) -> None:
+    """Raise ValueError if a score needs a missing library: each sample would fail."""
+    for name in score.packages if score.needs else ():
+        try:
+            version(name)
+        except PackageNotFoundError:
+            raise ValueError(f"{score.name} needs {name}: {install_extras(*score.needs)}") from None
 
 
 def _made(call: Call) -> Score:
@@ -258,60 +385,3 @@ def _made(call: Call) -> Score:
 def program_of(recipe: Recipe) -> Program:
     """Return the program of a recipe; a process makes it once."""
     return Program(recipe)
-
-
-_LONGEST = 200  # characters
-
-
-def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
-    """Add the outcomes of its samples to the record of a shard."""
-    dropped: Counter[str] = Counter()
-    quarantined: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    examples: dict[str, tuple[str, str]] = {}
-    for row in rows:
-        if row.outcome == "kept":
-            record.kept += 1
-        elif row.outcome == "dropped":
-            dropped[what := row.term or ""] += 1
-            if dropped[what] == 1:
-                examples[f"dropped {what}"] = _example(row, row.detail or _values(row, what, program))
-        else:
-            quarantined[what := row.error or ""] += 1
-            if quarantined[what] == 1:
-                examples[f"quarantined {what}"] = _example(row, row.detail or "")
-        for call, value in row.values.items():
-            if isinstance(value, Unknown) and value != NOT_COMPARED:
-                failed[what := f"{call}: {value.slug}"] += 1
-                if failed[what] == 1:
-                    examples[f"failed {what}"] = _example(row, value.detail)
-    record.samples = len(rows)
-    record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
-    record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
-    record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))
-
-
-def uncounted(keys: Iterable[str]) -> int:
-    """Return how many samples readers do not count: those whose key came before."""
-    known, found = set[str](), 0
-    for key in keys:
-        found += key in known
-        known.add(key)
-    return found
-
-
-def _example(row: Row, about: str) -> tuple[str, str]:
-    return in_utf8(row.key)[:_LONGEST], in_utf8(about)[:_LONGEST]
-
-
-def _values(row: Row, term: str, program: "Program") -> str:
-    """Return the values by which a term dropped a sample, such as "min_side is 64"."""
-    found = next((each for each in (program.plan.terms if program.plan else ()) if str(each) == term), None)
-    known = [(call, row.values[call]) for call in (found.calls if found else ()) if call in row.values]
-    return ", ".join(f"{call} is {_shown(value)}" for call, value in known)
-
-
-def _shown(value: Value | Unknown) -> str:
-    if value is None or isinstance(value, Unknown):
-        return f"unknown ({value.slug})" if value else "null"
-    return " and ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

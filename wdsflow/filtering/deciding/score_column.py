@@ -1,16 +1,15 @@
 """All values of one score in the ledgers of a run, and how many samples a threshold keeps."""
 
-import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.ledger.ledger import column_of, read_ledger
+from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
     MissingScore,
@@ -24,7 +23,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_r
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.evaluate_predicate import Run, runner
 from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.tree import NameRef, Reduce
+from wdsflow.filtering.where.tree import NameRef, Op
 from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest
@@ -33,14 +32,12 @@ from .program import program_of
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
-_PARTS = ("sample", "key", "trouble", "several", "failed")
 
 
 @dataclass
@@ -225,59 +222,34 @@ def _recipe(where: str) -> Recipe:
 def _read(column: ScoreColumn, path: Path) -> "Numbers":
     """Add the values of a shard to a column; return its numbers, NaN where there is none."""
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    name = column_of(str(column.call))
-    try:
-        table = pq.read_table(path, columns=[*_PARTS, name]).combine_chunks()
-    except (pa.ArrowException, OSError) as error:
-        raise LedgerError(f"{path} cannot be read: {error}") from None
-    readable = table["trouble"].is_null().to_numpy()
-    there = table[name].is_valid().to_numpy() & readable
-    values = table[name].filter(pa.array(there))
-    column.samples += len(table)
-    column.unreadable += len(table) - int(readable.sum())
-    column.missing += int(readable.sum() - there.sum())
-    numbers = np.full(len(table) if column.kind == "number" else 0, np.nan)
-    if column.kind == "number":
-        numbers[there] = values.to_numpy()
-        if strange := int(np.isnan(numbers[there]).sum()):
-            column.failed["not-a-number"] += strange
-    else:
-        _count(column, values.to_pylist())
-    _add_rare(column, table, readable, numbers)
-    if column.kind == "number":
-        _keep_twins(column, table["key"].to_pylist(), numbers)
-    return numbers
-
-
-def _add_rare(column: ScoreColumn, table: "pa.Table", readable: "Flags", numbers: "Numbers") -> None:
-    """Add what is not in the column of the score: several values of a sample, and failures."""
-    call = str(column.call)
-    for place, text in _valid(table["several"], readable):
-        values = json.loads(text).get(call)
-        if values is None:
+    rows, _ = read_ledger(path, calls=[column.call])
+    numbers = np.full(len(rows), np.nan)
+    column.samples += len(rows)
+    for place, row in enumerate(rows):
+        value = row.values.get(column.call, PENDING)
+        found = value if column.kind != "number" else _smallest(column.call)(row.values)
+        if row.trouble:
+            column.unreadable += 1
             continue
-        column.missing, column.several = column.missing - 1, column.several + 1
-        if column.kind != "number":
-            _count(column, values)
-        elif isinstance(found := _smallest(column.call)({column.call: values}), Unknown):
+        column.several += isinstance(value, list)
+        if found is PENDING:
+            column.missing += 1
+        elif isinstance(found, Unknown):
             column.failed[found.slug] += 1
-        else:
-            assert isinstance(found, (int, float))
+        elif column.kind == "number":
             numbers[place] = found
-    for _, entries in _valid(table["failed"], readable):
-        for entry in entries:
-            if entry["score"] == call:
-                column.missing -= 1
-                column.failed[entry["error"]] += 1
+        else:
+            _count(column, value if isinstance(value, list) else [value])
+    if column.kind == "number":
+        _keep_twins(column, [row.key for row in rows], numbers)
+    return numbers
 
 
 @lru_cache(maxsize=4)
 def _smallest(call: Call) -> Run:
     """Return the function from the values of a sample to its smallest value, or Unknown."""
-    return runner(Reduce("min", NameRef(call, "number")))
+    return runner(Op("min", (NameRef(call, "number"),), "number"))
 
 
 def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
@@ -312,12 +284,6 @@ def _parted(keys: Sequence[str], kept: "Flags") -> int:
     return sum(row.outcome != "kept" for row in rows)
 
 
-def _valid(cells: "pa.Array", readable: "Flags") -> "Iterator[tuple[int, Any]]":
-    if cells.null_count < len(cells):
-        for place in (cells.is_valid().to_numpy() & readable).nonzero()[0].tolist():
-            yield place, cells[place].as_py()
-
-
 def _sorted(parts: "list[Numbers]") -> "Numbers":
     """Return the numbers of all shards, sorted, without NaN."""
     import numpy as np
@@ -327,7 +293,7 @@ def _sorted(parts: "list[Numbers]") -> "Numbers":
     return numbers[: int(np.searchsorted(numbers, np.nan))]
 
 
-def _count(column: ScoreColumn, values: Sequence[Scalar]) -> None:
+def _count(column: ScoreColumn, values: Iterable[Any]) -> None:
     if column.counts is not None:
         column.counts.update(values)
         if len(column.counts) > _MOST_TEXTS:

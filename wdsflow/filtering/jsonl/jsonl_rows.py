@@ -76,34 +76,28 @@ class TokensSeen:
     """Counts the tokens in the texts of a file, to report a wrong token instead of reading no image."""
 
     def __init__(self, tokens: MediaTokens) -> None:
-        self._tokens = tokens
-        self._with = {"image": 0, "video": 0}  # rows with such files
-        self._found = {"image": 0, "video": 0}  # rows whose text has the token
-        self._like: Counter[str] = Counter()
+        self._tokens = {"image": tokens.image, "video": tokens.video}
+        self._own = {*self._tokens.values(), tokens.end}
+        self._with = Counter[str]()  # rows with such files
+        self._found = Counter[str]()  # rows whose text has the token
+        self._like = Counter[str]()
 
     def add(self, text: str, images: int, videos: int) -> None:
         """Note a row."""
-        for name, token, count in (("image", self._tokens.image, images), ("video", self._tokens.video, videos)):
-            self._with[name] += count > 0
-            self._found[name] += token in text
+        self._with.update({"image": images > 0, "video": videos > 0})
+        self._found.update({name: token in text for name, token in self._tokens.items()})
         if len(self._like) < _MOST_KINDS:
             self._like.update(dict.fromkeys(_LIKE_A_TOKEN.findall(text), 1))
 
     def problem(self) -> str:
         """Return what is wrong with the tokens, "" if nothing."""
-        tokens = self._tokens
-        for name, token in (("image", tokens.image), ("video", tokens.video)):
-            if self._with[name] and not self._found[name]:
-                others = [
-                    like
-                    for like, _ in self._like.most_common(8)
-                    if like not in {tokens.image, tokens.video, tokens.end}
-                ][:5]
+        for name, token in self._tokens.items():
+            count = self._with[name]
+            if count and not self._found[name]:
+                others = [like for like, _ in self._like.most_common(8) if like not in self._own][:5]
                 there = f"the texts have {', '.join(map(repr, others))}" if others else "none has anything like a token"
-                return (
-                    f"{self._with[name]:,} {'row has' if self._with[name] == 1 else 'rows have'} {name}s, and no text has the token {token!r}; {there}:"
-                    f" give the right one with --{name}-token"
-                )
+                have = f"{count:,} {'row has' if count == 1 else 'rows have'} {name}s"
+                return f"{have}, and no text has the token {token!r}; {there}: give the right one with --{name}-token"
         return ""
 
 

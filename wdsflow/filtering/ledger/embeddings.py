@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,41 +47,35 @@ if TYPE_CHECKING:
 class EmbeddingColumn(NamedTuple):
     """A column: ``name`` has the first embedding of each sample, ``more`` the others of a sample that has several."""
 
-    name: str
+    name: str  # like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``
+    more: str
     embedded: Embedded
     size: int  # numbers of an embedding
 
-    @property
-    def more(self) -> str:
-        """The column with further embeddings."""
-        return f"{self.name} more"
+    @staticmethod
+    def of(embedded: Embedded) -> "EmbeddingColumn":
+        """Return the column of some embeddings."""
+        name = str(Call(f"{embedded.of}_embedding", embedded.settings))
+        return EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
 
     def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
-        model = self.embedded.model
-        about = {
+        of, model = self.embedded.of, self.embedded.model
+        about: dict[str, object] = {
             "column": self.name,
             "more": self.more,
-            "of": self.embedded.of,
+            "of": of,
             "settings": dict(self.embedded.settings),
-            "dtype": "float16",
-            "size": self.size,
-            "model": model.identity(),
-            "facts": model.facts(),
         }
+        about |= {"dtype": "float16", "size": self.size, "model": model.identity(), "facts": model.facts()}
         plain: EmbeddingAbout = json.loads(canonical(about))
         return plain
-
-
-def column_name(embedded: Embedded) -> str:
-    """Return the name of a column, written like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
-    return str(Call(f"{embedded.of}_embedding", embedded.settings))
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores need."""
     asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
-    return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)
+    return tuple(map(EmbeddingColumn.of, asked))
 
 
 class Spool:
@@ -129,37 +123,28 @@ class Spool:
         import numpy as np
         import pyarrow as pa
 
-        lacking = [not each for each in places]
         values = self._read([each[0] if each else None for each in places], size)
-        return pa.FixedSizeListArray.from_arrays(halves(values), size, mask=pa.array(np.array(lacking, bool)))
+        lacking = pa.array(np.array([not each for each in places], bool))
+        return pa.FixedSizeListArray.from_arrays(values, size, mask=lacking)
 
     def _others(self, places: list[list[int]], size: int) -> "pa.Array":
         import numpy as np
         import pyarrow as pa
 
         others = [each[1:] for each in places]
-        offsets = np.cumsum([0, *map(len, others)]).astype("i4")
-        values = self._read([place for each in others for place in each], size)
-        inner = pa.FixedSizeListArray.from_arrays(halves(values), size)
+        offsets = pa.array(np.cumsum([0, *map(len, others)]).astype("i4"))
+        inner = pa.FixedSizeListArray.from_arrays(self._read([place for each in others for place in each], size), size)
         lacking = pa.array(np.array([not each for each in others], bool))
-        return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=lacking)
+        return pa.ListArray.from_arrays(offsets, inner, mask=lacking)
 
-    def _read(self, places: Sequence[int | None], size: int) -> "NDArray[np.float16]":
-        """Return an array (places, size); zeros for None."""
-        import numpy as np
+    def _read(self, places: Sequence[int | None], size: int) -> "pa.Array":
+        """Return the numbers of embeddings, one after the other; zeros for None."""
+        import pyarrow as pa
 
-        found: NDArray[np.float16] = np.zeros((len(places), size), "<f2")
-        for row, place in enumerate(places):
-            if place is not None:
-                found[row] = np.frombuffer(os.pread(self._file.fileno(), 2 * size, place), "<f2")
-        return found
-
-
-def halves(values: "NDArray[np.float16]") -> "pa.Array":
-    """Return half floats as a column, without a copy."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.float16(), values.size, [None, pa.py_buffer(values)])
+        parts = (
+            bytes(2 * size) if place is None else os.pread(self._file.fileno(), 2 * size, place) for place in places
+        )
+        return pa.Array.from_buffers(pa.float16(), len(places) * size, [None, pa.py_buffer(b"".join(parts))])
 
 
 def _keys(row: Row) -> str | None:
@@ -170,35 +155,30 @@ def _keys(row: Row) -> str | None:
 Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same
 
 
-class Served:
-    """The models whose embeddings a ledger has. ``missing``: lines on why it lacks those of other models."""
-
-    def __init__(self, about: About, models: Sequence[Model], path: Path) -> None:
-        self.entries: Entries = {}
-        self.missing: list[str] = []
-        columns = about.get("embeddings", [])
-        if not columns:
-            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
-        for model in models:
-            if not isinstance(model, (ClipImage, ClipText)):
-                continue
-            identity = json.loads(canonical(model.identity()))
-            if same := [column for column in columns if column["model"] == identity]:
-                self.entries[model] = same
-            else:
-                told = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
-                self.missing.append(f"{path} has none of the {told}: {_why(columns, identity)}")
-        if not self.entries:
-            raise LedgerError("\n".join(self.missing) or "--ledger is for scores of a CLIP, and the recipe has none")
-        for model, entries in self.entries.items():  # decoders need facts; models are loaded only if embeddings lack
-            model.recall(entries[0]["facts"])
-
-
-def _why(entries: Sequence[EmbeddingAbout], identity: Mapping[str, object]) -> str:
-    """Return the difference from the most similar column."""
-    own = [entry["model"] for entry in entries if entry["model"]["kind"] == identity["kind"]]
-    found = sorted((list(differences(model, identity)) for model in own), key=len)
-    return "; ".join(found[0]) if found else f"it has those of the {entries[0]['model']['kind']}"
+def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries, tuple[str, ...]]:
+    """Return the columns of a ledger that serve models, and lines on why it lacks those of others. Raises LedgerError."""
+    columns = about.get("embeddings", [])
+    if not columns:
+        raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+    entries: Entries = {}
+    missing: list[str] = []
+    for model in models:
+        if not isinstance(model, (ClipImage, ClipText)):
+            continue
+        identity = json.loads(canonical(model.identity()))
+        if same := [column for column in columns if column["model"] == identity]:
+            entries[model] = same
+            continue
+        told = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
+        alike = [column["model"] for column in columns if column["model"]["kind"] == identity["kind"]]
+        why = min((list(differences(other, identity)) for other in alike), key=len, default=None)
+        why = why or [f"it has those of the {columns[0]['model']['kind']}"]
+        missing.append(f"{path} has none of the {told}: {'; '.join(why)}")
+    if not entries:
+        raise LedgerError("\n".join(missing) or "--ledger is for scores of a CLIP, and the recipe has none")
+    for served, found in entries.items():  # decoders need facts; models are loaded only if embeddings lack
+        served.recall(found[0]["facts"])
+    return entries, tuple(missing)
 
 
 class StoredEmbeddings:
@@ -219,55 +199,50 @@ class StoredEmbeddings:
 
     def find(self, row: Row, model: Model, key: str) -> "Vector | None":
         """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
-        entries = self._entries.get(model)
-        if entries is None or row.number >= self._file.metadata.num_rows:
+        if model not in self._entries or row.number >= self._file.metadata.num_rows:
             return None
-        return self._group(row.number // GROUP).find(row.number % GROUP, entries, key)
+        group = self._group(row)
+        for entry in self._entries[model]:
+            keys = group.keys[row.number % GROUP].get(entry["column"], [])
+            if key in keys:
+                return group.vector(row, entry, keys.index(key))
+        return None
 
     def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
         """Yield each column with the (key, embedding) that it has of a sample. Raises SourceError."""
-        if row.number < self._file.metadata.num_rows:
-            yield from self._group(row.number // GROUP).all_of(row.number % GROUP, self._all)
+        if row.number >= self._file.metadata.num_rows:
+            return
+        group = self._group(row)
+        for entry in self._all:
+            keys = group.keys[row.number % GROUP].get(entry["column"], [])
+            yield entry["column"], [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)]
 
-    def _group(self, number: int) -> "_Group":
-        group = self._groups.get(number)
-        if group is None:
-            group = self._groups[number] = _Group(self._read(number))
-            if len(self._groups) > 2:  # samples come in order, those that wait for a model a little later
-                self._groups.popitem(last=False)
-        return group
-
-    def _read(self, number: int) -> "pa.Table":
+    def _group(self, row: Row) -> "_Group":
+        """Return the group of a sample; the last two are held: samples that wait for a model come a little later."""
         import pyarrow as pa
 
-        try:
-            return self._file.read_row_group(number, columns=[KEYS, *self._names])
-        except (pa.ArrowException, OSError) as error:  # a fault of the shard, not of a sample
-            raise SourceError("io", f"{self._path} cannot be read: {error}") from None
+        number = row.number // GROUP
+        if number not in self._groups:
+            try:
+                table = self._file.read_row_group(number, columns=[KEYS, *self._names])
+            except (pa.ArrowException, OSError) as error:  # a fault of the shard, not of a sample
+                raise SourceError("io", f"{self._path} cannot be read: {error}") from None
+            keys = [json.loads(keys) if keys else {} for keys in table.column(KEYS).to_pylist()]
+            self._groups[number] = _Group(keys, {name: table.column(name).combine_chunks() for name in self._names})
+            if len(self._groups) > 2:
+                self._groups.popitem(last=False)
+        return self._groups[number]
 
 
-class _Group:
-    def __init__(self, table: "pa.Table") -> None:
-        found = table.column(KEYS).to_pylist()
-        self._keys: list[dict[str, list[str]]] = [json.loads(keys) if keys else {} for keys in found]
-        self._columns = {name: table.column(name).combine_chunks() for name in table.column_names if name != KEYS}
+class _Group(NamedTuple):
+    """Rows of a ledger: of each row, the keys by column; and the columns."""
 
-    def find(self, row: int, entries: Sequence[EmbeddingAbout], key: str) -> "Vector | None":
-        """Return the embedding of a row in one of some columns."""
-        for entry in entries:
-            own = self._keys[row].get(entry["column"], [])
-            if key in own:
-                return self._vector(row, entry, own.index(key))
-        return None
+    keys: "list[dict[str, list[str]]]"
+    columns: "dict[str, pa.Array]"
 
-    def all_of(self, row: int, entries: Sequence[EmbeddingAbout]) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
-        """Yield each column with the (key, embedding) that it has of a row."""
-        for entry in entries:
-            own = self._keys[row].get(entry["column"], [])
-            yield entry["column"], [(key, self._vector(row, entry, place)) for place, key in enumerate(own)]
-
-    def _vector(self, row: int, entry: EmbeddingAbout, place: int) -> "Vector":
-        found = self._columns[entry["more" if place else "column"]][row].values
+    def vector(self, row: Row, entry: EmbeddingAbout, place: int) -> "Vector":
+        """Return an embedding of a row by its place among those of a column."""
+        found = self.columns[entry["more" if place else "column"]][row.number % GROUP].values
         numbers = found[place - 1].values if place else found
         vector: Vector = numbers.to_numpy(zero_copy_only=False).astype("float32")
         return vector
@@ -319,8 +294,8 @@ def reuse_of(
     except OSError as error:
         raise LedgerError(f"a ledger is missing in {layout.folder}: {error}") from None
     first = layout.ledger(names[0])
-    served = _served_by(models, stages, read_about(first), first)
-    return Reuse(layout, frozenset(served.entries), digest(marks), tuple(served.missing))
+    entries, missing = _served_by(models, stages, read_about(first), first)
+    return Reuse(layout, frozenset(entries), digest(marks), missing)
 
 
 def stored_embeddings(
@@ -330,23 +305,23 @@ def stored_embeddings(
     path = reuse.layout.ledger(record.name)
     about = read_about(path)
     same_shard(about, record, path)
-    served = _served_by(models, stages, about, path)
-    if served.entries.keys() != reuse.served:
-        raise LedgerError("\n".join(served.missing) or f"{path} has more embeddings than the first ledger")
-    return StoredEmbeddings(path, served.entries)
+    entries, missing = _served_by(models, stages, about, path)
+    if entries.keys() != reuse.served:
+        raise LedgerError("\n".join(missing) or f"{path} has more embeddings than the first ledger")
+    return StoredEmbeddings(path, entries)
 
 
 def own_embeddings(models: Sequence[Model], about: About, path: Path) -> StoredEmbeddings | None:
     """Return the embeddings of a ledger that gets more scores; None if it has none."""
-    if not about.get("embeddings"):
-        return None
-    return StoredEmbeddings(path, Served(about, models, path).entries)
+    return StoredEmbeddings(path, _served(about, models, path)[0]) if about.get("embeddings") else None
 
 
-def _served_by(models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path) -> Served:
+def _served_by(
+    models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path
+) -> tuple[Entries, tuple[str, ...]]:
     if about["recipe"].get("stages", []) != written_stages(stages):
         raise LedgerError(f"{path} was scored with other stages than those of the recipe")
-    return Served(about, models, path)
+    return _served(about, models, path)
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
@@ -359,6 +334,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None, own: StoredEmbeddings | None = None
     ) -> None:
         self.spool, self._stored, self._own = spool, stored, own
+        self.in_use = any(each is not None for each in (spool, stored, own))
 
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
@@ -393,7 +369,4 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)
             own = [(key, output) for key, request, output in found if request.model == embedded.model]
-            self.spool.add(column_name(embedded), row, own)
-
-
-NONE = ShardEmbeddings()
+            self.spool.add(EmbeddingColumn.of(embedded).name, row, own)

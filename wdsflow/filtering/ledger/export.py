@@ -16,7 +16,7 @@ from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 
-from .ledger import in_utf8
+from .ledger_row import in_utf8
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
@@ -23,6 +23,7 @@ from .ledger_row import (
     Row,
     calls_of,
     embedding_columns,
+    in_utf8,
     no_ledgers,
     read_about,
     same_shard,
@@ -30,8 +31,6 @@ from .ledger_row import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T", str, str | None)
 
 
 def column(values: Sequence[Any], kind: str) -> "pa.Array":
@@ -58,11 +57,6 @@ def texts(values: Sequence[str | None]) -> "pa.Array":
 def names(values: Sequence[str | None]) -> "pa.Array":
     """Return a column of texts with few distinct values."""
     return texts(values).dictionary_encode()
-
-
-def in_utf8(text: T) -> T:
-    """Return text that UTF-8 can encode."""
-    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
@@ -107,6 +101,7 @@ def write_ledger(
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
     """
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
@@ -122,8 +117,11 @@ def write_ledger(
         columns[column_of(str(call))] = column(cells, kind)
     for call in gathered:
         columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
-    several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
-    columns["several"] = texts(several)
+    several: list[dict[str, Value | Unknown]] = [
+        {str(call): value for call in kinds if isinstance(value := row.values.get(call), list)}
+        for row in (rows if list in classes else ())
+    ]
+    columns["several"] = texts([json.dumps(each) if each else None for each in several] or [None] * len(rows))
     failure = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
     failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
     columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
@@ -133,18 +131,11 @@ def write_ledger(
     table = pa.Table.from_arrays([*columns.values()], names=[*columns]).replace_schema_metadata(metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
     if vectors is None:
-        _write_at_once(path, table)
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        write_file(path, sink.getvalue().to_pybytes())
     else:
         _write_in_groups(path, table, vectors, rows)
-
-
-def _write_at_once(path: Path, table: "pa.Table") -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    write_file(path, sink.getvalue().to_pybytes())
 
 
 def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequence[Row]) -> None:
@@ -196,11 +187,6 @@ def _cell(value: Value | Unknown, kind: str) -> Scalar | None:
     if kind == "number":
         return float(value)
     return in_utf8(str(value)) if kind == "text" else bool(value)
-
-
-def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
-    lists = {str(call): value for call in kinds if isinstance(value := row.values.get(call), list)}
-    return json.dumps(lists) if lists else None
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:

@@ -3,18 +3,25 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from wdsflow.filtering.where.values import Call, Scalar, Setting, Unknown, Value
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
-    from wdsflow.filtering.where.predicate import Judgement
+    from wdsflow.filtering.where.evaluate_predicate import Judgement
 
+
+T = TypeVar("T", str, str | None)
 
 NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
 
 Outcome = Literal["kept", "dropped", "quarantined"]
+
+
+def in_utf8(text: T) -> T:
+    """Return text that UTF-8 can encode."""
+    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class Row:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.predicate import Term, parse
-from wdsflow.filtering.where.tree import Compare, Literal, Membership, NameRef, Node, Not
+from wdsflow.filtering.where.evaluate_predicate import Term
+from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.where.tree import Compare, Literal, Membership, NameRef, Node, Op
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Scalar, Unknown, Value, spelled
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
@@ -198,7 +199,7 @@ def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
     match node:
         case NameRef(call, "boolean"):
             return call, (True,)
-        case Not(NameRef(call, "boolean")):
+        case Op("not", (NameRef(call, "boolean"),)):
             return call, (False,)
         case Compare(("==",), (NameRef(call, "boolean" | "text"), Literal(value))):
             return call, (value,)
@@ -206,7 +207,7 @@ def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
             return call, (value,)
         case Compare(("!=",), (NameRef(call, "boolean"), Literal(bool(value)))):
             return call, (not value,)
-        case Membership(NameRef(call, "boolean" | "text"), options):
+        case Membership((NameRef(call, "boolean" | "text"),), options):
             return call, options
     return None
 
@@ -222,7 +223,7 @@ def _threshold(term: Term, start: PredicateParts) -> bool:
     if not isinstance(node, Compare):
         return False
     found: list[tuple[dict[Call, Limit], Call, Limit]] = []
-    for sign, left, right in zip(node.signs, node.operands, node.operands[1:], strict=False):
+    for sign, left, right in zip(node.signs, node.items, node.items[1:], strict=False):
         if isinstance(left, Literal) and isinstance(right, NameRef):
             left, right, sign = right, left, _TURNED.get(sign, sign)  # noqa: PLW2901
         if not (isinstance(left, NameRef) and left.kind == "number" and isinstance(right, Literal)):

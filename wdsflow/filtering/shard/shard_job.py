@@ -8,10 +8,10 @@ from itertools import zip_longest
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
-from wdsflow.filtering.deciding.checked_values import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.program import Program, count, program_of
+from wdsflow.filtering.deciding.outcomes import Strikes, count, struck_in
+from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
@@ -35,8 +35,7 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .shard_outputs import same_sample, write_shard
-from .shard_task import ShardTask
+from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; score it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
@@ -124,7 +123,7 @@ class _Job:
                     part_twins(rows)
                     kept = (row for row in rows if row.outcome == "kept")
                     kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
-            count(rows, record, program)
+            count(rows, record, program.terms)
             record.struck = struck_in(rows, self.calls) if record.failed else {}
             record.check()
             if task.write:
@@ -227,6 +226,7 @@ class _Job:
         self, samples: Samples, views: Views, embeddings: ShardEmbeddings, strikes: Strikes, modelled: Modelled | None
     ) -> list[Row]:
         rows, known = [], self.known
+        score = self.program.score if self.program.asks_more else self.program.resume
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
             row.fields, row.trouble = views.fields_of(sample), sample.trouble
@@ -243,14 +243,15 @@ class _Job:
                 except Gone as gone:
                     row.trouble, row.about = gone.trouble, gone.detail
                     continue
-                self.program.score(row, view)
-                if strikes:
+                score(row, view)
+                if strikes.open:
                     strikes.see(row)
                 if modelled is not None:
                     modelled.add(row, view)
         self.mark.set(-1)
         if modelled is not None:
-            modelled.finish()
+            modelled.turn()
+            modelled.turn()
         return rows
 
     def _write(self, source: Source, rows: list[Row], embeddings: ShardEmbeddings) -> None:

@@ -1,14 +1,18 @@
-"""Writes the files of a shard when the outcomes of all its samples are known: output, quarantine and ledger."""
+"""The task of one shard, and its files, written when all outcomes are known: output, quarantine and ledger."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.kinds import kind_of
-from wdsflow.filtering.ledger.ledger import Vectors, in_utf8, write_ledger
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.embeddings import Reuse
+from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
+from wdsflow.filtering.ledger.ledger_row import Row, in_utf8
+from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.samples import Staging, pieces_of
 from wdsflow.filtering.where.values import Unknown
+from wdsflow.models.loaded import ModelPlace
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
@@ -19,7 +23,33 @@ from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
 
-from .shard_task import ShardTask
+
+@dataclass(frozen=True)
+class ShardTask:
+    """The task of one shard. Picklable, for workers on this machine or another."""
+
+    shard: int  # its index among all shards of the run
+    url: str
+    name: str  # of the output
+    recipe: Recipe
+    layout: Layout
+    identity: str = ""  # digest of recipe, scores and their versions, for the manifest
+    about: dict[str, object] = field(default_factory=dict)  # for the ledger's metadata
+    tars: bool = True  # False: only the ledger
+    write: bool = True  # False: no files
+    budget: int = 1 << 30  # bytes that decoding one image may take
+    allow_pipe: bool = False
+    scored: Layout | None = None  # a folder with a ledger of this shard that has all values; then no sample is read
+    known: Layout | None = None  # a folder with a ledger of this shard that has some of the values
+    embedded: Reuse | None = None  # a folder with a ledger of this shard whose embeddings are used
+    compares: bool = False  # the folder has the values of scores that compare all samples
+    models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run
+    aside: frozenset[int] = frozenset()  # samples that killed their process
+
+    def without(self, sample: int) -> "ShardTask":
+        """Return the same task with a quarantined sample."""
+        return replace(self, aside=self.aside | {sample})
+
 
 _SMALL = 12 << 10  # mean bytes of a member
 

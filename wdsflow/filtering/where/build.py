@@ -7,22 +7,7 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from .tokens import WhereError
-from .tree import (
-    DEEPEST,
-    And,
-    Apply,
-    Arithmetic,
-    Compare,
-    IsNull,
-    Literal,
-    Membership,
-    Negate,
-    Node,
-    Not,
-    Or,
-    Quantified,
-    Reduce,
-)
+from .tree import DEEPEST, Compare, Literal, Membership, Node, Op
 from .values import FUNCTIONS, Kind, PatternError, Scalar, compiled
 
 _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "a condition", "text": "a text"}
@@ -93,29 +78,28 @@ class Builder:
         node = self.number(body, "-").node
         if isinstance(node, Literal) and not isinstance(node.value, (bool, str)):
             return body._replace(node=Literal(-node.value), start=start)
-        return self.join(Negate(node), (body,), start, body.end)
+        return self.join(Op("neg", (node,), "number"), (body,), start, body.end)
 
     def arithmetic(self, sign: str, left: Piece, right: Piece) -> Piece:
         """Return the sum, product and so on of two numbers."""
-        node = Arithmetic(sign, self.number(left, sign).node, self.number(right, sign).node)
+        node = Op(sign, (self.number(left, sign).node, self.number(right, sign).node), "number")
         if sign in {"/", "//", "%"} and isinstance(right.node, Literal) and right.node.value == 0:
             raise self.error(right, "a division by zero")
         return self.join(node, (left, right), left.start, right.end)
 
     def negation(self, body: Piece, start: int) -> Piece:
         """Return the negation of a condition."""
-        return self.join(Not(self.condition(body, "`not` takes").node), (body,), start, body.end)
+        return self.join(Op("not", (self.condition(body, "`not` takes").node,)), (body,), start, body.end)
 
     def both(self, word: str, items: list[Piece]) -> Piece:
         """Return the conjunction or disjunction of conditions, flat."""
         if len(items) == 1:
             return items[0]
-        make: type[And | Or] = And if word == "and" else Or
         flat: list[Piece] = []
         for item in items:
             self.condition(item, f"`{word}` takes")
-            flat.extend(item.parts if isinstance(item.node, make) else (item,))
-        piece = self.join(make(tuple(item.node for item in flat)), flat, items[0].start, items[-1].end)
+            flat.extend(item.parts if isinstance(item.node, Op) and item.node.name == word else (item,))
+        piece = self.join(Op(word, tuple(item.node for item in flat)), flat, items[0].start, items[-1].end)
         return piece._replace(parts=tuple(flat))
 
     def compare(self, signs: list[str], operands: list[Piece]) -> Piece:
@@ -141,11 +125,11 @@ class Builder:
         for option in options:
             self.alike(body, option)
         values: list[Scalar] = [option.node.value for option in options if isinstance(option.node, Literal)]
-        return self._over(Membership(body.node, tuple(dict.fromkeys(values))), [body], body.start, end)
+        return self._over(Membership((body.node,), tuple(dict.fromkeys(values))), [body], body.start, end)
 
     def is_null(self, body: Piece, end: int) -> Piece:
         """Return whether a value could not be computed."""
-        return self._over(IsNull(body.node), [body], body.start, end)
+        return self._over(Op("is null", (body.node,)), [body], body.start, end)
 
     def apply(self, name: str, arguments: list[Piece], start: int, end: int) -> Piece:
         """Return a function of values."""
@@ -161,15 +145,15 @@ class Builder:
                 raise self.error(argument, detail, usage if kind == "text" else "")
         if name == "matches":
             self._pattern(arguments[1])
-        return self.join(Apply(name, tuple(item.node for item in arguments)), arguments, start, end)
+        return self.join(Op(name, tuple(item.node for item in arguments), function.kind), arguments, start, end)
 
     def over(self, how: str, body: Piece, start: int, end: int) -> Piece:
         """Return any, all, mean, min or max over the images or texts of a sample."""
         self.value(body)
         if how in {"mean", "min", "max"}:
-            return self.join(Reduce(how, self.number(body, f"{how}()").node), (body,), start, end)
+            return self.join(Op(how, (self.number(body, f"{how}()").node,), "number"), (body,), start, end)
         if body.node.kind == "boolean":
-            return self.join(Quantified(how, body.node), (body,), start, end)
+            return self.join(Op(how, (body.node,)), (body,), start, end)
         return body._replace(start=start, end=end, parts=(), over=how)
 
     def alike(self, left: Piece, right: Piece) -> None:
@@ -220,7 +204,7 @@ class Builder:
             return piece
         if len(over) > 1:
             raise self.error(over[1], "any(...) and all(...) twice in one comparison", "write any(a > b)")
-        return self.join(Quantified(over[0].over, node), (piece,), start, end)
+        return self.join(Op(over[0].over, (node,)), (piece,), start, end)
 
 
 def _inner(source: str) -> str:

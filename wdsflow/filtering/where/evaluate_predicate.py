@@ -10,29 +10,17 @@ holds if it holds for all; any(...) needs only one. Two such scores in one condi
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
-from .tree import (
-    And,
-    Apply,
-    Arithmetic,
-    Compare,
-    IsNull,
-    Literal,
-    Membership,
-    NameRef,
-    Negate,
-    Node,
-    Not,
-    Or,
-    Quantified,
-    Reduce,
-    children,
-)
-from .values import FUNCTIONS, PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
+from .tree import Compare, Literal, Membership, NameRef, Node, Op, calls_of, printed, printed_term
+from .values import FUNCTIONS, PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown, Value, Values
 
 Lookup: TypeAlias = Mapping[Call, object]
 Run: TypeAlias = Callable[[Lookup], Result]
+Seek: TypeAlias = Callable[[Lookup], list[Call]]
+Apply: TypeAlias = Callable[..., bool | int | float | str]
 
 SIGNS: dict[str, Callable[..., bool | int | float]] = {
     "+": operator.add,
@@ -47,6 +35,12 @@ SIGNS: dict[str, Callable[..., bool | int | float]] = {
     ">=": operator.ge,
     "==": operator.eq,
     "!=": operator.ne,
+}
+_APPLIED: dict[str, Apply] = {
+    **{name: function.run for name, function in FUNCTIONS.items()},
+    **SIGNS,
+    "neg": operator.neg,
+    "not": operator.not_,
 }
 KINDS: dict[Kind, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,)}
 _NOT_A_NUMBER = Unknown("not-a-number")
@@ -70,38 +64,26 @@ def entry(value: object, kind: Kind) -> Scalar | Unknown:
 
 def result_of(value: object, kind: Kind) -> Result:
     """Return a score's value for the evaluation. An empty list is unknown: a missing value must never mean keep."""
-    if value.__class__ in KINDS[kind] and value == value:  # noqa: PLR0124 (the test for NaN)
-        return value  # type: ignore[return-value]
     if isinstance(value, Pending):
         return PENDING
     if isinstance(value, (list, tuple)) and not isinstance(value, Unknown):
-        if not value:
-            return _EMPTY
         entries = Many(entry(item, kind) for item in value)
-        return entries[0] if len(entries) == 1 else entries
+        return entries if len(entries) > 1 else entries[0] if entries else _EMPTY
     return entry(value, kind)
 
 
-def spread(function: Callable[..., Scalar], values: list[Result]) -> Result:
+def spread(function: Apply, values: list[Result]) -> Result:
     """Apply a function to single values, entry by entry where there are several, unless one of them is unknown."""
-    several = False
-    unknown: Unknown | None = None
-    for value in values:
-        if value is PENDING:
-            return PENDING
-        if isinstance(value, Unknown):
-            unknown = unknown or value
-        elif value.__class__ is Many:
-            several = True
-    if unknown is not None:
-        return unknown
-    if not several:
-        return _apply(function, values)
-    rows = _rows(values)
-    return rows if isinstance(rows, Unknown) else Many(_apply(function, row) for row in rows)
+    if PENDING in values:
+        return PENDING
+    if any(value.__class__ is Many for value in values):
+        unknown = next((value for value in values if isinstance(value, Unknown)), None)
+        rows = _rows(values) if unknown is None else unknown
+        return rows if isinstance(rows, Unknown) else Many(_apply(function, row) for row in rows)
+    return _apply(function, values)
 
 
-def _apply(function: Callable[..., Scalar], values: Iterable[Result]) -> Scalar | Unknown:
+def _apply(function: Apply, values: Iterable[Result]) -> Scalar | Unknown:
     for value in values:
         if isinstance(value, Unknown):
             return value
@@ -114,34 +96,25 @@ def _apply(function: Callable[..., Scalar], values: Iterable[Result]) -> Scalar 
     return _NOT_A_NUMBER if made != made else made  # noqa: PLR0124 (the test for NaN)
 
 
-def _rows(values: list[Result]) -> list[tuple[Any, ...]] | Unknown:
+def _rows(values: list[Result]) -> list[tuple[Scalar | Unknown, ...]] | Unknown:
     """Return the entries in parallel; a single value is repeated for each."""
     lengths = [len(value) for value in values if isinstance(value, Many)]
     if len(set(lengths)) > 1:
         return Unknown("different-counts", f"{' and '.join(map(str, lengths))} values side by side")
-    count = lengths[0]
-    return list(zip(*(value if isinstance(value, Many) else (value,) * count for value in values), strict=True))
+    columns = (value if isinstance(value, Many) else (value,) * lengths[0] for value in values)
+    return list(zip(*columns, strict=True))
 
 
 def kleene(values: list[Result], decisive: bool) -> Result:
     """Return the conjunction (``decisive`` is False) or the disjunction (True) of conditions."""
-    several = pending = False
-    unknown = None
-    for value in values:
-        if value is decisive:
-            return decisive
-        if value is PENDING:
-            pending = True
-        elif value.__class__ is Many:
-            several = True
-        elif unknown is None and value.__class__ is Unknown:
-            unknown = value
-    if pending:
+    if any(value is decisive for value in values):
+        return decisive
+    if PENDING in values:
         return PENDING
-    if several:
+    if any(value.__class__ is Many for value in values):
         rows = _rows(values)
         return rows if isinstance(rows, Unknown) else Many(fold(row, decisive) for row in rows)
-    return (not decisive) if unknown is None else unknown
+    return next((value for value in values if value.__class__ is Unknown), not decisive)
 
 
 def fold(entries: Sequence[Scalar | Unknown], decisive: bool) -> Scalar | Unknown:
@@ -159,33 +132,23 @@ def over(value: Result, decisive: bool) -> Result:
 def _reduce(how: str, value: Result) -> Result:
     if not isinstance(value, Many):
         return value
-    numbers: list[float] = []
-    for item in value:
-        if isinstance(item, Unknown):
-            return item
-        assert not isinstance(item, str)  # the parser admits numbers only
-        numbers.append(item)
+    unknown = next((item for item in value if isinstance(item, Unknown)), None)
+    if unknown is not None:
+        return unknown
     if how == "mean":
-        return spread(lambda: sum(numbers) / len(numbers), [])
-    return min(numbers) if how == "min" else max(numbers)
+        return _apply(lambda *numbers: sum(numbers) / len(numbers), value)
+    return min(value) if how == "min" else max(value)  # numbers: the parser admits no others
 
 
 def _is_null(value: Result) -> Result:
-    if value is PENDING:
-        return PENDING
     if isinstance(value, Many):
         return Many(isinstance(item, Unknown) for item in value)
-    return isinstance(value, Unknown)
+    return PENDING if value is PENDING else isinstance(value, Unknown)
 
 
-def _chain(node: Compare) -> Run:
-    runs = [runner(operand) for operand in node.operands]
-    return lambda values: kleene(links(node, [run(values) for run in runs]), decisive=False)
-
-
-def links(node: Compare, operands: list[Result]) -> list[Result]:
+def _links(signs: Sequence[str], operands: list[Result]) -> list[Result]:
     """Return the results of a chain's comparisons: ``a < b < c`` is ``a < b and b < c``, with one ``b``."""
-    pairs = zip(node.signs, operands, operands[1:], strict=False)
+    pairs = zip(signs, operands, operands[1:], strict=False)
     return [spread(SIGNS[sign], [left, right]) for sign, left, right in pairs]
 
 
@@ -196,35 +159,30 @@ def runner(node: Node) -> Run:
             return lambda values: value
         case NameRef(call, kind):
             return lambda values: result_of(values.get(call, PENDING), kind)
-        case Negate(body):
-            return _spread(operator.neg, (body,))
-        case Arithmetic(sign, left, right):
-            return _spread(SIGNS[sign], (left, right))
-        case Apply(function, arguments):
-            return _spread(FUNCTIONS[function].run, arguments)
         case Compare((sign,), (NameRef(call, kind), Literal(value))):
             return _bound(SIGNS[sign], call, kind, value)
-        case Compare(signs, operands):
-            return _spread(SIGNS[signs[0]], operands) if len(signs) == 1 else _chain(node)
-        case Membership(body, options):
-            return _spread(frozenset(options).__contains__, (body,))
-        case Reduce(how, body):
-            inner = runner(body)
-            return lambda values: _reduce(how, inner(values))
-        case IsNull(body):
-            inner = runner(body)
-            return lambda values: _is_null(inner(values))
-        case Not(body):
-            return _spread(operator.not_, (body,))
-        case And(items) | Or(items):
-            runs, decisive = [runner(item) for item in items], isinstance(node, Or)
-            return lambda values: kleene([run(values) for run in runs], decisive)
-        case Quantified(how, body):
-            inner = runner(body)
-            return lambda values: over(inner(values), how == "any")
+    runs = [runner(item) for item in node.items]
+    match node:
+        case Compare(signs) if len(signs) > 1:
+            return lambda values: kleene(_links(signs, [run(values) for run in runs]), decisive=False)
+        case Op("and" | "or" as word):
+            return lambda values: kleene([run(values) for run in runs], decisive=word == "or")
+        case Op("any" | "all" as how):
+            return lambda values: over(runs[0](values), decisive=how == "any")
+        case Op("mean" | "min" | "max" as how):
+            return lambda values: _reduce(how, runs[0](values))
+        case Op("is null"):
+            return lambda values: _is_null(runs[0](values))
+        case Membership(_, options):
+            function: Apply = frozenset(options).__contains__
+        case Op(name):
+            function = _APPLIED[name]
+        case Compare(signs):
+            function = SIGNS[signs[0]]
+    return lambda values: spread(function, [run(values) for run in runs])
 
 
-def _bound(test: Callable[..., bool | int | float], call: Call, kind: Kind, bound: Scalar) -> Run:
+def _bound(test: Apply, call: Call, kind: Kind, bound: Scalar) -> Run:
     """Return the function for a score and a constant, the most frequent condition: several times as fast for one value."""
     kinds = KINDS[kind]
 
@@ -237,14 +195,6 @@ def _bound(test: Callable[..., bool | int | float], call: Call, kind: Kind, boun
     return run
 
 
-def _spread(function: Callable[..., Scalar], bodies: tuple[Node, ...]) -> Run:
-    runs = [runner(body) for body in bodies]
-    return lambda values: spread(function, [run(values) for run in runs])
-
-
-Seek: TypeAlias = Callable[[Lookup], list[Call]]
-
-
 def seeker(node: Node) -> Seek:
     """Return a function from values to the missing scores that may still decide; for a tree whose result is pending.
 
@@ -253,25 +203,173 @@ def seeker(node: Node) -> Seek:
     if isinstance(node, NameRef):
         call = node.call
         return lambda values: [] if call in values else [call]
-    if isinstance(node, Compare):
-        return _seek_chain(node)
-    below = [seeker(child) for child in children(node)]
-    if isinstance(node, (And, Or)):
-        runs = [runner(child) for child in children(node)]
-        pairs = list(zip(runs, below, strict=True))
-        return lambda values: [call for run, seek in pairs if run(values) is PENDING for call in seek(values)]
-    if len(below) == 1:
-        return below[0]
-    return lambda values: [call for seek in below for call in seek(values)]
+    below = [(runner(item), seeker(item)) for item in node.items]
+    match node:
+        case Op("and" | "or"):
+            return lambda values: [call for run, seek in below if run(values) is PENDING for call in seek(values)]
+        case Compare(signs) if len(signs) > 1:
+
+            def seek_links(values: Lookup) -> list[Call]:
+                links = _links(signs, [run(values) for run, _ in below])
+                ends = {end for at, link in enumerate(links) if link is PENDING for end in (at, at + 1)}
+                return [call for end in sorted(ends) for call in below[end][1](values)]
+
+            return seek_links
+    return lambda values: [call for _, seek in below for call in seek(values)]
 
 
-def _seek_chain(node: Compare) -> Seek:
-    runs = [runner(operand) for operand in node.operands]
-    seeks = [seeker(operand) for operand in node.operands]
+@dataclass(frozen=True)
+class Term:
+    """A top-level conjunct. ``text`` is what the user wrote, ``str()`` the canonical form; equal trees are equal.
 
-    def seek(values: Lookup) -> list[Call]:
-        made = links(node, [run(values) for run in runs])
-        open_ends = {end for at, link in enumerate(made) if link is PENDING for end in (at, at + 1)}
-        return [call for end in sorted(open_ends) for call in seeks[end](values)]
+    ``place`` is where it begins and ends in the whole predicate.
+    """
 
-    return seek
+    text: str = field(compare=False)
+    node: Node
+    place: tuple[int, int] = field(default=(0, 0), compare=False)
+
+    def __str__(self) -> str:
+        return self.spelled
+
+    @cached_property
+    def spelled(self) -> str:
+        """The canonical form."""
+        return printed_term(self.node)
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The scores of the term, each once, in the order of the text."""
+        return tuple(dict.fromkeys(calls_of(self.node)))
+
+    @cached_property
+    def run(self) -> Run:
+        """The function from values to a result; several entries are not yet folded into one."""
+        return runner(self.node)
+
+    @cached_property
+    def seek(self) -> Seek:
+        """The function from values to the missing scores that may still decide the term."""
+        return seeker(self.node)
+
+    def result(self, values: Values) -> Result:
+        """Return True, False, an Unknown, or PENDING. A condition over several entries must hold for all."""
+        return over(self.run(values), decisive=False)
+
+
+class Judgement(NamedTuple):
+    """The judgement of a predicate on a sample.
+
+    ``keep`` is True, False, or None if it is not known. ``term`` is the deciding term: the first false one, or the
+    first unknown one. ``unknown`` is the reason why it will never be known; None while missing scores may still decide.
+    """
+
+    keep: bool | None
+    term: Term | None = None
+    unknown: Unknown | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no further score can change it."""
+        return self.keep is not None or self.unknown is not None
+
+
+KEEP = Judgement(keep=True)
+OPEN = Judgement(keep=None)
+
+
+def judge(terms: tuple[Term, ...], values: Values) -> Judgement:
+    """Judge by terms in an order, which decides only which false or unknown term is named."""
+    results = [term.result(values) for term in terms]
+    if False in results:
+        return Judgement(keep=False, term=terms[results.index(False)])
+    return OPEN if PENDING in results else _without_false(terms, results)
+
+
+def _without_false(terms: tuple[Term, ...], results: Sequence[Result]) -> Judgement:
+    """Return the judgement by results of which none is false or pending."""
+    unknown = ((term, result) for term, result in zip(terms, results, strict=True) if isinstance(result, Unknown))
+    return next((Judgement(None, *each) for each in unknown), KEEP)
+
+
+@dataclass(frozen=True)
+class Where:
+    """A predicate. ``str()`` is its canonical form, which parses to an equal one; ``text`` is what the user wrote."""
+
+    text: str = field(compare=False)
+    terms: tuple[Term, ...]
+    tiers: tuple[tuple[Call, str], ...] = field(compare=False)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.terms)) if len(self.terms) > 1 else printed(self.terms[0].node)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The scores of the predicate, each once, in the order of the text."""
+        return tuple(call for call, _ in self.tiers)
+
+    def judge(self, values: Values) -> Judgement:
+        """Judge a sample by the values computed so far; a score that is not in there is yet to be computed."""
+        return judge(self.terms, values)
+
+
+class Order:
+    """Terms in an order of work, and for each score its place among the scores.
+
+    ``drive`` gives the same result as judging all terms after each score, but judges only terms that it affects.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
+        self.terms, self.rank = terms, rank
+        self._drop = [Judgement(keep=False, term=term) for term in terms]
+        self._singles = [(at, term.calls[0] if len(term.calls) == 1 else None) for at, term in enumerate(terms)]
+        self._before = [term.result({}) for term in terms]  # constants alone may decide
+        self._all_hold: list[Result] = [True] * len(terms)
+        steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
+        calls = dict.fromkeys(call for term in terms for call in term.calls)
+        self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
+
+    def drive(
+        self, compute: Callable[[Call], Value | Unknown | Pending]
+    ) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+        """Judge a sample; return the judgement and the values that were computed for it.
+
+        ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
+        """
+        values: dict[Call, Value | Unknown] = {}
+        results = self._before.copy()
+        if False in results:
+            return self._drop[results.index(False)], values
+        for at, single in self._singles:
+            while results[at] is PENDING:
+                call = single or min(self.terms[at].seek(values), key=self.rank.__getitem__)
+                value = compute(call)
+                if value is PENDING:
+                    return OPEN, values
+                values[call] = value
+                for other, run, drop in self._touched[call]:
+                    if results[other] is PENDING:
+                        result = run(values)
+                        if result.__class__ is Many:
+                            result = over(result, decisive=False)
+                        if result is False:
+                            return drop, values
+                        results[other] = result
+        return KEEP if results == self._all_hold else _without_false(self.terms, results), values
+
+    def next_needed(self, values: Values) -> Call | None:
+        """Return the score to compute next, or None if none is left that could change the outcome."""
+        if judge(self.terms, values).settled:
+            return None
+        term = next(term for term in self.terms if term.result(values) is PENDING)
+        return min(term.seek(values), key=self.rank.__getitem__)
+
+    def settle(self, values: Values) -> Judgement:
+        """Return the judgement of this order, looking at values only in its own order.
+
+        The same values give the same deciding term whether scores were computed individually, all at once, or read from a
+        ledger that has more of them. If the order would ask for a score that is missing, what is there may still decide;
+        it is open if not.
+        """
+        judgement, _ = self.drive(lambda call: values.get(call, PENDING))
+        return judgement if judgement.settled else judge(self.terms, values)

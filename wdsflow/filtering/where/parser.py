@@ -1,8 +1,8 @@
 """The grammar of a predicate, from tokens to a tree, and the names in it."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import cast, get_args
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias, cast, get_args
 
 from .build import Builder, Piece
 from .tokens import Token, ValueStream, WhereError, nearest
@@ -10,72 +10,46 @@ from .tree import Literal, NameRef
 from .values import FUNCTIONS, OVER_ENTRIES, Call, Kind, Scalar, ScoreType, Setting, spelled
 
 
-class PredicateNames:
-    """The scores that a predicate may name."""
+def _unknown(text: str, name: str, start: int, end: int, scores: Iterable[str]) -> WhereError:
+    """Return the error about a name that is not a score."""
+    close = nearest(name, scores) or nearest(name, [*FUNCTIONS, *OVER_ENTRIES])
+    if close in FUNCTIONS or close in OVER_ENTRIES:
+        hint = f"{close} is a function: write {close}(...)"
+    elif name.lower() in {"like", "ilike", "rlike", "regexp", "glob"}:
+        hint = "write contains(caption, 'cat'), startswith(...), or matches(caption, 'regular expression')"
+    else:
+        hint = f"did you mean {close}?" if close else "all scores: wdsflow scores"
+    return WhereError(text, start, end, f"no score is called {name[:60]!r}", hint)
 
-    def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:
-        self._text = text
-        self._scores = scores
 
-    def is_score(self, name: str) -> bool:
-        """Return whether a score has this name."""
-        return name in self._scores
+Settings: TypeAlias = dict[str, tuple[Setting, int, int]]  # value, and the place of name and value in the text
 
-    def kind(self, name: str) -> Kind:
-        """Return the kind of a score's values."""
-        kind = self._scores[name].kind
-        if kind not in get_args(Kind):
-            raise TypeError(f"score {name!r} has kind {kind!r}")
-        return cast("Kind", kind)
 
-    def tier(self, name: str) -> str:
-        """Return the tier of a score."""
-        return self._scores[name].tier
-
-    def unknown(self, name: str, start: int, end: int) -> WhereError:
-        """Return the error about a name that is not a score."""
-        close = nearest(name, self._scores) or nearest(name, [*FUNCTIONS, *OVER_ENTRIES])
-        if close in FUNCTIONS or close in OVER_ENTRIES:
-            hint = f"{close} is a function: write {close}(...)"
-        elif name.lower() in {"like", "ilike", "rlike", "regexp", "glob"}:
-            hint = "write contains(caption, 'cat'), startswith(...), or matches(caption, 'regular expression')"
-        else:
-            hint = f"did you mean {close}?" if close else "all scores: wdsflow scores"
-        return WhereError(self._text, start, end, f"no score is called {name[:60]!r}", hint)
-
-    def call(self, name: str, settings: Mapping[str, tuple[Setting, int, int]], start: int, end: int) -> Call:
-        """Return a score with settings. Raises WhereError."""
-        score: object = self._scores[name]
-        if not dataclasses.is_dataclass(score):
-            return Call(name, tuple(sorted((key, value[0]) for key, value in settings.items())))
-        fields = {field.name: field for field in dataclasses.fields(score) if field.init}
-        for key, (_, begin, stop) in settings.items():
-            if key not in fields:
-                close = nearest(key, fields)
-                known = f"did you mean {close}?" if close else f"it has {', '.join(sorted(fields)) or 'no settings'}"
-                raise WhereError(self._text, begin, stop, f"{name} has no setting {key[:60]!r}", known)
-        must = (key for key, field in fields.items() if field.default is field.default_factory is dataclasses.MISSING)
-        missing = [key for key in must if key not in settings]
-        if missing:
-            raise WhereError(
-                self._text, start, end, f"{name} needs its {missing[0]}", f"write {name}({missing[0]}=...)"
-            )
-        for key, (value, begin, stop) in settings.items():
-            fits, wanted = _fits(value, fields[key])
-            if not fits:
-                raise WhereError(self._text, begin, stop, f"{key} of {name} is {wanted}, not {spelled(value)[:60]}")
-        if isinstance(score, type):
-            try:
-                score(**{key: value[0] for key, value in settings.items()})
-            except (ValueError, TypeError, ArithmeticError, LookupError) as error:
-                detail = str(error)
-                prefix = "" if detail.startswith(name) else f"{name}: "
-                raise WhereError(self._text, start, end, prefix + detail) from None
-        return Call(name, tuple(sorted((key, value[0]) for key, value in settings.items())))
-
-    def argument(self, name: str) -> str:
-        """Return the setting that may be given without its name, or an empty text."""
-        return str(getattr(self._scores[name], "argument", ""))
+def _check_settings(text: str, name: str, score: object, settings: Settings, start: int, end: int) -> None:
+    """Raise WhereError if a score does not take these settings."""
+    if not dataclasses.is_dataclass(score):
+        return
+    fields = {field.name: field for field in dataclasses.fields(score) if field.init}
+    for key, (_, begin, stop) in settings.items():
+        if key not in fields:
+            close = nearest(key, fields)
+            known = f"did you mean {close}?" if close else f"it has {', '.join(sorted(fields)) or 'no settings'}"
+            raise WhereError(text, begin, stop, f"{name} has no setting {key[:60]!r}", known)
+    must = (key for key, field in fields.items() if field.default is field.default_factory is dataclasses.MISSING)
+    missing = next((key for key in must if key not in settings), None)
+    if missing is not None:
+        raise WhereError(text, start, end, f"{name} needs its {missing}", f"write {name}({missing}=...)")
+    for key, (value, begin, stop) in settings.items():
+        fits, wanted = _fits(value, fields[key])
+        if not fits:
+            raise WhereError(text, begin, stop, f"{key} of {name} is {wanted}, not {spelled(value)[:60]}")
+    if isinstance(score, type):
+        try:
+            score(**{key: value[0] for key, value in settings.items()})
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+            detail = str(error)
+            prefix = "" if detail.startswith(name) else f"{name}: "
+            raise WhereError(text, start, end, prefix + detail) from None
 
 
 def _fits(value: Setting, field: "dataclasses.Field[object]") -> tuple[bool, str]:
@@ -115,8 +89,7 @@ class Parser(ValueStream):
 
     def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:
         super().__init__(text)
-        self.names = PredicateNames(text, scores)
-        self.calls: dict[Call, None] = {}
+        self.scores = scores
         self._make = Builder(text)
 
     def parse(self) -> Piece:
@@ -244,23 +217,20 @@ class Parser(ValueStream):
 
     def _name(self, token: Token) -> Piece:
         name, start = str(token.value), token.start
-        if self.take("sign", "("):
-            if name in FUNCTIONS or name in OVER_ENTRIES:
-                return self._function(name, start)
-            if not self.names.is_score(name):
-                raise self.names.unknown(name, start, token.end)
-            return self._score(name, start, self._settings(name))
-        if not self.names.is_score(name):
-            raise self.names.unknown(name, start, token.end)
-        return self._score(name, start, {})
-
-    def _score(self, name: str, start: int, settings: dict[str, tuple[Setting, int, int]]) -> Piece:
-        end = self.before.end
-        call = self.names.call(name, settings, start, end)
-        self.calls[call] = None
-        return Piece(NameRef(call, self.names.kind(name)), start, end)
+        if self.here.value == "(" and self.here.kind == "sign" and (name in FUNCTIONS or name in OVER_ENTRIES):
+            return self._function(name, start)
+        if name not in self.scores:
+            raise _unknown(self.text, name, start, token.end, self.scores)
+        settings = self._settings(name) if self.take("sign", "(") else {}
+        score, end = self.scores[name], self.before.end
+        if score.kind not in get_args(Kind):
+            raise TypeError(f"score {name!r} has kind {score.kind!r}")
+        _check_settings(self.text, name, score, settings, start, end)
+        call = Call(name, tuple(sorted((key, value[0]) for key, value in settings.items())))
+        return Piece(NameRef(call, cast("Kind", score.kind)), start, end)
 
     def _function(self, name: str, start: int) -> Piece:
+        self.next()
         self.deeper()
         arguments: list[Piece] = []
         while not self.take("sign", ")"):
@@ -276,13 +246,13 @@ class Parser(ValueStream):
             raise WhereError(self.text, start, end, f"{name} takes 1 value, not {len(arguments)}", hint)
         return self._make.over(name, arguments[0], start, end)
 
-    def _settings(self, name: str) -> dict[str, tuple[Setting, int, int]]:
-        found: dict[str, tuple[Setting, int, int]] = {}
+    def _settings(self, name: str) -> Settings:
+        found: Settings = {}
+        bare = str(getattr(self.scores[name], "argument", ""))  # may be given without its name
         while not self.take("sign", ")"):
             if found:
                 self.expect("sign", ",", "a comma or a closing parenthesis")
             token = self.here
-            bare = self.names.argument(name)
             if token.kind != "name" and not found and bare:
                 setting = bare
             elif token.kind == "name":

@@ -1,139 +1,19 @@
-"""A parsed predicate, and its judgement of a sample."""
+"""From text to a predicate; and comparisons that have one result for all values that a score can have."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from wdsflow.stages.scores.base import Score
 
-from .evaluate_predicate import SIGNS, Run, Seek, over, runner, seeker
+from .evaluate_predicate import SIGNS, Term, Where
 from .known_facts import FACTS
 from .parser import Parser
 from .tokens import WhereError
-from .tree import (
-    And,
-    Arithmetic,
-    Compare,
-    IsNull,
-    Literal,
-    Membership,
-    NameRef,
-    Negate,
-    Node,
-    Not,
-    Or,
-    Quantified,
-    Reduce,
-    calls_of,
-    children,
-    printed,
-    printed_term,
-)
-from .values import PENDING, Call, Result, ScoreType, Unknown, Values
-
-
-@dataclass(frozen=True)
-class Term:
-    """A top-level conjunct. ``text`` is what the user wrote, ``str()`` the canonical form; equal trees are equal.
-
-    ``place`` is where it begins and ends in the whole predicate.
-    """
-
-    text: str = field(compare=False)
-    node: Node
-    place: tuple[int, int] = field(default=(0, 0), compare=False)
-
-    def __str__(self) -> str:
-        return self.spelled
-
-    @cached_property
-    def spelled(self) -> str:
-        """The canonical form."""
-        return printed_term(self.node)
-
-    @cached_property
-    def calls(self) -> tuple[Call, ...]:
-        """The scores of the term, each once, in the order of the text."""
-        return tuple(dict.fromkeys(calls_of(self.node)))
-
-    @cached_property
-    def run(self) -> Run:
-        """The function from values to a result; several entries are not yet folded into one."""
-        return runner(self.node)
-
-    @cached_property
-    def seek(self) -> Seek:
-        """The function from values to the missing scores that may still decide the term."""
-        return seeker(self.node)
-
-    def result(self, values: Values) -> Result:
-        """Return True, False, an Unknown, or PENDING. A condition over several entries must hold for all."""
-        return over(self.run(values), decisive=False)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"text": self.text, "node": self.node, "place": self.place}
-
-
-class Judgement(NamedTuple):
-    """The judgement of a predicate on a sample.
-
-    ``keep`` is True, False, or None if it is not known. ``term`` is the deciding term: the first false one, or the
-    first unknown one. ``unknown`` is the reason why it will never be known; None while missing scores may still decide.
-    """
-
-    keep: bool | None
-    term: Term | None = None
-    unknown: Unknown | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether no further score can change it."""
-        return self.keep is not None or self.unknown is not None
-
+from .tree import Compare, Literal, Membership, NameRef, Node, Op, calls_of, printed
+from .values import Call, ScoreType
 
 MOST_TERMS = 256  # the time of a plan is quadratic in it
-KEEP = Judgement(keep=True)
-OPEN = Judgement(keep=None)
-
-
-def judge(terms: tuple[Term, ...], values: Values) -> Judgement:
-    """Judge by terms in an order, which decides only which false or unknown term is named."""
-    unknown: tuple[Term, Unknown] | None = None
-    pending = False
-    for term in terms:
-        result = term.result(values)
-        if result is False:
-            return Judgement(keep=False, term=term)
-        if result is PENDING:
-            pending = True
-        elif unknown is None and isinstance(result, Unknown):
-            unknown = term, result
-    if pending:
-        return OPEN
-    return Judgement(None, *unknown) if unknown else KEEP
-
-
-@dataclass(frozen=True)
-class Where:
-    """A predicate. ``str()`` is its canonical form, which parses to an equal one; ``text`` is what the user wrote."""
-
-    text: str = field(compare=False)
-    terms: tuple[Term, ...]
-    tiers: tuple[tuple[Call, str], ...] = field(compare=False)
-
-    def __str__(self) -> str:
-        return " and ".join(map(str, self.terms)) if len(self.terms) > 1 else printed(self.terms[0].node)
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """The scores of the predicate, each once, in the order of the text."""
-        return tuple(call for call, _ in self.tiers)
-
-    def judge(self, values: Values) -> Judgement:
-        """Judge a sample by the values computed so far; a score that is not in there is yet to be computed."""
-        return judge(self.terms, values)
 
 
 def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
@@ -144,7 +24,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
     """
     parser = Parser(text, {**FACTS, **scores})
     whole = parser.parse()
-    parts = whole.parts if isinstance(whole.node, And) else (whole,)
+    parts = whole.parts if isinstance(whole.node, Op) and whole.node.name == "and" else (whole,)
     if len(parts) > MOST_TERMS:
         place = parts[MOST_TERMS]
         raise WhereError(
@@ -153,7 +33,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
     terms = dict.fromkeys(
         Term(" ".join(text[part.start : part.end].splitlines()), part.node, (part.start, part.end)) for part in parts
     )
-    tiers = {call: parser.names.tier(call.name) for term in terms for call in term.calls}
+    tiers = {call: parser.scores[call.name].tier for term in terms for call in term.calls}
     return Where(text, tuple(terms), tuple(tiers.items()))
 
 
@@ -169,10 +49,16 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
             raise ValueError(_NO_SCORE.format(text)) from None
         told = f"; {error.hint}" if error.hint else ""
         raise ValueError(f"scores: {text!r}: {error.detail}{told}") from None
+    node = tested_for_null(terms)
+    if isinstance(node, NameRef):
+        return node.call
+    raise ValueError(_NO_SCORE.format(text))
+
+
+def tested_for_null(terms: Sequence[Term]) -> Node | None:
+    """Return the value that a predicate tests for null, None if that is not all that it says."""
     node = terms[0].node
-    if len(terms) > 1 or not (isinstance(node, IsNull) and isinstance(node.body, NameRef)):
-        raise ValueError(_NO_SCORE.format(text))
-    return node.body.call
+    return node.items[0] if len(terms) == 1 and isinstance(node, Op) and node.name == "is null" else None
 
 
 _NO_SCORE = "scores: {!r} is not the name of a score; conditions belong in --where, and all scores are listed by: wdsflow scores"
@@ -213,8 +99,9 @@ def _fixed(node: Node, known: Mapping[str, type[Score]]) -> Iterator[tuple[Node,
         if holds is not None and any(True for _ in calls_of(node)):
             yield node, holds
         return
-    for child in children(node) if not isinstance(node, IsNull) else ():  # a test of null is not one of values
-        yield from _fixed(child, known)
+    if not (isinstance(node, Op) and node.name == "is null"):  # which is no test of values
+        for item in node.items:
+            yield from _fixed(item, known)
 
 
 def _holds(node: Node, known: Mapping[str, type[Score]]) -> bool | None:
@@ -223,20 +110,20 @@ def _holds(node: Node, known: Mapping[str, type[Score]]) -> bool | None:
         case Compare(signs, operands):
             ranges = [_range(operand, known) for operand in operands]
             return _all([_link(*link) for link in zip(signs, ranges, ranges[1:], strict=False)])
-        case Membership(body, options) if body.kind == "number":
+        case Membership((body,), options) if body.kind == "number":
             low, high = _range(body, known)
             return None if any(low <= option <= high for option in options if not isinstance(option, str)) else False
-        case Not(body):
-            found = _holds(body, known)
-            return None if found is None else not found
-        case And(items):
+        case Op("and" | "all" | "any", items):
             return _all([_holds(item, known) for item in items])
-        case Or(items):
-            found = _all([None if (one := _holds(item, known)) is None else not one for item in items])
-            return None if found is None else not found
-        case Quantified(_, body):
-            return _holds(body, known)
+        case Op("not", (body,)):
+            return _opposite(_holds(body, known))
+        case Op("or", items):
+            return _opposite(_all([_opposite(_holds(item, known)) for item in items]))
     return None
+
+
+def _opposite(result: bool | None) -> bool | None:
+    return None if result is None else not result
 
 
 def _all(results: list[bool | None]) -> bool | None:
@@ -265,12 +152,12 @@ def _range(node: Node, known: Mapping[str, type[Score]]) -> _Range:
             score = known.get(call.name)
             ends: list[float | None] = [getattr(score, end, None) for end in ("low", "high")]
             return _Range(*(default if end is None else end for end, default in zip(ends, _ANY, strict=True)))
-        case Reduce(_, body):
+        case Op("mean" | "min" | "max", (body,)):
             return _range(body, known)
-        case Negate(body):
+        case Op("neg", (body,)):
             low, high = _range(body, known)
             return _Range(-high, -low)
-        case Arithmetic(sign, left, right) if sign in {"+", "-", "*", "/"}:
+        case Op("+" | "-" | "*" | "/" as sign, (left, right)):
             return _combined(sign, _range(left, known), _range(right, known))
     return _ANY
 

@@ -7,16 +7,14 @@ known.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
 
-from .evaluate_predicate import over
-from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
-from .values import PENDING, Call, Many, Pending, Unknown, Value, Values
+from .evaluate_predicate import Order, Term, Where
+from .values import Call, Values
 
 # Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
@@ -34,45 +32,12 @@ class PlanStep:
     passing: float
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The order of terms, and for each call its place in the order of calls."""
+class Plan(Order):
+    """The order of work for a predicate, step by step."""
 
-    where: Where
-    steps: tuple[PlanStep, ...]
-    rank: Mapping[Call, int] = field(repr=False)
-
-    @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """The terms in the order of the plan."""
-        return tuple(step.term for step in self.steps)
-
-    def next_needed(self, values: Values) -> Call | None:
-        """Return the score to compute next, or None if none is left that could change the outcome."""
-        if judge(self.terms, values).settled:
-            return None
-        for term in self.terms:
-            if term.result(values) is PENDING:
-                return min(term.seek(values), key=self.rank.__getitem__)
-        return None
-
-    def settle(self, values: Values) -> Judgement:
-        """Return the judgement of this plan, looking at values only in its own order.
-
-        The same values give the same deciding term whether scores were computed individually, all at once, or read from a
-        ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;
-        it is open if not.
-        """
-        judgement, _ = self.drive(lambda call: values.get(call, PENDING))
-        return judgement if judgement.settled else judge(self.terms, values)
-
-    @cached_property
-    def drive(self) -> "Driver":
-        """The function that judges a sample, computing what is needed as it is needed."""
-        return Driver(self.terms, self.rank)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"where": self.where, "steps": self.steps, "rank": self.rank}
+    def __init__(self, where: Where, steps: tuple[PlanStep, ...], rank: Mapping[Call, int]) -> None:
+        super().__init__(tuple(step.term for step in steps), rank)
+        self.where, self.steps = where, steps
 
 
 def plan(
@@ -113,58 +78,6 @@ def plan(
 def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> PlanStep:
     fresh = tuple(call for call in term.calls if call not in known)
     return PlanStep(term, fresh, sum(price[call] for call in fresh), passing)
-
-
-class Driver:
-    """Runs samples through terms in an order. It holds functions, so it is created where it is used, never pickled.
-
-    The result is the same as judging all terms after each score; only terms that a new score affects are judged.
-    """
-
-    def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
-        self._terms = terms
-        self._drop = [Judgement(keep=False, term=term) for term in terms]
-        self._singles = [(at, term.calls[0] if len(term.calls) == 1 else None) for at, term in enumerate(terms)]
-        self._rank = rank
-        self._before = [term.result({}) for term in terms]  # constants alone may decide
-        calls = dict.fromkeys(call for term in terms for call in term.calls)
-        steps = [(at, term.run, self._drop[at]) for at, term in enumerate(terms)]
-        self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
-
-    def __call__(
-        self, compute: Callable[[Call], Value | Unknown | Pending]
-    ) -> tuple[Judgement, dict[Call, Value | Unknown]]:
-        """Judge a sample; return the judgement and the values that were computed for it.
-
-        ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
-        """
-        values: dict[Call, Value | Unknown] = {}
-        results = self._before.copy()
-        touched = self._touched
-        if False in results:
-            return self._drop[results.index(False)], values
-        for at, single in self._singles:
-            while results[at] is PENDING:
-                call = single or self._next(at, values)
-                value = compute(call)
-                if value is PENDING:
-                    return OPEN, values
-                values[call] = value
-                for other, run, drop in touched[call]:
-                    if results[other] is PENDING:
-                        result = run(values)
-                        if result.__class__ is Many:
-                            result = over(result, decisive=False)
-                        if result is False:
-                            return drop, values
-                        results[other] = result
-        for at, result in enumerate(results):
-            if isinstance(result, Unknown):
-                return Judgement(None, self._terms[at], result), values
-        return KEEP, values
-
-    def _next(self, at: int, values: Values) -> Call:
-        return min(self._terms[at].seek(values), key=self._rank.__getitem__)
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,20 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 from .evaluate_predicate import runner
 from .known_facts import FACTS, RankPercent
-from .predicate import parse
+from .predicate import parse, tested_for_null
 from .tokens import WhereError
-from .tree import And, IsNull, NameRef, Node, Reduce, calls_of, printed
+from .tree import Literal, NameRef, Node, Op, calls_of, printed
 from .values import PENDING, Call, Unknown
 
 _SHARE = re.compile(r"(.+?)\s+(top|bottom)\s+(\d+\.?\d*|\.\d+)\s*%(\s+of\s+kept)?", re.DOTALL)
-
-
-N = TypeVar("N", bound=Node)
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class RankedNumber:
 
     def record(self, values: Mapping[Call, object], key: str) -> bytes | Unknown | None:
         """Return the bytes by which a sample is ranked, why there are none, or None while a score is missing."""
-        found = runner(Reduce("min" if self.score.end == "top" else "max", self.node))(values)
+        found = runner(Op("min" if self.score.end == "top" else "max", (self.node,), "number"))(values)
         if found is PENDING or isinstance(found, Unknown):
             return None if found is PENDING else found
         assert isinstance(found, (int, float))
@@ -52,14 +49,14 @@ def ranked_number(score: RankPercent, names: Mapping[str, type[Score]]) -> Ranke
     except WhereError as error:
         hint = f"; {error.hint}" if error.hint else ""
         raise ValueError(f"cannot rank by {score.of!r}: {error.detail}{hint}") from None
-    node = terms[0].node
-    if len(terms) > 1 or not isinstance(node, IsNull) or node.body.kind != "number" or not [*calls_of(node)]:
+    node = tested_for_null(terms)
+    if node is None or node.kind != "number" or not [*calls_of(node)]:
         raise ValueError(f"cannot rank by {score.of!r}: it is not a number of a sample, such as clip_similarity")
     known = {**FACTS, **names}
     compares = next((call for call in calls_of(node) if issubclass(known[call.name], DatasetScore)), None)
     if compares is not None:
         raise ValueError(f"cannot rank by {compares}: it compares samples itself")
-    return RankedNumber(score, node.body)
+    return RankedNumber(score, node)
 
 
 def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
@@ -90,7 +87,7 @@ def with_columns(where: str, there: Collection[Call]) -> str:
     if not where.strip():
         return where
     terms = parse(where, all_scores()).terms
-    node: Node = And(tuple(term.node for term in terms)) if len(terms) > 1 else terms[0].node
+    node = Op("and", tuple(term.node for term in terms)) if len(terms) > 1 else terms[0].node
     names = {call: _column(call, there, where) for call in calls_of(node)}
     return where if all(old == new for old, new in names.items()) else printed(_renamed(node, names))
 
@@ -120,15 +117,10 @@ def gathers_like(call: Call, other: Call) -> bool:
     return isinstance(one, DatasetScore) and isinstance(two, DatasetScore) and one.gathers() == two.gathers()
 
 
-def _renamed(node: N, names: Mapping[Call, Call]) -> N:
+def _renamed(node: Node, names: Mapping[Call, Call]) -> Node:
     """Return a tree with other scores."""
     if isinstance(node, NameRef):
         return replace(node, call=names[node.call])
-    changed: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, tuple):
-            changed[field.name] = tuple(_renamed(each, names) if hasattr(each, "kind") else each for each in value)
-        elif field.init and hasattr(value, "kind"):
-            changed[field.name] = _renamed(value, names)
-    return replace(node, **changed)
+    if isinstance(node, Literal):
+        return node
+    return replace(node, items=tuple(_renamed(item, names) for item in node.items))

@@ -91,13 +91,10 @@ _FOREIGN = {
     "!==": "!=",
 }
 _OTHERS = {
-    "**": ("powers are not supported", "multiply instead: x * x"),
-    "^": ("powers are not supported", "multiply instead: x * x"),
+    **dict.fromkeys(("**", "^"), ("powers are not supported", "multiply instead: x * x")),
+    **dict.fromkeys("[]", ("square brackets are not supported", "write a list as (1, 2, 3)")),
+    **dict.fromkeys("{}", ("braces are not supported", "write a list as (1, 2, 3)")),
     ";": ("one predicate only", "join conditions with `and` or `or`"),
-    "[": ("square brackets are not supported", "write a list as (1, 2, 3)"),
-    "]": ("square brackets are not supported", "write a list as (1, 2, 3)"),
-    "{": ("braces are not supported", "write a list as (1, 2, 3)"),
-    "}": ("braces are not supported", "write a list as (1, 2, 3)"),
     "`": ("backticks are not supported", "write a score as its bare name, a text as 'text'"),
     ".": ("a dot has no meaning here", "a score is one name, such as width"),
     "~": ("~ is not supported", "write not, or matches(caption, 'regular expression')"),

@@ -1,10 +1,10 @@
 """The tree of a predicate: typed, without places in the text, printed in one canonical form."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
-from .values import FUNCTIONS, Call, Kind, Scalar, spelled
+from .values import Call, Kind, Scalar, spelled
 
 DEEPEST = 50  # levels of a tree; each costs a few frames of Python's stack, where it is built and where it is evaluated
 
@@ -14,6 +14,8 @@ _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(8)
 @dataclass(frozen=True)
 class Literal:
     """A constant."""
+
+    items: ClassVar[tuple["Node", ...]] = ()
 
     value: Scalar
 
@@ -27,148 +29,54 @@ class Literal:
 class NameRef:
     """The value of a score."""
 
+    items: ClassVar[tuple["Node", ...]] = ()
+
     call: Call
     kind: Kind
-
-
-@dataclass(frozen=True)
-class Negate:
-    """The negative of a number."""
-
-    body: "Node"
-    kind: Kind = field(default="number", init=False)
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """Two numbers and one of + - * / // %, with Python's meaning."""
-
-    sign: str
-    left: "Node"
-    right: "Node"
-    kind: Kind = field(default="number", init=False)
-
-
-@dataclass(frozen=True)
-class Apply:
-    """A function of single values; all but the first argument of a text function are constants."""
-
-    function: str
-    arguments: tuple["Node", ...]
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the function's result."""
-        return FUNCTIONS[self.function].kind
-
-
-@dataclass(frozen=True)
-class Reduce:
-    """The mean, min or max over the images or texts of a sample."""
-
-    how: str
-    body: "Node"
-    kind: Kind = field(default="number", init=False)
 
 
 @dataclass(frozen=True)
 class Compare:
     """A chain of comparisons, ``low <= x < high``; each holds between neighbours."""
 
+    kind: ClassVar[Kind] = "boolean"
+
     signs: tuple[str, ...]
-    operands: tuple["Node", ...]
-    kind: Kind = field(default="boolean", init=False)
+    items: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Whether a value is one of a list of constants."""
+    """Whether a value, the only item, is one of a list of constants."""
 
-    body: "Node"
+    kind: ClassVar[Kind] = "boolean"
+
+    items: tuple["Node", ...]
     options: tuple[Scalar, ...]
-    kind: Kind = field(default="boolean", init=False)
 
 
 @dataclass(frozen=True)
-class IsNull:
-    """Whether a value could not be computed."""
+class Op:
+    """An operation on other nodes: a function of ``FUNCTIONS``, or one of these.
 
-    body: "Node"
-    kind: Kind = field(default="boolean", init=False)
+    "+", "-", "*", "/", "//", "%" of two numbers, with Python's meaning, and "neg" of one; "and", "or", "not", and
+    "is null", whether a value could not be computed; "mean", "min", "max" of the numbers of a sample's images or texts,
+    and "any", "all" of a condition over them.
+    """
 
-
-@dataclass(frozen=True)
-class Not:
-    """Negation."""
-
-    body: "Node"
-    kind: Kind = field(default="boolean", init=False)
-
-
-@dataclass(frozen=True)
-class And:
-    """Conjunction of two or more."""
-
+    name: str
     items: tuple["Node", ...]
-    kind: Kind = field(default="boolean", init=False)
+    kind: Kind = "boolean"
 
 
-@dataclass(frozen=True)
-class Or:
-    """Disjunction of two or more."""
-
-    items: tuple["Node", ...]
-    kind: Kind = field(default="boolean", init=False)
-
-
-@dataclass(frozen=True)
-class Quantified:
-    """Whether a condition holds for any or for all of the images or texts of a sample."""
-
-    how: str
-    body: "Node"
-    kind: Kind = field(default="boolean", init=False)
-
-
-Node: TypeAlias = (
-    Literal
-    | NameRef
-    | Negate
-    | Arithmetic
-    | Apply
-    | Reduce
-    | Compare
-    | Membership
-    | IsNull
-    | Not
-    | And
-    | Or
-    | Quantified
-)
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct child nodes of a node."""
-    match node:
-        case Literal() | NameRef():
-            return ()
-        case Arithmetic():
-            return node.left, node.right
-        case Apply():
-            return node.arguments
-        case Compare():
-            return node.operands
-        case And() | Or():
-            return node.items
-        case _:
-            return (node.body,)
+Node: TypeAlias = Literal | NameRef | Compare | Membership | Op
 
 
 def nodes_of(node: Node) -> Iterator[Node]:
     """Yield a node and all below it, from left to right."""
     yield node
-    for child in children(node):
-        yield from nodes_of(child)
+    for item in node.items:
+        yield from nodes_of(item)
 
 
 def calls_of(node: Node) -> Iterator[Call]:
@@ -187,41 +95,31 @@ def printed_term(node: Node) -> str:
     return printed(node, _NOT)
 
 
-def _print(node: Node) -> tuple[str, int]:
+def _print(node: Node, negation: str = "") -> tuple[str, int]:
     match node:
         case Literal(value):
             negative = not isinstance(value, (bool, str)) and (value < 0 or str(value).startswith("-"))
             return spelled(value), _UNARY if negative else _ATOM
         case NameRef(call):
             return str(call), _ATOM
-        case Negate(body):
+        case Compare(signs, items):
+            first, *others = (printed(item, _ADD) for item in items)
+            return " ".join([first, *(f"{sign} {text}" for sign, text in zip(signs, others, strict=True))]), _COMPARE
+        case Membership(items, options):
+            return f"{printed(items[0], _ADD)} {negation}in ({', '.join(map(spelled, options))})", _COMPARE
+        case Op("is null", (body,)):
+            return f"{printed(body, _ADD)} is {negation}null", _COMPARE
+        case Op("not", (Membership() | Op("is null") as body,)):
+            return _print(body, "not ")
+        case Op("not", (body,)):
+            return f"not {printed(body, _NOT)}", _NOT
+        case Op("neg", (body,)):
             return f"-{printed(body, _UNARY)}", _UNARY
-        case Arithmetic(sign, left, right):
+        case Op("and" | "or" as word, items):
+            level = _AND if word == "and" else _OR
+            return f" {word} ".join(printed(item, level + 1) for item in items), level
+        case Op("+" | "-" | "*" | "/" | "//" | "%" as sign, (left, right)):
             level = _ADD if sign in "+-" else _MULTIPLY
             return f"{printed(left, level)} {sign} {printed(right, level + 1)}", level
-        case Apply(function, arguments):
-            return f"{function}({', '.join(map(printed, arguments))})", _ATOM
-        case Reduce(how, body) | Quantified(how, body):
-            return f"{how}({printed(body)})", _ATOM
-        case Compare(signs, operands):
-            words = [
-                word for pair in zip(("", *signs), operands, strict=True) for word in (pair[0], printed(pair[1], _ADD))
-            ]
-            return " ".join(words[1:]), _COMPARE
-        case And(items):
-            return " and ".join(printed(item, _NOT) for item in items), _AND
-        case Or(items):
-            return " or ".join(printed(item, _AND) for item in items), _OR
-        case Not(Membership() | IsNull() as body):
-            return _test(body, "not "), _COMPARE
-        case Not(body):
-            return f"not {printed(body, _NOT)}", _NOT
-        case Membership() | IsNull():
-            return _test(node, ""), _COMPARE
-
-
-def _test(node: Membership | IsNull, negation: str) -> str:
-    body = printed(node.body, _ADD)
-    if isinstance(node, IsNull):
-        return f"{body} is {negation}null"
-    return f"{body} {negation}in ({', '.join(map(spelled, node.options))})"
+        case Op():
+            return f"{node.name}({', '.join(map(printed, node.items))})", _ATOM

@@ -53,10 +53,6 @@ class ScoreType(Protocol):
     """The attributes of a score that the language needs; for a dataclass, also the names of its settings."""
 
     @property
-    def name(self) -> str:
-        """Its name in a predicate."""
-
-    @property
     def kind(self) -> str:
         """The type of its values: number, boolean or text."""
 

@@ -1,7 +1,6 @@
 """One try at a batch: its outputs, or what went wrong, and what becomes of an item without output."""
 
 import errno
-import gc
 import re
 import sys
 import traceback
@@ -84,27 +83,6 @@ def drop_frames(error: BaseException, outside: BaseException | None = None) -> N
     for each in chain(error, outside):
         traceback.clear_frames(each.__traceback__)
         each.__traceback__ = None
-
-
-def release(device: str) -> None:
-    """Collect garbage and give cached memory back to a device ("cpu", "cuda:1", "mps").
-
-    Raises what the device raises if its context is lost. Not to be called where an exception is handled.
-    """
-    gc.collect()
-    kind = device.partition(":")[0]
-    if kind == "cpu":
-        return
-    import torch
-
-    cuda: Any = torch.cuda  # in part without types
-    if kind == "cuda" and cuda.is_initialized():
-        cuda.synchronize(device)
-        with cuda.device(device):
-            cuda.empty_cache()
-    elif kind == "mps":
-        torch.mps.synchronize()
-        torch.mps.empty_cache()
 
 
 def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:

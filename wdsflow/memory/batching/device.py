@@ -9,13 +9,11 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
-
-from . import attempt as oom
 
 SETTING = "expandable_segments:True"
 # The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
@@ -30,13 +28,6 @@ _FRAMEWORKS = {
 }
 
 
-class Framework(NamedTuple):
-    """A framework beside PyTorch that is loaded in this process and may hold a GPU."""
-
-    name: str
-    habit: str
-
-
 def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
     """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
 
@@ -47,9 +38,9 @@ def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None
         environ.update(dict.fromkeys(NAMES, SETTING))
 
 
-def other_frameworks() -> list[Framework]:
-    """Return the frameworks beside PyTorch that this process has loaded and that may hold a GPU."""
-    return [Framework(name, habit) for name, habit in _FRAMEWORKS.items() if name in sys.modules]
+def other_frameworks() -> dict[str, str]:
+    """Return the frameworks other than PyTorch that this process has loaded and that may hold a GPU, and their habits."""
+    return {name: habit for name, habit in _FRAMEWORKS.items() if name in sys.modules}
 
 
 class HostDevice:
@@ -193,18 +184,6 @@ def cap(device: str, memory: str) -> int:
     return size
 
 
-def in_inference_mode(run: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """Return ``run`` that keeps nothing for gradients."""
-
-    def inferring(batch: Sequence[Any]) -> Any:
-        import torch
-
-        with torch.inference_mode():
-            return run(batch)
-
-    return inferring
-
-
 class TorchDevice:
     """A CUDA device ("cuda:1") or Apple's ("mps") as this process sees it. ``cap``: bytes, where there is one."""
 
@@ -214,8 +193,18 @@ class TorchDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage and empty the cache; raises where the context is lost."""
-        oom.release(self.name)
+        """Collect garbage and empty the cache. Raises what the device raises if its context is lost."""
+        import torch
+
+        cuda: Any = torch.cuda  # in part without types
+        gc.collect()
+        if self._mps:
+            torch.mps.synchronize()
+            torch.mps.empty_cache()
+        elif cuda.is_initialized():
+            cuda.synchronize(self.name)
+            with cuda.device(self.name):
+                cuda.empty_cache()
 
     def check(self) -> None:
         """Wait for the device; raises where the context is lost."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from wdsflow.filtering.ledger.ledger import in_utf8
+from wdsflow.filtering.ledger.ledger_row import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
 from wdsflow.shards.samples.tar_samples import Samples

@@ -1,4 +1,4 @@
-"""The largest cost of a batch: planned, learned, probed, and kept from run to run."""
+"""What is known before the first batch: the ceilings of earlier runs, and a probe of the largest item."""
 
 import contextlib
 import hashlib
@@ -9,159 +9,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from wdsflow.memory.sizes import format_size
 
 from .attempt import Device, describe, drop_frames, is_out_of_memory, requested_bytes
-
-_FIRST_WAIT, _LONGEST_WAIT = 64, 4096  # batches before a cost that did not fit is doubted
-
-
-class Known(NamedTuple):
-    """What a ceiling knows: the bound in force, the largest cost that worked, the smallest that did not."""
-
-    limit: int | None = None
-    worked: int = 0
-    failed: int | None = None
-
-
-class Ceiling:
-    """The bound on the cost of a batch, moved by experience.
-
-    ``limit`` is None as long as nothing bounds it. A batch that does not fit lowers it by three tenths, or to the largest
-    cost that worked. ``patience`` clean batches in a row that it cut short raise it by a quarter, at most half of the way
-    to the known bad cost; as long as none is known, each doubles it. Where good and bad have met, the bad one is doubted
-    after 64 clean batches and counted a tenth higher, as somebody else may have left the device; each time that this was
-    wrong it waits twice as long. ``most`` is never passed, such as where passing it would end the process.
-    """
-
-    def __init__(self, known: Known | None = None, *, most: int | None = None, patience: int = 8) -> None:
-        self.known = known or Known()
-        self.most = most
-        self.patience = patience
-        self._clean = 0  # batches that the limit cut short since it last moved
-        self._wait = _FIRST_WAIT
-        self._doubted = 0  # times in a row without a failure
-        if most is not None and (self.limit is None or self.limit > most):
-            self.known = self.known._replace(limit=most)
-
-    @property
-    def limit(self) -> int | None:
-        """The largest cost that a batch of several items may have now."""
-        return self.known.limit
-
-    def good(self, cost: int, *, limited: bool) -> None:
-        """Note that a batch worked; ``limited``: it would have had more items but for the limit."""
-        limit, worked, failed = self.known
-        if failed is not None and cost >= failed:
-            return  # one large item, which says little about many small ones
-        self.known = Known(limit, max(worked, cost), failed)
-        if limited:
-            self._clean += 1
-            self._grow()
-
-    def bad(self, cost: int) -> None:
-        """Note that a batch of several items did not fit."""
-        failed = min(cost, self.known.failed or cost)
-        worked = self.known.worked if self.known.worked < failed else 0
-        if self._doubted:
-            self._wait = min(self._wait * 2, _LONGEST_WAIT)
-        self.known = Known(max(1, min(failed - 1, max(worked, cost * 7 // 10))), worked, failed)
-        self._clean = self._doubted = 0
-
-    def restore(self, before: Known) -> None:
-        """Take back what batches taught that failed for one item in them, but keep what worked since."""
-        if before.failed is None or self.known.worked < before.failed:
-            before = before._replace(worked=max(before.worked, self.known.worked))
-        self.known = before
-        self._clean = 0
-
-    def _grow(self) -> None:
-        limit, worked, failed = self.known
-        if limit is None or (self.most is not None and limit >= self.most):
-            return
-        if failed is None:
-            self._raise(limit * 2)
-        elif failed - limit > max(1, failed // 20):
-            if self._clean >= self.patience:
-                self._raise(min(limit * 5 // 4 + 1, (limit + failed + 1) // 2))
-        elif self._clean >= self._wait:
-            self._clean, self._doubted = 0, self._doubted + 1
-            if self._doubted > 1:
-                self._wait = max(_FIRST_WAIT, self._wait // 2)
-            self.known = Known(limit, worked, failed * 11 // 10 + 1)
-
-    def _raise(self, limit: int) -> None:
-        self._clean = 0
-        self.known = self.known._replace(limit=limit if self.most is None else min(limit, self.most))
-
-
-Stop = Literal["ceiling", "most", "waste", "end"]
-
-
-class BatchCut(NamedTuple):
-    """How many items a batch takes, and what keeps it from taking more."""
-
-    items: int
-    stop: Stop
-
-
-class Padding(NamedTuple):
-    """The cells that batches compute: pixels, tokens."""
-
-    padded: int
-    real: int
-
-    @property
-    def ratio(self) -> float:
-        """Padded cells for each real one; 1 where there are none."""
-        return self.padded / self.real if self.real else 1.0
-
-
-def order(costs: Sequence[int]) -> list[int]:
-    """Return positions by falling cost, equal ones in input order.
-
-    The largest first: what does not fit is known at once, and later batches fit in the memory that it took.
-    """
-    return sorted(range(len(costs)), key=lambda index: (-costs[index], index))
-
-
-def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> BatchCut:
-    """Return how many of the first items make the next batch; ``costs`` are falling, at least 1, and not empty.
-
-    It takes items while they and their padding cost at most ``ceiling``, they are at most ``most``, and all cells are at
-    most ``waste`` times the real ones. One item is always taken.
-    """
-    real = 0
-    for index, cost in enumerate(costs):
-        padded, real = (index + 1) * costs[0], real + cost
-        if index == 0:
-            continue
-        if index >= most:
-            return BatchCut(index, "most")
-        if ceiling is not None and padded > ceiling:
-            return BatchCut(index, "ceiling")
-        if waste is not None and padded > waste * real:
-            return BatchCut(index, "waste")
-    return BatchCut(len(costs), "end")
-
-
-def batches(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> list[list[int]]:
-    """Return the positions of each batch for a ceiling that does not change."""
-    rest, made = order(costs), []
-    while rest:
-        taken = cut([costs[index] for index in rest[: most + 1]], ceiling, most, waste).items
-        made.append(rest[:taken])
-        rest = rest[taken:]
-    return made
-
-
-def halve(costs: Sequence[int]) -> int:
-    """Return where to split a batch of at least two items, of falling costs, so that both parts cost about the same."""
-    size = len(costs)
-    return min(range(1, size), key=lambda at: max(at * costs[0], (size - at) * costs[at]))
-
+from .runner import Ceiling, Known
 
 _FORMAT = 1
 _LARGEST_FILE = 1 << 20
