@@ -34,10 +34,9 @@ __all__ = [
 if TYPE_CHECKING:
     from .base import Counts, Dropped, SampleStage, Stage, StageError
     from .batch import Batch, Unbatch
-    from .clean_text import CleanText
+    from .caption_text import CleanText, JsonText
     from .decode import Decode, Resize
     from .fields import Drop, HasFields, Rename
-    from .json_text import JsonText
     from .pipeline import ContractError, Pipeline
     from .select import Sample, Select, Shuffle
     from .tokenize import Tokenize
@@ -47,10 +46,9 @@ else:  # scores, which are in here, need few of them
     _MODULES = {
         "base": "Counts Dropped SampleStage Stage StageError",
         "batch": "Batch Unbatch",
-        "clean_text": "CleanText",
+        "caption_text": "CleanText JsonText",
         "decode": "Decode Resize",
         "fields": "Drop HasFields Rename",
-        "json_text": "JsonText",
         "pipeline": "ContractError Pipeline",
         "select": "Sample Select Shuffle",
         "tokenize": "Tokenize",

@@ -56,11 +56,28 @@ class Counts:
         return Counts, ()
 
 
+class ClassFacts:
+    """Its subclasses may be given class attributes as keywords: ``class Drop(Stage, name="drop")``."""
+
+    def __init_subclass__(cls, **facts: object) -> None:
+        super().__init_subclass__()
+        for name, value in facts.items():
+            if not any(name in vars(base).get("__annotations__", ()) for base in cls.__mro__):
+                raise TypeError(f"{cls.__name__}: {name!r} is not an attribute of the class")
+            setattr(cls, name, value)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Stage(ABC):
-    """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any."""
+class Stage(ClassFacts, ABC):
+    """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any.
+
+    They are the values of the settings that ``read_by``, ``written_by`` and ``removed_by`` name.
+    """
 
     name: ClassVar[str]
+    read_by: ClassVar[str] = ""
+    written_by: ClassVar[str] = ""
+    removed_by: ClassVar[str] = ""
     # init=False: dataclasses.replace makes a stage with counts of its own.
     counts: Counts = field(default_factory=Counts, init=False, compare=False, hash=False, repr=False)
 
@@ -75,17 +92,21 @@ class Stage(ABC):
     @property
     def reads(self) -> frozenset[str]:
         """Required fields; alternatives are joined by a semicolon: ``jpg;png``."""
-        return frozenset()
+        return self._named(self.read_by)
 
     @property
     def writes(self) -> frozenset[str]:
         """Fields that exist afterwards; of alternatives, joined by a semicolon, the one that existed is written."""
-        return frozenset()
+        return self._named(self.written_by)
 
     @property
     def removes(self) -> frozenset[str]:
         """Fields that no longer exist afterwards."""
-        return frozenset()
+        return self._named(self.removed_by)
+
+    def _named(self, setting: str) -> frozenset[str]:
+        names = getattr(self, setting) if setting else ()
+        return frozenset((names,) if isinstance(names, str) else names)
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
         """Count a sample that cannot be handled; raise StageError with its place if ``on_error`` is "raise"."""
@@ -113,7 +134,6 @@ class SampleStage(Stage):
         """
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Apply the stage to each sample, lazily."""
         counts = self.counts
         for sample in samples:
             counts.seen += 1

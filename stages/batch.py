@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
 
@@ -42,7 +41,7 @@ class _Open:
 
 
 @dataclass(frozen=True)
-class Batch(Stage):
+class Batch(Stage, name="batch"):
     """Gather samples into batches: ``{"__key__": [...], "image": [...], ...}``, one list a field.
 
     A batch is closed before the sample that would break one of the bounds
@@ -61,8 +60,6 @@ class Batch(Stage):
     >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
     [['a', 'b'], ['c']]
     """
-
-    name: ClassVar[str] = "batch"
 
     size: int | None = None
     max_bytes: int | str | None = None
@@ -90,7 +87,6 @@ class Batch(Stage):
         return frozenset(name for bound, name in measured if bound is not None)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Yield batches."""
         counts, batch = self.counts, _Open()
         for sample in samples:
             counts.seen += 1
@@ -184,7 +180,7 @@ def _token_count(value: object) -> int:
 
 
 @dataclass(frozen=True)
-class Unbatch(Stage):
+class Unbatch(Stage, name="unbatch"):
     """Take batches apart into samples: what ``Batch`` put together, also where fields have become tensors since.
 
     A batch whose fields differ in length, or hold what cannot be divided, is an error ("ragged-batch"): its samples
@@ -194,12 +190,9 @@ class Unbatch(Stage):
     [{'__key__': 'a', 'txt': 'a cat'}, {'__key__': 'b', 'txt': 'a dog'}]
     """
 
-    name: ClassVar[str] = "unbatch"
-
     on_error: OnError = "raise"
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Yield the samples of each batch."""
         counts = self.counts
         for batch in samples:
             lengths = {name: _entries(value) for name, value in batch.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import UNREADABLE, read_header
@@ -37,7 +37,7 @@ _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decode(SampleStage):
+class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
     Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
@@ -64,8 +64,6 @@ class Decode(SampleStage):
     >>> list(stage([{"__key__": "a", "jpg": b"<html>"}])), stage.counts.failed
     ([], Counter({'not-an-image': 1}))
     """
-
-    name: ClassVar[str] = "decode"
 
     fields: str | tuple[str, ...] = IMAGES
     mode: Mode = "fast"
@@ -98,18 +96,7 @@ class Decode(SampleStage):
         if self.mode == "reference" and (self.alpha != "drop" or self.orientation != "ignore"):
             raise ValueError("mode 'reference' drops alpha and ignores orientation, as OpenCLIP does; use mode 'exact'")
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The fields to decode."""
-        return frozenset(self.fields)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        """The same fields, decoded."""
-        return self.reads
-
     def apply(self, sample: Sample) -> Sample:
-        """Decode the images of one sample."""
         for name in images(sample, self.fields):
             try:
                 sample[name] = self.decode(sample[name])
@@ -234,7 +221,7 @@ _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one 
 
 
 @dataclass(frozen=True)
-class Resize(SampleStage):
+class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
     ``size``: of the shortest side in pixels, or (height, width) without regard to the aspect ratio. ``crop`` cuts out
@@ -244,8 +231,6 @@ class Resize(SampleStage):
 
     A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
     """
-
-    name: ClassVar[str] = "resize"
 
     size: int | tuple[int, int]
     crop: bool = False
@@ -260,18 +245,7 @@ class Resize(SampleStage):
         if not isinstance(self.size, int):
             object.__setattr__(self, "size", sides)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The fields to resize."""
-        return frozenset(self.fields)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        """The same fields, resized."""
-        return self.reads
-
     def apply(self, sample: Sample) -> Sample:
-        """Resize the images of one sample."""
         for name in images(sample, self.fields):
             sample[name] = self.resize(sample[name])
         return sample

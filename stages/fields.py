@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wdsflow.shards.shard_names import alternatives, is_meta
 
@@ -64,7 +64,7 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class HasFields(SampleStage):
+class HasFields(SampleStage, name="has_fields", read_by="fields"):
     """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
 
     Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what OpenCLIP keeps.
@@ -75,8 +75,6 @@ class HasFields(SampleStage):
     >>> stage.counts.dropped
     Counter({'no-txt': 1})
     """
-
-    name: ClassVar[str] = "has_fields"
 
     fields: str | tuple[str, ...]
 
@@ -92,13 +90,7 @@ class HasFields(SampleStage):
         """Name the fields individually."""
         return cls(fields)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """All of the fields."""
-        return frozenset(self.fields)
-
     def apply(self, sample: Sample) -> Sample:
-        """Drop a sample that lacks a field."""
         for entry in self.fields:
             if not any(name in sample for name in entry.split(";")):
                 raise Dropped(f"no-{entry}")
@@ -106,7 +98,7 @@ class HasFields(SampleStage):
 
 
 @dataclass(frozen=True)
-class Drop(SampleStage):
+class Drop(SampleStage, name="drop", removed_by="fields"):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
     ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
@@ -115,8 +107,6 @@ class Drop(SampleStage):
     >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
     [{'__key__': 'a', 'txt': b'a cat'}]
     """
-
-    name: ClassVar[str] = "drop"
 
     fields: str | tuple[str, ...]
     on_missing: Literal["keep", "raise"] = "keep"
@@ -130,13 +120,7 @@ class Drop(SampleStage):
         """Nothing, unless a missing field is an error."""
         return frozenset(self.fields) if self.on_missing == "raise" else frozenset()
 
-    @property
-    def removes(self) -> frozenset[str]:
-        """The fields."""
-        return frozenset(self.fields)
-
     def apply(self, sample: Sample) -> Sample:
-        """Remove the fields of one sample."""
         for field in self.fields:
             if field in sample:
                 del sample[field]
@@ -149,7 +133,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Rename(SampleStage):
+class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
     Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
@@ -168,8 +152,6 @@ class Rename(SampleStage):
     >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))
     [{'__key__': 'a', 'image': b'...', 'text': b'a cat'}]
     """
-
-    name: ClassVar[str] = "rename"
 
     fields: Mapping[str, str] | Pairs
     keep: bool = True
@@ -203,12 +185,10 @@ class Rename(SampleStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The alternatives of each new name."""
         return frozenset(old for _, old in self.pairs)
 
     @property
     def writes(self) -> frozenset[str]:
-        """The new names."""
         return frozenset(new for new, _ in self.pairs)
 
     @property
@@ -221,7 +201,6 @@ class Rename(SampleStage):
         return frozenset(name for _, old in self.pairs for name in old.split(";"))
 
     def apply(self, sample: Sample) -> Sample:
-        """Rename the fields of one sample."""
         found: Sample = {}
         notes: list[str] = []
         old_names = self._old

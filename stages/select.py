@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from types import FunctionType
-from typing import ClassVar
 
 from wdsflow.memory.sizes import parse_size, weigh
 from wdsflow.text.shell import escape
@@ -16,7 +15,7 @@ from .base import Sample as SampleDict
 
 
 @dataclass(frozen=True)
-class Select(SampleStage):
+class Select(SampleStage, name="select", read_by="fields"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
     The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. What it
@@ -26,8 +25,6 @@ class Select(SampleStage):
     >>> [sample["__key__"] for sample in Select(itemgetter("good"))([{"__key__": "a", "good": 1}])]
     ['a']
     """
-
-    name: ClassVar[str] = "select"
 
     predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
@@ -45,13 +42,7 @@ class Select(SampleStage):
                 hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The declared fields of the predicate."""
-        return frozenset(self.fields)
-
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Drop a sample for which the predicate is false."""
         try:
             wanted = bool(self.predicate(sample))
         except Exception as error:  # any error of a user's function gets a place and a name
@@ -64,7 +55,7 @@ class Select(SampleStage):
 
 
 @dataclass(frozen=True)
-class Sample(SampleStage):
+class Sample(SampleStage, name="sample"):
     """Keep a share ``rate`` of the samples, chosen by their keys.
 
     A sample's fate depends on its key and on ``seed`` alone: not on its shard, on the order or on the worker. What is
@@ -75,8 +66,6 @@ class Sample(SampleStage):
     243
     """
 
-    name: ClassVar[str] = "sample"
-
     rate: float
     seed: int = 0
 
@@ -86,7 +75,6 @@ class Sample(SampleStage):
             raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
 
     def apply(self, sample: SampleDict) -> SampleDict:
-        """Drop a sample by its key."""
         key = sample.get("__key__")
         if not isinstance(key, str):
             raise StageError("no-key", "it has no key to decide by")
@@ -107,7 +95,7 @@ def uniform(seed: int, key: str, what: str = "") -> float:
 
 
 @dataclass(frozen=True)
-class Shuffle(Stage):
+class Shuffle(Stage, name="shuffle"):
     """Shuffle samples within a buffer that is bounded by their number and by their bytes.
 
     The first sample comes out when ``initial`` samples are in (by default all of ``size``, or what ``max_bytes`` lets
@@ -118,8 +106,6 @@ class Shuffle(Stage):
     The order depends on ``seed`` and ``epoch`` and on what comes in; ``dataclasses.replace(stage, epoch=1)`` gives the
     next one.
     """
-
-    name: ClassVar[str] = "shuffle"
 
     size: int = 5000
     max_bytes: int | str = "512MiB"
@@ -136,7 +122,6 @@ class Shuffle(Stage):
             raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
 
     def __call__(self, samples: Iterable[SampleDict]) -> Iterator[SampleDict]:
-        """Yield the samples in another order."""
         counts, random = self.counts, Random(f"{self.seed} {self.epoch}")
         initial = self.size if self.initial is None else self.initial
         most = parse_size(self.max_bytes)

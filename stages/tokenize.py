@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from traceback import extract_tb
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.text.install import install_extras
@@ -241,7 +241,7 @@ Tokenizer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Tokenize(SampleStage):
+class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
     """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
@@ -253,8 +253,6 @@ class Tokenize(SampleStage):
     Fails: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (a tokenizer that refuses
     instead of cutting). Anything else that a tokenizer raises ends the run.
     """
-
-    name: ClassVar[str] = "tokenize"
 
     tokenizer: Tokenizer | str
     field: str = "txt"
@@ -268,18 +266,7 @@ class Tokenize(SampleStage):
             object.__setattr__(self, "_contract", TokenizerContract(self.tokenizer))
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The caption."""
-        return frozenset({self.field})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        """The same field, as tokens."""
-        return self.reads
-
     def apply(self, sample: Sample) -> Sample:
-        """Tokenize the caption of one sample."""
         names = present(sample, self.field.split(";"))
         if not names:
             raise StageError("no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}")

@@ -132,7 +132,7 @@ def nasty() -> Report:
             finding("W008", "info", shard="s3://bucket/0.tar", message="[bold]x"),
         ],
         ignored=[(finding("W009", message=NASTY), NASTY)],
-        known=2,
+        accepted=[finding("W010"), finding("W011")],
         forecasts=[forecast(NASTY)],
         advice=[advice(NASTY, command=NASTY, reader=NASTY, safe=False)],
         level="full",

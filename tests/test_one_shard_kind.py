@@ -18,7 +18,7 @@ SPELLED = {
     "wdsflow.reshaping.graft.run_graft": "its own file",
     "wdsflow.reshaping.graft.table_rows": "tables",
     "wdsflow.shards.urls": "a file that is not a list of shards",
-    "wdsflow.training.stalls.metrics": "its own files",
+    "wdsflow.training.stalls.progress": "its own files",
 }
 
 

@@ -10,8 +10,8 @@ import tarfile
 from pathlib import Path
 
 EXTRA = {  # packages that are not installed here, and what cannot be imported without them
-    "torch": ("wdsflow.training.", "wdsflow.stages.scores.model.models."),
-    "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model.models."),
+    "torch": ("wdsflow.training.", "wdsflow.stages.scores.model."),
+    "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "open_clip_train": ("wdsflow.training.",),
     "aiohttp": ("wdsflow.serving.",),
 }

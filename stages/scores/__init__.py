@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
+    from .base import TIERS, DatasetScore, Kind, Score, ScoreError, Tier, Value
     from .model.model_score import BatchScore
-    from .sample_fields import Fields, Held, ScoreError
+    from .sample_fields import Fields, Held
     from .sample_view import View, ViewOptions
     from .score_catalog import SCORES, all_scores, make_score
 else:  # the catalog imports all scores: who needs a single module here does not wait for it
     __getattr__ = lazy_names(
         __name__,
         {
-            **dict.fromkeys(("TIERS", "DatasetScore", "Kind", "Score", "Tier", "Value"), "base"),
-            **dict.fromkeys(("Fields", "Held", "ScoreError"), "sample_fields"),
+            **dict.fromkeys(("TIERS", "DatasetScore", "Kind", "Score", "ScoreError", "Tier", "Value"), "base"),
+            **dict.fromkeys(("Fields", "Held"), "sample_fields"),
             "BatchScore": "model.model_score",
             **dict.fromkeys(("View", "ViewOptions"), "sample_view"),
             **dict.fromkeys(("SCORES", "all_scores", "make_score"), "score_catalog"),

@@ -5,51 +5,32 @@ A score is a frozen dataclass whose fields are its settings, or, if it has none 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 from unicodedata import unidata_version
 
-from .sample_fields import ScoreError, parse_captions, parse_images
+from ..base import ClassFacts
+from .sample_fields import ScoreError as ScoreError  # noqa: PLC0414 - scores import it from here
+from .sample_fields import parse_captions, parse_images
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
 
     from .pixels import Picture
+    from .sample_fields import ImageField
     from .sample_view import View
     from .videos import VideoFacts
 
-__all__ = [
-    "MEMORY",
-    "SEEN_PIXELS",
-    "TIERS",
-    "DatasetScore",
-    "HeaderScore",
-    "ImageScore",
-    "Kind",
-    "PixelScore",
-    "Records",
-    "Scalar",
-    "Score",
-    "ScoreError",
-    "Subject",
-    "TextScore",
-    "Tier",
-    "Tolerance",
-    "Value",
-    "bare",
-    "simple_score",
-    "versions_of",
-]
 
 Tier = Literal["header", "text", "pixels", "model"]
 Kind = Literal["number", "boolean", "text"]
 Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
+Count = Literal["auto", "plain", "data-juicer"]
 Scalar = float | int | bool | str | None
-Input = TypeVar("Input")
 Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
 MEMORY = 256 << 20  # bytes
 Value = Scalar | list[Scalar]
@@ -69,7 +50,7 @@ SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(ABC):
+class Score(ClassFacts, ABC):
     """Base of all scores.
 
     ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
@@ -93,6 +74,7 @@ class Score(ABC):
     gpus: ClassVar[float] = 0.0
     scale_tolerance: ClassVar[Tolerance | None] = None
     revision: ClassVar[int] = 1
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of settings, both ends included
 
     def __post_init__(self) -> None:
         """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
@@ -112,6 +94,9 @@ class Score(ABC):
                 parse_images(names)
         if caption := getattr(self, "caption", ""):
             parse_captions(caption)
+        for setting, (low, high) in self.ranges.items():
+            if not low <= (value := getattr(self, setting)) <= high:
+                raise ValueError(f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}")
 
     if TYPE_CHECKING:
         score: ClassVar[Any]  # BatchScore takes other arguments
@@ -145,51 +130,48 @@ class Score(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageScore(Score):
+class ImageScore(Score, subject="image"):
     """A score of each image. ``image`` names the field, "" means that of the view: see ``parse_images``."""
-
-    subject: ClassVar[Subject] = "image"
 
     image: str = ""
 
 
-class HeaderScore(ImageScore):
+class HeaderScore(ImageScore, tier="header"):
     """A score from an image's header."""
-
-    tier: ClassVar[Tier] = "header"
 
     @abstractmethod
     def of(self, header: "ImageHeader") -> Scalar:
         """Return the value of one image."""
 
     def score(self, view: "View") -> Value:
-        """Return the value of the sample's images."""
         return bare([self.of(header) for header in view.headers(self.image)])
 
 
-class PixelScore(ImageScore):
+class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
     """A score from an image's pixels, of the picture that the view decodes for all such scores: see ``Picture``."""
-
-    tier: ClassVar[Tier] = "pixels"
-    packages: ClassVar[tuple[str, ...]] = ("pillow", "simplejpeg")
 
     @abstractmethod
     def of(self, picture: "Picture") -> Scalar:
         """Return the value of one image."""
 
     def score(self, view: "View") -> Value:
-        """Return the value of the sample's images."""
         return bare([self.of(picture) for picture in view.pictures(self.image)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoScore(Score):
-    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
+class FieldScore(ImageScore, tier="header"):
+    """A score from parts of an encoded image."""
 
-    tier: ClassVar[Tier] = "header"
-    subject: ClassVar[Subject] = "video"
-    needs: ClassVar[tuple[str, ...]] = ("video",)
-    packages: ClassVar[tuple[str, ...]] = ("av",)
+    @abstractmethod
+    def of(self, image: "ImageField") -> Scalar:
+        """Return the value of one image."""
+
+    def score(self, view: "View") -> Value:
+        return bare([self.of(image) for image in view.image_parts(self.image)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoScore(Score, tier="header", subject="video", needs=("video",), packages=("av",)):
+    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
 
     video: str = ""
 
@@ -198,16 +180,12 @@ class VideoScore(Score):
         """Return the value of one video."""
 
     def score(self, view: "View") -> Value:
-        """Return the value of the sample's videos."""
         return bare([self.of(facts) for facts in view.videos(self.video)])
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextScore(Score):
+class TextScore(Score, tier="text", subject="caption"):
     """A score of each caption. ``caption`` is its place, "" means that of the view: see ``parse_captions``."""
-
-    tier: ClassVar[Tier] = "text"
-    subject: ClassVar[Subject] = "caption"
 
     caption: str = ""
 
@@ -216,12 +194,32 @@ class TextScore(Score):
         """Return the value of one caption."""
 
     def score(self, view: "View") -> Value:
-        """Return the value of the sample's captions."""
         of = self.way(view)
         return bare([of(text) for text in view.captions(self.caption)])
 
     def way(self, view: "View") -> Callable[[str], Scalar]:
         """Return the function that scores the captions of a sample; see ``CountedScore``."""
+        return self.of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedScore(TextScore):
+    """``count``: "plain", "data-juicer", or "auto": Data-Juicer's way for its JSON lines, otherwise the plain one."""
+
+    optional: ClassVar[tuple[str, ...]] = ("unicode",)  # it defines letters and white space
+
+    count: Count = "auto"
+
+    @abstractmethod
+    def counted(self, text: str, count: Count) -> Scalar:
+        """Return the value of a caption; ``count`` is not "auto"."""
+
+    def of(self, text: str) -> Scalar:
+        return self.counted(text, "plain" if self.count == "auto" else self.count)
+
+    def way(self, view: "View") -> Callable[[str], Scalar]:
+        if view.of_data_juicer and self.count == "auto":
+            return lambda text: self.counted(text, "data-juicer")
         return self.of
 
 
@@ -281,26 +279,39 @@ def versions_of(*names: str) -> dict[str, str | None]:
     return found
 
 
+_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
+
+
+def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., Scalar]], type[Score]]:
+    """Return a decorator that makes a score of a function from one image, caption or video to its value.
+
+    The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``, ``str`` (a caption),
+    ``VideoFacts``; that of the result the kind of value. Arguments by keyword are settings. A caption may come with its
+    ``count``: see ``CountedScore``. ``facts``: class attributes of ``Score``. The docstring is the manual page.
+    """
+
+    def score_of(of: Callable[..., Scalar]) -> type[Score]:
+        kinds, defaults = dict(of.__annotations__), of.__kwdefaults__ or {}
+        given, returned = next(iter(kinds.values())).__name__, kinds["return"].__name__
+
+        def with_settings(self: Score, *inputs: object) -> Scalar:
+            return of(*inputs, **{each: getattr(self, each) for each in defaults})
+
+        method = "counted" if "count" in kinds else "of"
+        source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
+        settings = {"__annotations__": {each: kinds[each] for each in defaults}, **defaults}
+        own = {method: with_settings if defaults else staticmethod(of), **source, **settings}
+        told = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
+        made = type(of.__name__, (CountedScore if "count" in kinds else _OF[given],), own, **told)
+        return dataclass(frozen=True, kw_only=True)(made) if defaults else made
+
+    return score_of
+
+
 _OF: dict[str, type[Score]] = {
     "ImageHeader": HeaderScore,
+    "ImageField": FieldScore,
     "Picture": PixelScore,
     "VideoFacts": VideoScore,
     "str": TextScore,
 }
-_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
-
-
-def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[[Input], Scalar]], type[Score]]:
-    """Return a decorator that makes a score of a function from one image, caption or video to its value.
-
-    The annotation of the argument selects the input: ``ImageHeader``, ``Picture``, ``str`` (a caption), ``VideoFacts``;
-    that of the result the kind of value. ``facts``: class attributes of ``Score``. The docstring is the manual page.
-    """
-
-    def score_of(of: Callable[[Input], Scalar]) -> type[Score]:
-        given, returned = (each.__name__ for each in of.__annotations__.values())
-        own = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), "of": staticmethod(of)}
-        source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
-        return type(of.__name__, (_OF[given],), {**own, **source, **facts})
-
-    return score_of

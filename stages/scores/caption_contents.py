@@ -5,16 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import ClassVar
 
-from .base import Kind, TextScore, simple_score
-from .caption_words import CountedScore, juicer_words, words
+from .base import Count, CountedScore, simple_score
+from .caption_words import juicer_words, words
 
 _LARGEST_LIST = 64 << 20  # bytes of a file of words
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlaggedWords(CountedScore):
+class FlaggedWords(CountedScore, name="flagged_words", low=0, high=1):
     """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
     ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
@@ -24,10 +23,6 @@ class FlaggedWords(CountedScore):
     other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By
     default ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
-
-    name: ClassVar[str] = "flagged_words"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
 
     words: str | tuple[str, ...] = ()
     file: str = ""
@@ -49,16 +44,13 @@ class FlaggedWords(CountedScore):
     def _juicer_flagged(self) -> frozenset[str]:
         return frozenset(juicer for word in self.words for juicer in juicer_words(word))
 
-    def plain(self, text: str) -> float:
-        """Return the share of words between white space."""
-        lower = text.lower()
-        pairs = list(zip(lower.split(), words(lower), strict=True))
-        return sum(not self._flagged.isdisjoint(pair) for pair in pairs) / len(pairs) if pairs else 0.0
-
-    def data_juicer(self, text: str) -> float:
-        """Return the share of Data-Juicer's words."""
-        found = juicer_words(text.lower())
-        return sum(word in self._juicer_flagged for word in found) / len(found) if found else 0.0
+    def counted(self, text: str, count: Count) -> float:
+        text = text.lower()
+        if count == "data-juicer":
+            found = [word in self._juicer_flagged for word in juicer_words(text)]
+        else:
+            found = [not self._flagged.isdisjoint(pair) for pair in zip(text.split(), words(text), strict=True)]
+        return sum(found) / len(found) if found else 0.0
 
     def settings(self) -> dict[str, object]:
         """Return the list by its hash, without its origin and its full text."""
@@ -93,8 +85,8 @@ _AMERICAN = re.compile(r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2
 _NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HasPii(TextScore):
+@simple_score()
+def has_pii(text: str, *, email: bool = True, phone: bool = True) -> bool:
     """Whether the caption contains an e-mail address or a telephone number.
 
     Numbers count if they are written like telephone numbers: with a country code ("+44 20 7946 0958", 8 to 15 digits,
@@ -102,18 +94,7 @@ class HasPii(TextScore):
     Bare digits, dates and prices do not count. ``email`` and ``phone`` choose what to look for. Source: our own; it
     finds the usual forms, not all of them.
     """
-
-    name: ClassVar[str] = "has_pii"
-    kind: ClassVar[Kind] = "boolean"
-
-    email: bool = True
-    phone: bool = True
-
-    def of(self, text: str) -> bool:
-        """Return whether it contains one."""
-        if self.email and "@" in text and _EMAIL.search(text):
-            return True
-        return self.phone and has_phone(text)
+    return bool(email and "@" in text and _EMAIL.search(text)) or (phone and has_phone(text))
 
 
 def has_phone(text: str) -> bool:

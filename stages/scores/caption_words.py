@@ -1,29 +1,17 @@
 """Scores that count in captions: characters, words, tokens, repetitions."""
 
 import unicodedata
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import filterfalse
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any
 
-from .base import Scalar, ScoreError, TextScore, simple_score
+from .base import Count, ScoreError, simple_score
 
-if TYPE_CHECKING:
-    from .sample_view import View
-
-
-_LONGEST_NGRAM = 50  # characters or words
+_LENGTHS = (1, 50)  # of an n-gram, in characters or words
 _LONGEST_WORD, _LONGEST_TEXT = 500, 20_000  # characters; the time of merging grows with the square of a word's length
 _MOST_CACHED = 1 << 17  # words
-
-
-def checked(name: str, n: int) -> None:
-    """Raise ValueError if ``n`` is not a length of an n-gram."""
-    if not 1 <= n <= _LONGEST_NGRAM:
-        raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST_NGRAM}")
 
 
 def tokenizable(text: str) -> str:
@@ -97,31 +85,6 @@ def _stripped(word: str, is_special: Callable[[str], bool]) -> str:
     return word[word.index(first) : word.rindex(last) + 1]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountedScore(TextScore):
-    """``count``: "plain", "data-juicer", or "auto": Data-Juicer's way for its JSON lines, otherwise the plain one."""
-
-    optional: ClassVar[tuple[str, ...]] = ("unicode",)  # it defines letters and white space
-
-    count: Literal["auto", "plain", "data-juicer"] = "auto"
-
-    @abstractmethod
-    def plain(self, text: str) -> Scalar:
-        """Return the value of a caption by the plain count."""
-
-    @abstractmethod
-    def data_juicer(self, text: str) -> Scalar:
-        """Return the value of a caption as Data-Juicer counts."""
-
-    def of(self, text: str) -> Scalar:
-        """Return the value of a caption in a tar."""
-        return self.data_juicer(text) if self.count == "data-juicer" else self.plain(text)
-
-    def way(self, view: "View") -> Callable[[str], Scalar]:
-        """Return the function that scores the captions of a sample."""
-        return self.data_juicer if view.of_data_juicer and self.count == "auto" else self.of
-
-
 @simple_score(low=0, high=1, optional=("unicode",))
 def alnum_ratio(text: str) -> float:
     """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
@@ -141,39 +104,34 @@ def caption_length(text: str) -> int:
     return len(text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CaptionTokens(TextScore):
+@simple_score(
+    unit="tokens",
+    low=0,
+    needs=("openclip",),
+    packages=("open_clip_torch",),
+    optional=("transformers", "tokenizers"),
+)
+def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
 
     Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From 0 on. Captions of
     more than 20,000 characters, or with a word of more than 500, are an error ("too-long"). Source:
     ``open_clip.get_tokenizer``. Imports torch.
     """
+    from ..tokenize import named_tokenizer
 
-    name: ClassVar[str] = "caption_tokens"
-    unit: ClassVar[str] = "tokens"
-    low: ClassVar[float | None] = 0
-    needs: ClassVar[tuple[str, ...]] = ("openclip",)
-    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
-    optional: ClassVar[tuple[str, ...]] = ("transformers", "tokenizers")
-
-    model: str = "ViT-B-32"
-
-    def of(self, text: str) -> int:
-        """Return the number of tokens."""
-        from ..tokenize import named_tokenizer
-
-        tokenizable(text)
-        tokenizer: Any = named_tokenizer(self.model)
-        encode = getattr(tokenizer, "encode", None)
-        if encode is None:
-            return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
-        tokens = len(encode(text))
-        trim_cache(tokenizer)
-        return tokens
+    tokenizable(text)
+    tokenizer: Any = named_tokenizer(model)
+    encode = getattr(tokenizer, "encode", None)
+    if encode is None:
+        return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
+    tokens = len(encode(text))
+    trim_cache(tokenizer)
+    return tokens
 
 
-class CaptionWords(CountedScore):
+@simple_score(unit="words", low=0)
+def caption_words(text: str, count: Count) -> int:
     """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
     From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
@@ -181,51 +139,28 @@ class CaptionWords(CountedScore):
     digits, are stripped from each word's ends, and empty words do not count. By default ("auto") this count is used for
     Data-Juicer's JSON lines; "plain" uses the count above for these too.
     """
-
-    name: ClassVar[str] = "caption_words"
-    unit: ClassVar[str] = "words"
-    low: ClassVar[float | None] = 0
-
-    def plain(self, text: str) -> int:
-        """Return the number of words."""
-        return len(text.split())
-
-    def data_juicer(self, text: str) -> int:
-        """Return the number of words that are not only digits or punctuation."""
-        return len(juicer_words(text))
+    return len(juicer_words(text) if count == "data-juicer" else text.split())
 
 
-@dataclass(frozen=True, kw_only=True)
-class CharRepetition(TextScore):
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS})
+def char_repetition(text: str, *, n: int = 10) -> float:
     """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
 
     Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
     divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece
     of that length. ``n`` from 1 to 50. Source: Data-Juicer's char_rep_ratio, the same number.
     """
-
-    name: ClassVar[str] = "char_repetition"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-
-    n: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked(self.name, self.n)
-
-    def of(self, text: str) -> float:
-        """Return the share."""
-        total = len(text) - self.n + 1
-        if total < 1:
-            return 0.0
-        counts = Counter(text[start : start + self.n] for start in range(total))
-        repeated = sum(1 for count in counts.values() if count > 1)
-        most = min(isqrt(len(counts)), repeated)
-        return sum(sorted(counts.values(), reverse=True)[:most]) / total
+    total = len(text) - n + 1
+    if total < 1:
+        return 0.0
+    counts = Counter(text[start : start + n] for start in range(total))
+    repeated = sum(1 for count in counts.values() if count > 1)
+    most = min(isqrt(len(counts)), repeated)
+    return sum(sorted(counts.values(), reverse=True)[:most]) / total
 
 
-class SpecialCharRatio(CountedScore):
+@simple_score(low=0, high=1)
+def special_char_ratio(text: str, count: Count) -> float:
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
     Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
@@ -234,22 +169,12 @@ class SpecialCharRatio(CountedScore):
     (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not. By default
     ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
-
-    name: ClassVar[str] = "special_char_ratio"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-
-    def plain(self, text: str) -> float:
-        """Return the share."""
-        return sum(map(is_special, text)) / len(text) if text else 0.0
-
-    def data_juicer(self, text: str) -> float:
-        """Return the share, digits and white space being special."""
-        return sum(map(is_juicer_special, text)) / len(text) if text else 0.0
+    special = is_juicer_special if count == "data-juicer" else is_special
+    return sum(map(special, text)) / len(text) if text else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class WordRepetition(CountedScore):
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS})
+def word_repetition(text: str, count: Count, *, n: int = 10) -> float:
     """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 
     Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
@@ -257,28 +182,9 @@ class WordRepetition(CountedScore):
     With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By default
     ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
-
-    name: ClassVar[str] = "word_repetition"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-
-    n: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked(self.name, self.n)
-
-    def plain(self, text: str) -> float:
-        """Return the share; numbers are words."""
-        return self._share(words(text.lower()))
-
-    def data_juicer(self, text: str) -> float:
-        """Return the share of Data-Juicer's words."""
-        return self._share(juicer_words(text.lower()))
-
-    def _share(self, found: Sequence[str]) -> float:
-        total = len(found) - self.n + 1
-        if total < 1:
-            return 0.0
-        counts = Counter(tuple(found[start : start + self.n]) for start in range(total))
-        return sum(count for count in counts.values() if count > 1) / total
+    found = (juicer_words if count == "data-juicer" else words)(text.lower())
+    total = len(found) - n + 1
+    if total < 1:
+        return 0.0
+    counts = Counter(tuple(found[start : start + n]) for start in range(total))
+    return sum(times for times in counts.values() if times > 1) / total

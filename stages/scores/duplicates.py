@@ -1,11 +1,11 @@
 """Scores that compare samples with each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import MEMORY, DatasetScore, Kind, PixelScore, Records, Subject, Tier, Value
+from .base import MEMORY, DatasetScore, PixelScore, Records, Tier, Value
 from .pixels import phash_bytes
 
 if TYPE_CHECKING:
@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EqualCaptions(DatasetScore):
+class EqualCaptions(DatasetScore, tier="text", subject="caption"):
     """A score that compares captions; case and the amount of white space make no difference."""
-
-    tier: ClassVar[Tier] = "text"
-    subject: ClassVar[Subject] = "caption"
 
     caption: str = ""
 
@@ -29,7 +26,7 @@ class EqualCaptions(DatasetScore):
         return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
 
 
-class CaptionCount(EqualCaptions):
+class CaptionCount(EqualCaptions, name="caption_count", unit="captions", low=1):
     """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
@@ -38,19 +35,14 @@ class CaptionCount(EqualCaptions):
     other terms keep count.
     """
 
-    name: ClassVar[str] = "caption_count"
-    unit: ClassVar[str] = "captions"
-    low: ClassVar[float | None] = 1
-
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield how often each caption occurs, in order."""
         from .equal_records import number_of_same
 
         return number_of_same(records, 16, folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Duplicate(DatasetScore):
+class Duplicate(DatasetScore, name="duplicate", kind="boolean", subject="image"):
     """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
 
     The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
@@ -61,10 +53,7 @@ class Duplicate(DatasetScore):
     instead, see near_duplicate.
     """
 
-    name: ClassVar[str] = "duplicate"
     tier: ClassVar[Tier] = "pixels"  # reads all images, but decodes none
-    kind: ClassVar[Kind] = "boolean"
-    subject: ClassVar[Subject] = "image"
 
     image: str = ""
 
@@ -73,13 +62,12 @@ class Duplicate(DatasetScore):
         return b"".join(view.digests(self.image))
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each image occurred before, in order."""
         from .equal_records import later_of_same
 
         return later_of_same(records, 16, folder, memory)
 
 
-class DuplicateCaption(EqualCaptions):
+class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
     """Whether the same caption occurs earlier: in an earlier shard, or earlier in the same shard.
 
     The first of several is not a duplicate. Case and the amount of white space make no difference, as for CLIP's
@@ -88,21 +76,22 @@ class DuplicateCaption(EqualCaptions):
     cut. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
     """
 
-    name: ClassVar[str] = "duplicate_caption"
-    kind: ClassVar[Kind] = "boolean"
-
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each caption occurred before, in order."""
         from .equal_records import later_of_same
 
         return later_of_same(records, 16, folder, memory)
 
 
-_FARTHEST = 10  # bits; beyond, images that have nothing to do with each other are near
-
-
 @dataclass(frozen=True, kw_only=True)
-class NearDuplicate(DatasetScore):
+class NearDuplicate(
+    DatasetScore,
+    name="near_duplicate",
+    tier="pixels",
+    kind="boolean",
+    subject="image",
+    packages=PixelScore.packages,
+    compares=DatasetScore.compares | {"distance"},
+):
     """Whether an image that looks the same occurs earlier and stays: its phash differs in at most ``distance`` bits.
 
     Images are compared in the order of shards and samples. An image is a near duplicate if it is within the distance of
@@ -115,29 +104,18 @@ class NearDuplicate(DatasetScore):
     phash is distance 0.
     """
 
-    name: ClassVar[str] = "near_duplicate"
-    tier: ClassVar[Tier] = "pixels"
-    kind: ClassVar[Kind] = "boolean"
-    subject: ClassVar[Subject] = "image"
-    packages: ClassVar[tuple[str, ...]] = PixelScore.packages
-    compares: ClassVar[frozenset[str]] = DatasetScore.compares | {"distance"}
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "distance": (0, 10)
+    }  # bits; beyond, unrelated images are near
 
     image: str = ""
     distance: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.distance <= _FARTHEST:
-            raise ValueError(
-                f"near_duplicate: distance={self.distance!r} must be a number of bits from 0 to {_FARTHEST}"
-            )
 
     def gather(self, view: "View") -> bytes:
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each image is near one that stays, in order."""
         from .equal_records import near_kept
 
         return near_kept(records, self.distance, folder, memory)

@@ -1,14 +1,9 @@
 """Scores from the first bytes of an image."""
 
-from typing import TYPE_CHECKING, ClassVar
-
 from wdsflow.images.header import ImageHeader
 
-from .base import ImageScore, Kind, ScoreError, Tier, Value, bare, simple_score
-from .sample_fields import moves, orientation_of
-
-if TYPE_CHECKING:
-    from .sample_view import View
+from .base import ScoreError, simple_score
+from .sample_fields import ImageField
 
 
 def sized(header: ImageHeader) -> ImageHeader:
@@ -18,20 +13,13 @@ def sized(header: ImageHeader) -> ImageHeader:
     raise ScoreError("unknown-size", f"the header of this {header.format} has no width and height")
 
 
-class Animated(ImageScore):
+@simple_score()
+def animated(image: ImageField) -> bool:
     """Whether the file is an animation: GIF, WebP or PNG of several frames. Training sees only the first frame.
 
     A GIF counts if it loops, or if a second frame begins within its first MiB. Source: the header.
     """
-
-    name: ClassVar[str] = "animated"
-    tier: ClassVar[Tier] = "header"
-    kind: ClassVar[Kind] = "boolean"
-
-    def score(self, view: "View") -> Value:
-        """Return whether each image is animated."""
-        names = view.image_names(self.image)
-        return bare([moves(view, *each) for each in zip(names, view.headers(self.image), strict=True)])
+    return image.moves()
 
 
 @simple_score(low=0)
@@ -43,20 +31,13 @@ def aspect_ratio(header: ImageHeader) -> float:
     return sized(header).width / header.height
 
 
-class Bytes(ImageScore):
+@simple_score("bytes", unit="bytes", low=0)
+def bytes_(image: ImageField) -> int:
     """Size of the encoded image in bytes; in a predicate, sizes may be written as 120KiB or 1.5GB.
 
     From 0 on. Source: the tar's header; Data-Juicer's image_sizes (whose kb is a KiB here).
     """
-
-    name: ClassVar[str] = "bytes"
-    tier: ClassVar[Tier] = "header"
-    unit: ClassVar[str] = "bytes"
-    low: ClassVar[float | None] = 0
-
-    def score(self, view: "View") -> Value:
-        """Return the sizes of the sample's images."""
-        return bare([*view.sizes(self.image)])
+    return image.size
 
 
 @simple_score("format")
@@ -97,22 +78,14 @@ def mode(header: ImageHeader) -> str:
     return header.mode
 
 
-class Orientation(ImageScore):
+@simple_score(low=0, revision=2)
+def orientation(image: ImageField) -> int:
     """EXIF orientation of the image: 1 is upright, 3 upside down, 6 and 8 are turned by a quarter.
 
     1 to 8, and 1 if the file has none; any other number is returned unchanged. Unknown ("unknown-orientation") for
     AVIF, HEIC and JPEG XL. Source: EXIF 2.32, tag 274, or XMP if EXIF has none.
     """
-
-    name: ClassVar[str] = "orientation"
-    tier: ClassVar[Tier] = "header"
-    low: ClassVar[float | None] = 0
-    revision: ClassVar[int] = 2
-
-    def score(self, view: "View") -> Value:
-        """Return the orientation of each image."""
-        names = view.image_names(self.image)
-        return bare([orientation_of(view, *each) for each in zip(names, view.headers(self.image), strict=True)])
+    return image.orientation()
 
 
 @simple_score(unit="pixels", low=1)

@@ -1,20 +1,20 @@
 """Scores from the pixels of an image."""
 
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import fsum, log2, sqrt
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
-from .base import Kind, PixelScore, ScoreError, Tolerance, simple_score
+from .base import ScoreError, Tolerance, simple_score
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from ..decode import Decode
+    from ..decode import Aim, Decode
+    from ..imaging.resample import Pixels
 
 
 SIDE = 512  # pixels of the longer side of ``luma``, at most
@@ -96,19 +96,45 @@ class Picture:
 
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
+    return Picture(decoded(data, budget, "fast", _aim, k=1.0, output="numpy" if data.startswith(_JPEG) else "pil"))
+
+
+def decoded(
+    data: bytes,
+    budget: int,
+    mode: Literal["fast", "exact"],
+    aim: "Aim | None" = None,
+    *,
+    k: float = 2.0,
+    output: Literal["pil", "numpy"] = "numpy",
+) -> "Pixels":
+    """Return an array (height, width, 3), or a PIL image; ``box_of`` tells which part of it is the picture.
+
+    ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
+    """
     try:
-        return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
+        found: Pixels = _decoder(budget, mode, k, output).decode(data, aim=aim)
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+    return found
 
 
 @lru_cache(maxsize=8)
-def _decoder(budget: int, output: Literal["pil", "numpy"]) -> "Decode":
+def _decoder(budget: int, mode: Literal["fast", "exact"], k: float, output: Literal["pil", "numpy"]) -> "Decode":
     from ..decode import Decode
 
-    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget, output=output)
+    return Decode(mode=mode, k=k, max_pixels=None, budget=budget, output=output)
+
+
+def full_size(data: bytes, budget: int) -> "Pixels":
+    """Return a read-only array (height, width, 3) of an encoded image. Raises ScoreError."""
+    import numpy as np
+
+    pixels = decoded(data, budget, "exact").view(np.ndarray)
+    pixels.flags.writeable = False
+    return pixels
 
 
 def _aim(width: int, height: int) -> tuple[int, int]:
@@ -188,57 +214,39 @@ def entropy(picture: Picture) -> float:
 _ROWS = 16  # one row of this many is checked first: it decides most pictures
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsBlank(PixelScore):
+@simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
+def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
     """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
 
     At least ``share`` of the values of each channel are within ``tolerance`` levels of its median. Source: our own.
     """
+    import numpy as np
 
-    name: ClassVar[str] = "is_blank"
-    kind: ClassVar[Kind] = "boolean"
-
-    tolerance: int = 8
-    share: float = 0.999
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.tolerance <= 255 or not 0 < self.share <= 1:
-            raise ValueError(
-                f"is_blank: tolerance={self.tolerance} is outside 0..255, or share={self.share} outside 0..1"
-            )
-
-    def of(self, picture: Picture) -> bool:
-        """Return whether it is blank."""
-        return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
-
-    def _varied(self, picture: Picture) -> bool:
-        """Return whether some rows alone have more pixels off any median than a blank image may have in all."""
-        import numpy as np
-
-        width, height = picture.size
-        some = picture.rows(_ROWS)
-        counts = (np.bincount(some[..., channel].ravel(), minlength=256) for channel in range(3))
-        return any(width * height - self._off(channel) < self.share * width * height for channel in counts)
-
-    def _off(self, counts: "NDArray[np.intp]") -> int:
-        """Return how many values are outside of any range as wide as that around a median, at least."""
-        import numpy as np
-
-        below = np.concatenate(([0], np.cumsum(counts)))
-        wide = min(2 * self.tolerance + 1, 256)
-        return int(below[-1] - (below[wide:] - below[:-wide]).max())
-
-    def _even(self, counts: list[int]) -> bool:
-        size = sum(counts)
-        median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
-        near = counts[max(0, median - self.tolerance) : median + self.tolerance + 1]
-        return sum(near) >= self.share * size
+    width, height = picture.size
+    rows = picture.rows(_ROWS)
+    for channel in range(
+        3
+    ):  # whether some rows alone have more pixels off any median than a blank image may have in all
+        counts = np.bincount(rows[..., channel].ravel(), minlength=256)
+        if width * height - _least_off(counts, tolerance) < share * width * height:
+            return False
+    levels = picture.image.histogram()
+    return all(_even(levels[start : start + 256], tolerance, share) for start in (0, 256, 512))
 
 
-def _channels(image: "Image") -> list[list[int]]:
-    counts = image.histogram()
-    return [counts[start : start + 256] for start in (0, 256, 512)]
+def _least_off(counts: "NDArray[np.intp]", tolerance: int) -> int:
+    """Return how many values are outside of any range as wide as that around a median, at least."""
+    import numpy as np
+
+    below = np.concatenate(([0], np.cumsum(counts)))
+    wide = min(2 * tolerance + 1, 256)
+    return int(below[-1] - (below[wide:] - below[:-wide]).max())
+
+
+def _even(counts: list[int], tolerance: int, share: float) -> bool:
+    size = sum(counts)
+    median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
+    return sum(counts[max(0, median - tolerance) : median + tolerance + 1]) >= share * size
 
 
 _HASHED_SIDE, _LOWEST = 32, 8

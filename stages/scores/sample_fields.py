@@ -2,13 +2,12 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, xmp_orientation
+from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, webp_metadata, xmp_orientation
 from wdsflow.images.image_header import read_header, tiff_header
-from wdsflow.images.plain_headers import webp_metadata
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
 from wdsflow.shards.shard_names import alternatives, natural
 
@@ -197,28 +196,38 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
     return header
 
 
-def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
-    """Return whether an image is an animation. Of a GIF, a second frame is searched in the first MiB."""
-    if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
-        header = read_header(reader.read(name, 0, MAX_HEADER)) or header
-    return header.animated
+class ImageField(NamedTuple):
+    """An encoded image of a sample, of which only what is asked for is read."""
 
+    reader: FieldReader
+    name: str
+    read_header: Callable[[], ImageHeader]
 
-def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
-    """Return an image's orientation. A WebP has it in a chunk after its pixels, which are not read."""
-    if header.format in _TURNED_INSIDE:
-        raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
-    if header.format != "webp":
-        return header.orientation
-    size = reader.fields.size(name)
-    found: dict[bytes, int | None] = {}
-    for chunk, start, length in webp_metadata(partial(reader.read, name), size):
-        data = reader.read(name, start, min(length, MAX_HEADER))
-        found[chunk] = exif_orientation(data.removeprefix(b"Exif\0\0")) if chunk == b"EXIF" else xmp_orientation(data)
-    told = found.get(b"EXIF")
-    if told is None:
-        told = found.get(b"XMP ")
-    return 1 if told is None else told
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self.reader.fields.size(self.name)
+
+    def moves(self) -> bool:
+        """Return whether it is an animation. Of a GIF, a second frame is searched in the first MiB."""
+        header = self.read_header()
+        if header.format == "gif" and not header.animated and self.size > _HEAD:
+            header = read_header(self.reader.read(self.name, 0, MAX_HEADER)) or header
+        return header.animated
+
+    def orientation(self) -> int:
+        """Return the orientation. A WebP has it in a chunk after its pixels, which are not read."""
+        header = self.read_header()
+        if header.format in _TURNED_INSIDE:
+            raise ScoreError("unknown-orientation", f"field {self.name!r}: that of {header.format} is not looked for")
+        if header.format != "webp":
+            return header.orientation
+        found: dict[bytes, int | None] = {}
+        for chunk, start, length in webp_metadata(partial(self.reader.read, self.name), self.size):
+            data = self.reader.read(self.name, start, min(length, MAX_HEADER))
+            exif = data.removeprefix(b"Exif\0\0")
+            found[chunk] = exif_orientation(exif) if chunk == b"EXIF" else xmp_orientation(data)
+        return next((each for name in (b"EXIF", b"XMP ") if (each := found.get(name)) is not None), 1)
 
 
 def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:

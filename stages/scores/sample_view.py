@@ -1,14 +1,16 @@
 """One sample as the input of scores: everything is read, parsed and decoded on first use, and only once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
+from .base import ScoreError
 from .pixels import SIDE, Picture, decode_picture
 from .sample_fields import (
     CAPTIONS,
@@ -17,7 +19,7 @@ from .sample_fields import (
     FieldNames,
     Fields,
     Held,
-    ScoreError,
+    ImageField,
     caption_texts,
     chosen,
     image_header,
@@ -25,7 +27,9 @@ from .sample_fields import (
     parse_captions,
     parse_images,
 )
-from .videos import Frames, MadeFrames, Prepares, Sampling, VideoFacts, video_facts, video_frames
+from .videos import Frames, Prepares, Sampling, VideoFacts, video_facts, video_frames
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class ViewOptions:
         object.__setattr__(self, "names", parse_images(self.images))
         parse_captions(self.captions)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the options that affect values. The budget does not: it only affects whether there is a value."""
         return {"images": self.images, "captions": self.captions, "side": SIDE}
 
@@ -76,7 +80,7 @@ class View:
         self.options = options or _DEFAULTS
         self.key, self.url = key, url
         self.bytes_read = self._held = 0
-        self._cache: dict[Any, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
     def image_names(self, image: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's images; ``image`` names others than the options do."""
@@ -93,17 +97,21 @@ class View:
         """Return the images' headers, from their first few KiB, without decoding."""
         found: list[ImageHeader] | None = self._cache.get(("headers", image))
         if found is None:
-            found = [self._once("header", name) for name in self.image_names(image)]
+            found = [self._header_of(name) for name in self.image_names(image)]
             self._cache["headers", image] = found
         return found
 
     def pictures(self, image: str = "") -> list[Picture]:
         """Return the images, decoded at a bounded size."""
-        return [self._once("picture", name) for name in self.image_names(image)]
+        return [self._once("picture", name, partial(self._picture, name)) for name in self.image_names(image)]
 
-    def prepared(self, name: str, prepare: Callable[[bytes, int], Any]) -> Any:
+    def image_parts(self, image: str = "") -> list[ImageField]:
+        """Return the images without reading them."""
+        return [ImageField(self, name, partial(self._header_of, name)) for name in self.image_names(image)]
+
+    def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as the result is referenced."""
-        return self._shared(prepare, name)
+        return self._shared(prepare, name, lambda: prepare(self.read(name), self.options.budget - self._held))
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
@@ -114,14 +122,19 @@ class View:
 
     def videos(self, video: str = "") -> list[VideoFacts]:
         """Return the facts of the videos' headers, without decoding."""
-        return [self._once("video", name) for name in self.video_names(video)]
+        return [self._once("video", name, partial(video_facts, self, name)) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
         """Return frames of a video field, once as long as they are referenced: see ``video_frames``.
 
         RGB of full size, or the result of ``prepare.of`` for each.
         """
-        frames: Frames = self._shared(sampling if prepare is None else MadeFrames(sampling, prepare), name)
+        make = None if prepare is None else prepare.of
+
+        def taken() -> Frames:
+            return video_frames(self, name, sampling, self.options.budget - self._held, make)
+
+        frames = self._shared((sampling, prepare), name, taken)
         self._cache["count", sampling, name] = len(frames)
         return frames
 
@@ -162,7 +175,7 @@ class View:
 
     def digests(self, image: str = "") -> list[bytes]:
         """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
-        return [self._once("digest", name) for name in self.image_names(image)]
+        return [self._once("digest", name, partial(self._digest, name)) for name in self.image_names(image)]
 
     def sizes(self, image: str = "") -> list[int]:
         """Return the sizes of the encoded images in bytes."""
@@ -184,22 +197,38 @@ class View:
             raise ScoreError("unread", f"{len(data):,} of {size:,} bytes could be read")
         return data
 
-    def _shared(self, what: Any, name: str) -> Any:
+    def _header_of(self, name: str) -> ImageHeader:
+        return self._once("header", name, partial(image_header, self, name))
+
+    def _picture(self, name: str) -> Picture:
+        picture = decode_picture(self.read(name), self.options.budget - self._held)
+        self._held += 4 * picture.size[0] * picture.size[1]
+        return picture
+
+    def _digest(self, name: str) -> bytes:
+        import xxhash
+
+        digest = xxhash.xxh3_128()
+        for start in range(0, self.fields.size(name), CHUNK):
+            digest.update(self.read(name, start, CHUNK))
+        return digest.digest()
+
+    def _shared(self, what: Hashable, name: str, make: Callable[[], T]) -> T:
+        """Return what is made of a field, the same as long as it is referenced elsewhere: a model's input may be large."""
         cached = self._cache.get((what, name))
-        made = cached() if isinstance(cached, ref) else None
+        made: T | None = cached() if isinstance(cached, ref) else None
         if made is None:
             if isinstance(cached, ref):
                 del self._cache[what, name]
-            made = self._once(what, name)
-            # Not referenced here: a model's input may be large, and waits elsewhere.
+            made = self._once(what, name, make)
             self._cache[what, name] = ref(made)
         return made
 
-    def _once(self, what: Any, name: str) -> Any:
-        value = self._cache.get((what, name))
+    def _once(self, what: Hashable, name: str, make: Callable[[], T]) -> T:
+        value: T | ScoreError | None = self._cache.get((what, name))
         if value is None:
             try:
-                value = self._made(what, name)
+                value = make()
             except ScoreError as error:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[what, name] = value
@@ -207,29 +236,6 @@ class View:
             # A copy: an exception that is raised twice grows its traceback, and keeps its frames alive.
             raise ScoreError(value.slug, value.detail)
         return value
-
-    def _made(self, what: Any, name: str) -> Any:
-        if callable(what):
-            return what(self.read(name), self.options.budget - self._held)
-        if isinstance(what, Sampling):
-            return video_frames(self, name, what, self.options.budget - self._held)
-        if isinstance(what, MadeFrames):
-            return video_frames(self, name, what.sampling, self.options.budget - self._held, what.prepare.of)
-        if what == "header":
-            return image_header(self, name)
-        if what == "video":
-            return video_facts(self, name)
-        if what == "picture":
-            picture = decode_picture(self.read(name), self.options.budget - self._held)
-            self._held += 4 * picture.size[0] * picture.size[1]
-            return picture
-        import xxhash
-
-        whole = self.fields.size(name)
-        digest = xxhash.xxh3_128()
-        for start in range(0, whole, CHUNK):
-            digest.update(self.read(name, start, CHUNK))
-        return digest.digest()
 
 
 _DEFAULTS = ViewOptions()

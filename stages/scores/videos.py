@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from wdsflow.media.media_format import SIZE_HEAD, least_size
+from wdsflow.media import SIZE_HEAD, least_size
 
 from .base import ScoreError, simple_score
 from .sample_fields import FieldReader, as_file
@@ -185,18 +185,19 @@ class Sampling(NamedTuple):
         return self
 
 
+class InMemory(Protocol):
+    """An array, or the like."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+
+
 class Prepares(Protocol):
-    """Makes an array of a picture; two are equal if they make the same."""
+    """Makes the input of a model of a picture; two are equal if they make the same."""
 
-    def of(self, pixels: "Frame") -> "NDArray[np.generic]":
-        """Return an array for a picture (height, width, 3)."""
-
-
-class MadeFrames(NamedTuple):
-    """Frames, and what is made of each."""
-
-    sampling: Sampling
-    prepare: Prepares
+    def of(self, pixels: "Frame") -> InMemory:
+        """Return the input for a picture (height, width, 3)."""
 
 
 _MOST_DECODED = 20_000  # frames from a key frame on; a video with fewer key frames is hostile, or no video to sample
@@ -206,7 +207,7 @@ _LATE = (0, 1, 10)  # seconds to go back if seeking ends too late
 _ENDS_EARLY = 2  # seconds that a stream may end before its header says
 
 
-Make = Callable[["Frame"], "NDArray[np.generic]"]
+Make = Callable[["Frame"], InMemory]
 
 
 class Frames(list[Any]):
@@ -362,14 +363,11 @@ class _Taker:
     def _take(self, frame: VideoFrame | None) -> None:
         if frame is None:
             return
-        size = 3 * frame.width * frame.height
-        if size > self._left:
+        if 3 * frame.width * frame.height > self._left:
             self._over()
-        made = frame.to_ndarray(format="rgb24")
-        if self._make is not None:
-            made = self._make(made)
-            size = made.nbytes
-        self._left -= size
+        pixels = frame.to_ndarray(format="rgb24")
+        made: InMemory = pixels if self._make is None else self._make(pixels)
+        self._left -= made.nbytes
         self.taken.append(made)
 
     def _over(self) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.bisection.minimize import minimize
+from wdsflow.bisection.bisect_shards import minimize
 
 
 @given(

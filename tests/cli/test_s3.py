@@ -14,7 +14,7 @@ from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server
 from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
-from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source import http as faults
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, expand

@@ -10,7 +10,7 @@ from tests.cli import shards
 from tests.cli.test_verify import flip, run
 from tests.servers import http_server, put, s3_server
 from wdsflow.shards.certificate import load
-from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source import http as faults
 
 pytest.importorskip("aiohttp")
 

@@ -15,8 +15,7 @@ from tests.conformance.generate import ShardSet, make_set
 from tests.conformance.indexed import INDEXED, clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
 from tests.forked import Program
-from wdsflow.readers import READERS, Options
-from wdsflow.readers.scan_for import scan_options
+from wdsflow.readers import READERS, Options, scan_options
 
 _SCRIPT = Path(__file__).with_name("readers.py")
 

@@ -18,7 +18,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
-from wdsflow.stages.scores.caption_words import CaptionWords
+from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
 
 HERE = RunOptions(workers=0)
@@ -85,7 +85,7 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(CaptionWords, "of", fail)
+        patched.setattr(caption_words, "of", fail)
         program_of.cache_clear()  # it holds the functions of earlier tests
         with pytest.raises(KeyboardInterrupt):
             score(source, tmp_path / "out", "caption_words")

@@ -28,8 +28,8 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
-from wdsflow.stages.scores.model.models.pictures import Prepare
+from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
+from wdsflow.stages.scores.model.pictures import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(workers=0, device="cpu")

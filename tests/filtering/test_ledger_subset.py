@@ -11,6 +11,7 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import entries, write_shards
 from tests.shards.archives import read_tar, write_tar
 from tests.stages.loaders import through_loader
+from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
@@ -20,7 +21,6 @@ from wdsflow.serving.shard_tars import LedgerSamples
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError
-from wdsflow.stages.testing import assert_stage_laws
 
 WHERE = "width > 100 and caption_words > 1"
 

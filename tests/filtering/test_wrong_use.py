@@ -13,7 +13,7 @@ from tests.filtering.shards import entries, write_shards
 from tests.servers import http_server
 from tests.shards.archives import write_tar
 from wdsflow.records.refusals import Lock
-from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source import http as faults
 
 LARGE = ("--where", "min_side >= 200")
 RECIPES = {"wheer.yaml": "wheer: a", "list.yaml": "- a", "broken.yaml": "where: [", "stage.yaml": "stages: [renam]"}
@@ -102,7 +102,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, "--where", "qqqqq > 3"), "no score is called 'qqqqq'"),
         ((*FILTER, "--where", "min_side >"), "the predicate ends"),
         ((*FILTER, "--where", "min_side > 'a'"), "compare min_side with a number"),
-        ((*FILTER, "--where", "near_duplicate(distance=99)"), "must be a number of bits from 0 to 10"),
+        ((*FILTER, "--where", "near_duplicate(distance=99)"), "must be from 0 to 10"),
         ((*FILTER, "--where", "near_duplicate(among='mine')"), "is not one of 'all', 'kept'"),
         ((*FILTER, "--where", "blur(sise=3) > 1"), "blur has no setting 'sise'"),
         ((*FILTER, *LARGE, "--captions", "jsn:"), "'jsn:' is not of the form json:FIELD"),

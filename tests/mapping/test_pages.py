@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from wdsflow.mapping.datasets_map import let_go
+from wdsflow.mapping.map_work import let_go
 from wdsflow.memory.usage import mapped_files
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from wdsflow.mapping.map_engine import Doubts
+from wdsflow.mapping.map_work import RowSource, RowWork, read_rows
 from wdsflow.mapping.map_worker import (
     Done,
     Failed,
@@ -23,8 +25,6 @@ from wdsflow.mapping.map_worker import (
     _is_memory,
     _mapped,
 )
-from wdsflow.mapping.row_files import RowSource, RowWork, read_rows
-from wdsflow.mapping.sizing import Doubts
 from wdsflow.memory.usage import private_data
 from wdsflow.text.shell import escape
 

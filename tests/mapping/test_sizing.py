@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.mapping.sizing import Sizer, fitting, weigh_results
+from wdsflow.mapping.map_engine import Sizer, fitting
+from wdsflow.mapping.map_work import weigh_results
 
 MIB = 1 << 20
 

@@ -2,15 +2,7 @@
 
 import pytest
 
-from wdsflow.media.media_format import (
-    format_title,
-    is_cut,
-    least_size,
-    media_format,
-    media_kind,
-    promised_format,
-    tag_length,
-)
+from wdsflow.media import format_title, is_cut, least_size, media_format, media_kind, promised_format, tag_length
 
 
 def test_frames_of_mpeg_audio_and_of_adts_are_told_by_their_first_bits():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wdsflow.media.media_format import least_size
+from wdsflow.media import least_size
 
 EBML, SEGMENT = b"\x1aE\xdf\xa3", b"\x18\x53\x80\x67"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.pictures import encoded, photo
 from tests.sounds import sound, wav
 from tests.videos import filmed, frame
-from wdsflow.media.media_format import format_title, media_format, media_kind, promised_format, tag_length
-from wdsflow.scan.content.interleaved import media_notes
+from wdsflow.media import format_title, media_format, media_kind, promised_format, tag_length
+from wdsflow.scan.content.other import media_notes
 
 AUDIO = {"flac": ("flac", "flac"), "mp3": ("mp3", "libmp3lame"), "m4a": ("ipod", "aac"), "aac": ("adts", "aac")}
 VIDEO = {

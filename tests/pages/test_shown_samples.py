@@ -9,8 +9,7 @@ from PIL import Image
 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
-from wdsflow.pages.shown_samples import SampleView, samples_around, samples_at, samples_of, view
-from wdsflow.pages.thumbnails import image_field, thumbnail
+from wdsflow.pages.shown_samples import SampleView, image_field, samples_around, samples_at, samples_of, thumbnail, view
 
 
 @pytest.fixture

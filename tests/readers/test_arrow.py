@@ -12,8 +12,7 @@ import zstandard
 
 from tests.conformance.predict import predict, scan_all
 from tests.shards.archives import JPEG, tar_bytes
-from wdsflow.readers import READERS, Options
-from wdsflow.readers.scan_for import scan_options
+from wdsflow.readers import READERS, Options, scan_options
 
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray.data._internal.datasource.webdataset_datasource")

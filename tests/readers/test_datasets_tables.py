@@ -7,11 +7,10 @@ import pytest
 
 from tests.readers.shapes import shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
-from wdsflow.readers import Datasets, DatasetsTables
+from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets import first_columns
-from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Stop, Tally
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from wdsflow.scan.scan import Identifying, identify_shard
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.source.digest import Digest
+from wdsflow.shards.source.base import Digest, SourceError
 
 
 def test_a_file_that_changes_while_it_is_read_has_no_identity(tmp_path):

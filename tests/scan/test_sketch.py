@@ -1,12 +1,11 @@
 """Summaries of many values against exact counts."""
 
-import zlib
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.sketch import Frequent, Smallest, smallest_hashes
+from wdsflow.scan.content_scan import Frequent, smallest_hashes
 
 
 @given(st.lists(st.integers(0, 30), max_size=300))
@@ -22,15 +21,6 @@ def test_frequent_values_are_never_missed_nor_overcounted(values: list[int]) -> 
     for value, count in exact.items():
         if count > len(values) / 5 + 1:
             assert value in frequent.counts()
-
-
-@given(st.lists(st.text(max_size=4), max_size=200))
-def test_both_ways_to_the_smallest_hashes_agree(names: list[str]) -> None:
-    smallest = Smallest(8)
-    for name in names:
-        assert smallest.add(name.encode()) == zlib.crc32(name.encode())
-
-    assert smallest.values() == smallest_hashes(set(names), 8)
 
 
 def test_names_that_are_not_utf8_have_hashes_too() -> None:

@@ -109,7 +109,7 @@ def test_a_shard_that_is_written_into_while_it_is_sent_breaks_the_connection(tmp
 
 
 def test_our_own_reader_notices_that_a_served_shard_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("wdsflow.shards.source.server_faults.WAITS", ())  # a change is no fault that may pass
+    monkeypatch.setattr("wdsflow.shards.source.http.WAITS", ())  # a change is no fault that may pass
     shard = write_tar(tmp_path / "0.tar", [("a.txt", b"x" * (5 << 20))])
     with serving(shard) as server, open_source(f"{server.url}000000.tar") as source:
         assert source.read_at(0, 5) == b"a.txt"

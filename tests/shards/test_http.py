@@ -13,7 +13,7 @@ from tests.servers import http_server
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source import http as faults
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk

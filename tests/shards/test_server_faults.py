@@ -5,7 +5,7 @@ import time
 import pytest
 
 from wdsflow.shards.source.base import SourceChangedError, SourceError
-from wdsflow.shards.source.server_faults import told, trying
+from wdsflow.shards.source.http import told, trying
 
 
 class Answered(Exception):

@@ -3,7 +3,7 @@
 import pytest
 
 from wdsflow.stages import CleanText, StageError
-from wdsflow.stages.clean_text import clean_text
+from wdsflow.stages.caption_text import clean_text
 
 
 def written(stage: CleanText, value: object) -> list[str | bytes]:

@@ -10,13 +10,13 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
 from tests.stages.loaders import through_loader
+from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.images import jpeg
 from wdsflow.images.image_header import read_header
 from wdsflow.images.jpeg import coefficient_bytes
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 from wdsflow.stages.imaging.decoders import peak_bytes
-from wdsflow.stages.testing import assert_stage_laws
 
 
 def webdatasets(data):

@@ -8,9 +8,9 @@ from pkgutil import iter_modules
 import pytest
 
 from tests.stages.loaders import has_jpg, through_loader
+from tests.stages.stage_laws import assert_stage_laws, keys_of
 from wdsflow import stages
 from wdsflow.stages import STAGES, Batch, Pipeline, Stage, StageError, Unbatch
-from wdsflow.stages.testing import assert_stage_laws, keys_of
 
 SAMPLES = [
     {

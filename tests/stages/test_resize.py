@@ -6,11 +6,11 @@ import pytest
 from PIL import Image
 
 from tests.pictures import encoded, exif, photo, smooth
+from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode, Resize
 from wdsflow.stages.imaging import resample
 from wdsflow.stages.imaging.resample import box_of
-from wdsflow.stages.testing import assert_stage_laws
 
 
 def torchvisions(size, crop):

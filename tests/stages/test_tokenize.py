@@ -1,7 +1,7 @@
 import pytest
 
+from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import StageError
-from wdsflow.stages.testing import assert_stage_laws
 from wdsflow.stages.tokenize import Tokenize
 
 torch = pytest.importorskip("torch")

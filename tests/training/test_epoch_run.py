@@ -81,7 +81,7 @@ class Pass:
         self.files = SimpleNamespace(closed=0, close=self._close_files)
         self.waits: list[float] = []
         self.plan: Any = None
-        given: tuple[Any, Any, Any] = (engine, SimpleNamespace(files=self.files), None)
+        given: tuple[Any, Any] = (engine, SimpleNamespace(files=self.files))
         self.run = EpochRun(*given, self._assemble, self._planned)
 
     def _planned(self, idle: Any) -> Any:

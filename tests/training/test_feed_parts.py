@@ -13,11 +13,11 @@ from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
-from wdsflow.training.feed import epoch_run, memory_shares, sample_catalog
+from wdsflow.training.feed import epoch_run, feed, sample_catalog
 from wdsflow.training.feed.batch_planner import Planner, StarvedError
 from wdsflow.training.feed.epoch_run import EpochCounter
+from wdsflow.training.feed.feed import TooLittleMemory, shares
 from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
-from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Workload
 from wdsflow.training.ranks import RankPlace
@@ -88,7 +88,7 @@ SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2,
 )
 def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monkeypatch):
     monkeypatch.setattr("wdsflow.memory.usage.host_memory", lambda: SimpleNamespace(total=16 << 30))
-    monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
+    monkeypatch.setattr(feed, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(
             TooLittleMemory, match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples"
@@ -283,7 +283,7 @@ def test_batches_are_planned(bad, begun, tmp_path):
         try:
             lines += plan(schedule, tally, bad, begun)
         except StarvedError as error:
-            lines.append(f"  {error.starved}")
+            lines.append(f"  StarvedFeed(lane={error.lane}, usable={error.usable}, in_a_row={error.in_a_row})")
         lines.append(f"  kept {tally.kept}, lost {tally.lost}, noted {dict(tally.noted)}, {dict(tally.fields)}")
     check_text(GOLDEN, f"plan: lost {bad or 'none'}, begun {begun}", "\n".join(lines))
 
@@ -326,7 +326,7 @@ def plan(schedule, tally, bad, begun):
             if len(lines) > 60:
                 break
     except StarvedError as error:
-        lines.append(f"  {error.starved}")
+        lines.append(f"  StarvedFeed(lane={error.lane}, usable={error.usable}, in_a_row={error.in_a_row})")
     finally:
         planner.close()
     return lines

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from wdsflow.training.launch import checkpoints
-from wdsflow.training.launch.loop_steps import Steps, counted
-from wdsflow.training.launch.resume import _put
+from wdsflow.training.launch.resume import Steps, _put, counted
 
 
 def loop(loader, others):

@@ -6,8 +6,7 @@ import pytest
 
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.metrics import Facts, Metrics, exposition
-from wdsflow.training.stalls.progress import Progress
+from wdsflow.training.stalls.progress import Facts, Metrics, Progress, exposition
 
 EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 

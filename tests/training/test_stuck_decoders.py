@@ -20,7 +20,7 @@ from tests.training.test_faults import NAMED, Transform, end_by, ended, run, sha
 from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.training.feed_options import DecoderError
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.workers import decoder, decoder_process, decoders
+from wdsflow.training.workers import decoder, decoders
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
 
@@ -52,13 +52,13 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path
 
 def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_open(tmp_path, monkeypatch):
     """As one does that another thread of the program forked in the midst of the start of decoders."""
-    data, kept, widen = shards(tmp_path), [], decoder_process._widen
+    data, kept, widen = shards(tmp_path), [], decoders._widen
 
     def keep(end):
         widen(end)
         kept.append(os.dup(end.fileno()))
 
-    monkeypatch.setattr(decoder_process, "_widen", keep)
+    monkeypatch.setattr(decoders, "_widen", keep)
     with ended(DecoderError, f"(?s)was ended by SIGKILL, {NAMED}"):
         run(loader(data, preprocess=Transform(lambda: end_by(signal.SIGKILL))))
     for end in kept:

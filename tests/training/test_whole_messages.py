@@ -11,15 +11,15 @@ import pytest
 
 from tests.clock import Clock
 from tests.golden_file import check_text
-from wdsflow.training.feed.feed_state import OtherSubset, check_state, resume_fixes
+from wdsflow.training.feed.loader import OtherSubset, check_state, resume_fixes
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Blob, LaneTask, Reading, SampleRef
 from wdsflow.training.stalls import progress
+from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import LaneFacts, stall_message
-from wdsflow.training.stalls.work_in_progress import BusyWith
 from wdsflow.training.workers import decoder_deaths, slots
-from wdsflow.training.workers.decoder_deaths import Death, ProcessNotStarted, death_message, not_started_message
+from wdsflow.training.workers.decoder_deaths import Death, death_message, not_started_message
 
 GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
 TRAIN = FeedOptions(argv=("--workers", "2"))
@@ -148,7 +148,7 @@ def test_the_death_of_a_decoder_is_explained(name, options, memory):
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("number", [0, 1, 7])
 def test_a_decoder_that_cannot_be_started_is_explained(number, known):
-    text = not_started_message(ProcessNotStarted(number, OSError(errno.EAGAIN, "no more")), TRAIN, known=known)
+    text = not_started_message(number, OSError(errno.EAGAIN, "no more"), TRAIN, known=known)
     check_text(GOLDEN, f"no decoder {number}{'' if known else ', custom transform'}", text)
 
 

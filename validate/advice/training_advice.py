@@ -9,7 +9,7 @@ from wdsflow.text.shell import command
 
 from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast, forecast
-from ..forecast.resources import working_batch_size, working_workers
+from ..forecast.resources import working_settings
 from ..rules.kit.base import Context
 from ..rules.rule_engine import run_rules
 from .invocation import merged_flags, paired_flags
@@ -36,19 +36,13 @@ def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Ite
     refused = expected.crash_kind == "shards"
     if refused or (expected.stalled and expected.usable):
         usable = expected.usable or next(each.usable for each in context.verdicts if each.reader == expected.reader)
-        workers = working_workers(context.evidence, reader, arguments)
-        all_epochs = "every worker gets batches in all epochs that were checked"
-        if workers is not None:
-            yield all_epochs, usable, ("--workers", str(workers))
-        batch = working_batch_size(context.evidence, reader, arguments)
-        if batch is not None:
-            yield all_epochs, usable, ("--batch-size", str(batch))
-        if usable >= arguments.batch_size and not arguments.dataset_resampled:
-            yield "every worker draws from all shards", usable, ("--dataset-resampled",)
+        for flags in working_settings(context.evidence, reader, arguments, usable):
+            yield _BRINGS.get(flags[0], "every worker gets batches in all epochs that were checked"), usable, flags
     if expected.length is not None and not expected.steps and not expected.stalled:
         yield "the optimizer steps", 0, ("--accum-freq", str(expected.length.batches))
 
 
+_BRINGS = {"--dataset-resampled": "every worker draws from all shards"}
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
 _SWITCHES = {"--dataset-resampled"}
 _WORDS = {"--dataset-type"}

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from wdsflow import version
 from wdsflow.readers.installed_versions import versions
@@ -15,13 +14,13 @@ from wdsflow.shards.shard_identity import Identity
 from ..finding import Finding
 from ..report.as_json import clean, verdict_to_dict
 from ..report.baseline import fingerprint
-from ..report.report_model import Results
+from ..report.report import Report
 from ..verdicts.wording import no_verdict_text
 
 _LISTED = 1000  # findings that were accepted, each in full
 
 
-def certify(report: Results, file: str | Path, pipeline: str | None = None) -> Certificate:
+def certify(report: Report, file: str | Path, pipeline: str | None = None) -> Certificate:
     """Return the certificate of shards that were judged and hashed, to be written to ``file``.
 
     Args:
@@ -37,6 +36,9 @@ def certify(report: Results, file: str | Path, pipeline: str | None = None) -> C
     folder, shards = identities(report.evidence.shards)
     accepted = [(finding, "baseline") for finding in report.accepted]
     accepted += [(finding, f"ignored: {reason}" if reason else "ignored") for finding, reason in report.ignored]
+    verdicts = [verdict_to_dict(verdict, report) for verdict in report.verdicts]
+    for verdict in verdicts:
+        del verdict["advice"]
     facts = {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": versions() | {"wdsflow": version.__version__},
@@ -45,14 +47,14 @@ def certify(report: Results, file: str | Path, pipeline: str | None = None) -> C
         "trains": all(verdict.outcome == "trains" for verdict in report.verdicts),
         "samples": report.samples,
         "bytes": sum(shard.size for shard in shards.values()),
-        "verdicts": [_without_advice(verdict_to_dict(verdict, report)) for verdict in report.verdicts],
+        "verdicts": verdicts,
         "accepted_findings": len(accepted),
         "accepted": [_accepted(*each) for each in accepted[:_LISTED]],
     }
     return Certificate(stored_folder(folder, os.fspath(file)), shards, clean(facts), is_whole(folder, shards))
 
 
-def refusal(report: Results) -> str:
+def refusal(report: Report) -> str:
     """Return why shards get no certificate; "" if they get one."""
     if why := no_verdict_text(report.evidence.shards) or _unidentified(report.evidence.shards):
         return why
@@ -87,11 +89,7 @@ def _unidentified(shards: Sequence[ShardEvidence]) -> str:
     return "" if lacking is None else f"{lacking.url} was not read: {lacking.error_detail or lacking.error}"
 
 
-def _without_advice(verdict: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in verdict.items() if name != "advice"}
-
-
-def _accepted(finding: Finding, by: str) -> dict[str, Any]:
+def _accepted(finding: Finding, by: str) -> dict[str, object]:
     return {
         "code": finding.code,
         "severity": finding.severity,

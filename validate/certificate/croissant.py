@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.certificate import CertificateError, stored_folder
@@ -17,67 +16,35 @@ from ..inspect.overview import Overview, overview
 from ..report.as_json import clean
 from .certify import identities
 
-_CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
+_TERMS = """citeAs column conformsTo cr rai data dataType dct equivalentProperty examples extract field fileProperty fileObject
+    fileSet format includes excludes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated
+    replace samplingRate sc separator source subField transform"""
+_OTHERS: dict[str, object] = {  # that are not cr:NAME
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "excludes": "cr:excludes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
 }
-_TAR = (
-    "application/x-tar"  # also of compressed ones: mlcroissant reads no members of what is named after its compression
-)
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{name: _OTHERS.get(name, f"cr:{name}") for name in _TERMS.split()},
+}
+# Also of compressed ones: mlcroissant reads no members of what is named after its compression.
+_TAR = "application/x-tar"
 _KINDS = {  # field -> its encoding, and the type of its contents where Croissant has one
+    **{field: (f"image/{field}", "sc:ImageObject") for field in ("jpeg", "png", "webp", "gif", "tiff")},
     "jpg": ("image/jpeg", "sc:ImageObject"),
-    "jpeg": ("image/jpeg", "sc:ImageObject"),
-    "png": ("image/png", "sc:ImageObject"),
-    "webp": ("image/webp", "sc:ImageObject"),
-    "gif": ("image/gif", "sc:ImageObject"),
     "tif": ("image/tiff", "sc:ImageObject"),
-    "tiff": ("image/tiff", "sc:ImageObject"),
-    "txt": ("text/plain", "sc:Text"),
-    "text": ("text/plain", "sc:Text"),
-    "caption": ("text/plain", "sc:Text"),
-    "transcript": ("text/plain", "sc:Text"),
-    "cls": ("text/plain", "sc:Text"),
+    **dict.fromkeys(("txt", "text", "caption", "transcript", "cls"), ("text/plain", "sc:Text")),
     "json": ("application/json", "sc:Text"),
     "mp3": ("audio/mpeg", "sc:AudioObject"),
-    "wav": ("audio/wav", "sc:AudioObject"),
-    "flac": ("audio/flac", "sc:AudioObject"),
-    "mp4": ("video/mp4", "sc:VideoObject"),
-    "webm": ("video/webm", "sc:VideoObject"),
+    **{field: (f"audio/{field}", "sc:AudioObject") for field in ("wav", "flac")},
+    **{field: (f"video/{field}", "sc:VideoObject") for field in ("mp4", "webm")},
 }
 _NAMES = 10  # of json objects, in the description
 _KEY = r"^((?:.*/)?[^/.]+)\..*$"  # webdataset's: the path up to the first dot of the file's name
@@ -118,11 +85,11 @@ def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
     ]
     ids = [{"@id": url} for url in found]
     suffixes = _suffixes(shards)
-    tree: dict[str, Any] = {
+    tree: dict[str, object] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": _name_of(folder),
+        "name": re.sub(r"[^\w.-]+", "-", folder.rstrip("/").rpartition("/")[2]).strip("-") or "shards",
         "description": f"{how_many(total.samples, 'sample')} in {how_many(len(found), 'WebDataset shard')}, {size(total.size)}",
         "dateModified": datetime.now(timezone.utc).date().isoformat(),
         "distribution": [*tars, *(_file_set(field, suffixes, ids) for field in suffixes)],
@@ -138,11 +105,6 @@ def not_tars(shards: Sequence[ShardEvidence]) -> list[str]:
     return [shard.url for shard in shards if shard.error in ("not-a-tar", "empty")]
 
 
-def _name_of(folder: str) -> str:
-    last = folder.rstrip("/").rpartition("/")[2]
-    return re.sub(r"[^\w.-]+", "-", last).strip("-") or "shards"
-
-
 def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:
     """Return for each field name in lower case those in the tars, the most frequent field first."""
     spelled: dict[str, set[str]] = {}
@@ -156,7 +118,7 @@ def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:
     }
 
 
-def _file_set(field: str, suffixes: Mapping[str, Sequence[str]], ids: list[dict[str, str]]) -> dict[str, Any]:
+def _file_set(field: str, suffixes: Mapping[str, Sequence[str]], ids: list[dict[str, str]]) -> dict[str, object]:
     globs = [f"*.{_literal(suffix)}" for suffix in suffixes[field]]
     longer = [f"*.{_literal(each)}" for other in suffixes for each in suffixes[other] if other.endswith(f".{field}")]
     return {
@@ -187,17 +149,18 @@ def _kind(field: str) -> tuple[str, str]:
     return _KINDS.get(field.rpartition(".")[2], ("application/octet-stream", ""))
 
 
-def _record_set(field: str, total: Overview) -> dict[str, Any]:
+def _record_set(field: str, total: Overview) -> dict[str, object]:
     """Return the records of one field: the key of the sample, and the contents."""
     identifier = _identifier(field)
     key = {"extract": {"fileProperty": "fullpath"}, "transform": {"regex": _KEY}}
     content = {"extract": {"fileProperty": "content"}}
-    kinds: dict[str, tuple[str, dict[str, Any]]] = {"__key__": ("sc:Text", key), "content": (_kind(field)[1], content)}
+    names = list(total.json_keys)[:_NAMES] if field == "json" else []
+    more = f": objects with the names {listed(names)}" if names else ""
     return {
         "@type": "cr:RecordSet",
         "@id": identifier,
         "name": identifier,
-        "description": f"{how_many(total.fields[field].count, 'file')} {field}, at most one for each sample{_names(field, total)}",
+        "description": f"{how_many(total.fields[field].count, 'file')} {field}, at most one for each sample{more}",
         "field": [
             {
                 "@type": "cr:Field",
@@ -206,12 +169,6 @@ def _record_set(field: str, total: Overview) -> dict[str, Any]:
                 "dataType": kind,
                 "source": {"fileSet": {"@id": f"{identifier}-files"}, **source},
             }
-            for name, (kind, source) in kinds.items()
+            for name, kind, source in (("__key__", "sc:Text", key), ("content", _kind(field)[1], content))
         ],
     }
-
-
-def _names(field: str, total: Overview) -> str:
-    """Return in words what json holds, where the scan has read it."""
-    names = list(total.json_keys)[:_NAMES]
-    return f": objects with the names {listed(names)}" if field == "json" and names else ""

@@ -3,16 +3,14 @@
 The arithmetic is OpenCLIP's own (startup.py, assignment.py); the forecast names what cannot be known in advance.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
 from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, start
 from wdsflow.readers.open_clip.versions import FeedReader, OpenClip33
-from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.evidence import Evidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.wording import crash_text
@@ -90,7 +88,7 @@ class Forecast:
     resources: Resources | None = None
     validation: str | None = None  # what is wrong with --val-data
     validation_crash: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def total_steps(self) -> int:
@@ -115,42 +113,42 @@ def forecast(
         sidecars: files next to the shards.
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
-    basis: dict[str, Any] = {
-        "reader": reader.name,
-        "workers": arguments.workers,
-        "world_size": arguments.world_size,
-        "batch_size": arguments.batch_size,
-        "epochs": arguments.epochs,
-        "accum_freq": arguments.accum_freq,
-        "warmup": 0 if arguments.skip_scheduler else arguments.warmup,
-    }
+    base = Forecast(
+        reader.name,
+        workers=arguments.workers,
+        world_size=arguments.world_size,
+        batch_size=arguments.batch_size,
+        epochs=arguments.epochs,
+        accum_freq=arguments.accum_freq,
+        warmup=0 if arguments.skip_scheduler else arguments.warmup,
+    )
     why_not = _foreign(arguments)
     if why_not or not isinstance(reader, OpenClip33) or not evidence.shards:
-        return Forecast(**basis, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
+        return replace(base, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
     found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
     listed, note, unknown = named_shards(found.urls, evidence)
     notes = [note] if note else []
-    basis["shards"] = len(listed)
+    base = replace(base, shards=len(listed))
     if found.crash is not None:
-        return Forecast(**basis, crash=found.crash, crash_kind=found.crash_kind, notes=tuple(notes))
+        return replace(base, crash=found.crash, crash_kind=found.crash_kind, notes=tuple(notes))
     assert found.samples is not None
     length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
-    basis |= {"length": length, "length_source": found.source, "steps": length.batches // arguments.accum_freq}
-    basis["validation"], basis["validation_crash"] = judge_validation(arguments, reader, validation)
+    base = replace(base, length=length, length_source=found.source, steps=length.batches // arguments.accum_freq)
+    wrong, ends = judge_validation(arguments, reader, validation)
+    base = replace(base, validation=wrong, validation_crash=ends)
     shards = Shards(reader, listed, unknown)
     if arguments.dataset_resampled:
-        basis |= _drawn(shards, arguments, found, length)
+        expected = _drawn(base, shards, arguments, found, length)
     else:
-        basis |= _dealt(shards, arguments, length)
+        expected = _dealt(base, shards, arguments, length)
     ours = isinstance(reader, FeedReader)
     if ours:  # it has no workers, shuffles in memory that it limits, and needs no /dev/shm
-        basis["resources"] = None
+        expected = replace(expected, resources=None)
     if arguments.seed < 0 and not arguments.dataset_resampled:
         notes.append("with a negative --seed each worker shuffles the shards by a different seed: not exact")
     elif evidence.level != "full" and not ours:  # the check before training has no levels
         notes.append("contents were not decoded: --level full makes the counts exact")
-    exact = basis.pop("exact") and evidence.level == "full" and not note
-    return Forecast(**basis, exact=exact, notes=tuple(notes))
+    return replace(expected, exact=expected.exact and evidence.level == "full" and not note, notes=tuple(notes))
 
 
 def _foreign(arguments: Arguments) -> str:
@@ -167,79 +165,65 @@ def _foreign(arguments: Arguments) -> str:
     return "--use-naflex plans its batches differently" if arguments.use_naflex else ""
 
 
-def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[str, Any]:
+def _dealt(base: Forecast, shards: Shards, arguments: Arguments, length: EpochLength) -> Forecast:
     """Follow every worker through the first epochs, until one starves or crashes."""
-    wanted = epochs_to_check(arguments.epochs, len(shards.shards))
-    first = list(worker_passes(shards, arguments, 0))
-    result = _shares(first, arguments, length)
-    result["exact"] = arguments.seed >= 0
-    result["resources"] = estimate(
-        arguments, shards.reader, shards.shards, [each.raw for each in first], result["usable"]
+    passes = list(worker_passes(shards, arguments, 0))
+    poorest, richest = (best(passes, key=lambda each: each.usable) for best in (min, max))
+    used = length.worker_batches * arguments.batch_size  # by each worker
+    shares = tuple(each.usable for each in passes)
+    raw = [each.raw for each in passes]
+    found = replace(
+        base,
+        exact=arguments.seed >= 0,
+        usable=sum(shares),
+        shares=shares,
+        poorest=poorest,
+        richest=richest,
+        seen=(used / poorest.usable if poorest.usable else 0.0, used / richest.usable if richest.usable else 0.0),
+        unseen=sum(max(0, share - used) for share in shares),
+        resources=estimate(arguments, shards.reader, shards.shards, raw, sum(shares)),
     )
-    for epoch in range(wanted):
-        passes = first if epoch == 0 else list(worker_passes(shards, arguments, epoch))
-        result["epochs_checked"] = epoch + 1
+    for epoch in range(epochs_to_check(arguments.epochs, len(shards.shards))):
+        passes = passes if epoch == 0 else list(worker_passes(shards, arguments, epoch))
+        found = replace(found, epochs_checked=epoch + 1)
         crashed = next((each for each in passes if each.crash), None)
         if crashed is not None:
-            result["crash"] = f"epoch {epoch}, rank {crashed.rank}, worker {crashed.worker}: {crashed.crash}"
-            break
-        starved = [each for each in passes if not each.batches and certain(shards, arguments, each)]
-        if starved:
-            result["stalled"] = tuple(
-                Starved(
-                    epoch,
-                    each.rank,
-                    each.worker,
-                    each.usable,
-                    each.shards,
-                    arguments.batch_size,
-                    shards.reader.empty_stalls,
-                )
-                for each in starved
+            where = f"epoch {epoch}, rank {crashed.rank}, worker {crashed.worker}"
+            return replace(found, crash=f"{where}: {crashed.crash}")
+        starved = tuple(
+            Starved(
+                epoch, each.rank, each.worker, each.usable, each.shards, base.batch_size, shards.reader.empty_stalls
             )
+            for each in passes
+            if not each.batches and certain(shards, arguments, each)
+        )
+        if starved:
             # torch takes a batch from each worker in turn, and no rank can get ahead of the others.
-            result["batches_before_stall"] = min(each.worker for each in starved)
-            break
-    return result
+            return replace(found, stalled=starved, batches_before_stall=min(each.worker for each in starved))
+    return found
 
 
-def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLength) -> dict[str, Any]:
-    """Return how often a sample is used in an epoch: of the worker with the fewest samples, and with the most."""
-    poorest = min(passes, key=lambda each: each.usable)
-    richest = max(passes, key=lambda each: each.usable)
-    used = length.worker_batches * arguments.batch_size  # by each worker
-    unseen = sum(max(0, each.usable - used) for each in passes)
-    seen = tuple(used / each.usable if each.usable else 0.0 for each in (poorest, richest))
-    return {
-        "usable": sum(each.usable for each in passes),
-        "shares": tuple(each.usable for each in passes),
-        "poorest": poorest,
-        "richest": richest,
-        "seen": seen,
-        "unseen": unseen,
-    }
-
-
-def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLength) -> dict[str, Any]:
+def _drawn(base: Forecast, shards: Shards, arguments: Arguments, found: Start, length: EpochLength) -> Forecast:
     """Return averages for shards drawn with replacement, because the draws cannot be predicted."""
     weights = found.weights or (1.0,) * len(shards.shards)
     total = sum(weights)
     chances = [weight / total for weight in weights]
     drawable = [index for index, chance in enumerate(chances) if chance > 0]
-    usable = [alone.usable for alone in shards.alone]
+    usable, formed = [alone.usable for alone in shards.alone], [alone.formed for alone in shards.alone]
     mean = sum(chance * each for chance, each in zip(chances, usable, strict=True))
-    result: dict[str, Any] = {"exact": False, "usable": sum(usable[index] for index in drawable)}
     crash = next((shards.alone[index].crash for index in drawable if shards.alone[index].crash), None)
-    if crash is not None:
-        result["crash"] = crash_text(crash.reason, crash.detail)
-    elif not mean and not shards.unknown:
-        result["stalled"] = (Starved(0, -1, -1, 0, len(drawable), arguments.batch_size, shards.reader.empty_stalls),)
+    starved = Starved(0, -1, -1, 0, len(drawable), base.batch_size, shards.reader.empty_stalls)
     draws = length.samples / mean if mean else 0.0
     never = sum((1 - chances[index]) ** draws for index in drawable) / len(drawable)
     dead = sum(not usable[index] for index in drawable if index not in shards.unknown)
-    result["resampled"] = Resampled(draws, never, dead)
-    result["epochs_checked"] = arguments.epochs
-    chosen: list[ShardEvidence] = [shards.shards[index] for index in drawable]
-    raw = sum(shards.alone[index].formed for index in drawable)
-    result["resources"] = estimate(arguments, shards.reader, chosen, [raw], result["usable"])
-    return result
+    raw, left = (sum(counts[index] for index in drawable) for counts in (formed, usable))
+    return replace(
+        base,
+        exact=False,
+        usable=left,
+        crash=crash_text(crash.reason, crash.detail) if crash else None,
+        stalled=(starved,) if not mean and not crash and not shards.unknown else (),
+        resampled=Resampled(draws, never, dead),
+        epochs_checked=arguments.epochs,
+        resources=estimate(arguments, shards.reader, [shards.shards[index] for index in drawable], [raw], left),
+    )

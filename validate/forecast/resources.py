@@ -348,34 +348,33 @@ _TRIES = 32
 _LEAST_BATCH = 0.5  # of the batch that was asked for: a much smaller one trains another model
 
 
-def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
-    """Return the largest number of workers per rank, below the present one, that starves none, or None."""
-    shards = _shards(evidence, reader, arguments)
-    if shards is None:
-        return None
-    most = min(arguments.workers - 1, len(shards.shards) // arguments.world_size)
-    for workers in range(most, max(0, most - _TRIES), -1):
-        trial = replace(arguments, workers=workers)
-        if least_usable(shards, trial, _epochs(shards, trial)) >= arguments.batch_size:
-            return workers
-    return None
+def working_settings(
+    evidence: Evidence, reader: Reader, arguments: Arguments, usable: int
+) -> Iterator[tuple[str, ...]]:
+    """Yield flags with which every worker gets batches in every epoch, the one that changes the training least first.
+
+    Fewer workers train the same model: the largest number that starves none. A much smaller batch would train another one:
+    the largest that every worker can fill, if it is at least half of that asked for. Last, sharing all shards; ``usable``
+    samples must fill a batch.
+    """
+    if arguments.dataset_resampled:
+        return
+    if isinstance(reader, OpenClip33) and arguments.seed >= 0:
+        named = named_shards(shard_urls(arguments), evidence)
+        if named.shards and not named.unknown:
+            yield from _fewer(Shards(reader, named.shards), arguments)
+    if usable >= arguments.batch_size:
+        yield ("--dataset-resampled",)
 
 
-def working_batch_size(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
-    """Return the largest batch that every worker can fill in every epoch; None if it is less than half of that asked for."""
-    shards = _shards(evidence, reader, arguments)
-    if shards is None or len(shards.shards) < arguments.workers * arguments.world_size:
-        return None
-    least = least_usable(shards, arguments, _epochs(shards, arguments))
-    return min(least, arguments.batch_size) if least >= _LEAST_BATCH * arguments.batch_size else None
-
-
-def _shards(evidence: Evidence, reader: Reader, arguments: Arguments) -> Shards | None:
-    if not isinstance(reader, OpenClip33) or arguments.dataset_resampled or arguments.seed < 0:
-        return None
-    named = named_shards(shard_urls(arguments), evidence)
-    return Shards(reader, named.shards) if named.shards and not named.unknown else None
-
-
-def _epochs(shards: Shards, arguments: Arguments) -> int:
-    return epochs_to_check(arguments.epochs, len(shards.shards))
+def _fewer(shards: Shards, arguments: Arguments) -> Iterator[tuple[str, ...]]:
+    number, ranks, asked = len(shards.shards), arguments.world_size, arguments.batch_size
+    epochs = epochs_to_check(arguments.epochs, number)
+    most = min(arguments.workers - 1, number // ranks)
+    trials = (replace(arguments, workers=workers) for workers in range(most, max(0, most - _TRIES), -1))
+    working = next((trial.workers for trial in trials if least_usable(shards, trial, epochs) >= asked), None)
+    if working is not None:
+        yield "--workers", str(working)
+    least = least_usable(shards, arguments, epochs) if number >= arguments.workers * ranks else 0
+    if least >= _LEAST_BATCH * asked:
+        yield "--batch-size", str(min(least, asked))

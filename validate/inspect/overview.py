@@ -1,11 +1,13 @@
 """Totals over shards: the numbers of ``wdsflow inspect``, and their text."""
 
+import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields as dataclass_fields
+from typing import TYPE_CHECKING, TypeVar
 
-from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import CaptionFacts, FieldCount, ImageFacts, JsonKey, ShardEvidence, Tally
 from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.naming import TALLIES
 from wdsflow.text.shell import escape
@@ -27,16 +29,8 @@ class Overview:
     fields: dict[str, FieldCount] = field(default_factory=dict)  # the most frequent first
     shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbouring members with one key
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
-    formats: Counter[str] = field(default_factory=Counter)  # of images, by magic bytes
-    modes: Counter[str] = field(default_factory=Counter)
-    megapixels: Counter[int] = field(default_factory=Counter)  # floor(log2(pixels)) -> images
-    images: int = 0
-    pixels: int = 0
-    largest: int = 0  # pixels
-    captions: int = 0
-    characters: int = 0
-    longest: int = 0  # characters
-    frequent: Counter[str] = field(default_factory=Counter)  # captions, lower bounds
+    images: ImageFacts = field(default_factory=ImageFacts)
+    captions: CaptionFacts = field(default_factory=CaptionFacts)
     tallies: dict[str, tuple[Tally, str]] = field(default_factory=dict)  # name -> sum, shard of the first place
 
     @property
@@ -54,7 +48,7 @@ class Overview:
         """Bytes as stored, of the shards whose size is known."""
         return sum(shard.size or 0 for shard in self.shards)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {
             "version": 1,
@@ -72,18 +66,18 @@ class Overview:
                 for name, key in self.json_keys.items()
             },
             "images": {
-                "count": self.images,
-                "pixels": self.pixels,
-                "largest": self.largest,
-                "formats": dict(self.formats.most_common()),
-                "modes": dict(self.modes.most_common()),
-                "log2_pixels": {str(power): self.megapixels[power] for power in sorted(self.megapixels)},
+                "count": self.images.count,
+                "pixels": self.images.pixels,
+                "largest": self.images.largest,
+                "formats": _most_frequent(self.images.formats),
+                "modes": _most_frequent(self.images.modes),
+                "log2_pixels": {str(power): count for power, count in sorted(self.images.megapixels.items())},
             },
             "captions": {
-                "count": self.captions,
-                "characters": self.characters,
-                "longest": self.longest,
-                "frequent": dict(self.frequent.most_common(10)),
+                "count": self.captions.count,
+                "characters": self.captions.characters,
+                "longest": self.captions.longest,
+                "frequent": _most_frequent(self.captions.frequent, 10),
             },
             "tallies": {
                 name: {
@@ -96,7 +90,10 @@ class Overview:
                 }
                 for name, (tally, shard) in self.tallies.items()
             },
-            "shards": [_shard(shard) for shard in self.shards],
+            "shards": [
+                {**{name: getattr(shard, name) for name in _OF_SHARD}, "stop": asdict(shard.stop)}
+                for shard in self.shards
+            ],
         }
 
 
@@ -105,14 +102,18 @@ def overview(shards: Sequence[ShardEvidence]) -> Overview:
     total = Overview(shards, layout_of(shards))
     shapes: Counter[tuple[str, ...]] = Counter()
     for shard in shards:
-        _add_fields(total, shard)
-        _add_contents(total, shard)
-        for shape, count in _shapes(shard):
-            shapes[tuple(part.suffix.lower() for part in shape)] += count
+        for name, count in shard.fields.items():
+            _add(total.fields.setdefault(name, FieldCount()), count)
+        for name, key in shard.json_keys.items():
+            total.json_keys.setdefault(name, JsonKey()).add(key)
+        _add(total.images, shard.images)
+        _add(total.captions, shard.captions)
+        ends = [(run.shape, 1) for run in (shard.runs.head, shard.runs.tail) if run is not None]
+        for shape, number in [*ends, *((item.shape, item.count) for item in shard.runs.inner)]:
+            shapes[tuple(part.suffix.lower() for part in shape)] += number
         for name, tally in shard.tallies.items():
-            known, url = total.tallies.setdefault(name, (Tally(), shard.url))
+            known, _ = total.tallies.setdefault(name, (Tally(), shard.url))
             known.add(tally.key, tally.offset, tally.detail, tally.count)
-            total.tallies[name] = (known, url)
     total.shapes = dict(shapes.most_common())
     total.fields = dict(sorted(total.fields.items(), key=lambda item: -item[1].count))
     total.json_keys = dict(sorted(total.json_keys.items(), key=lambda item: (-item[1].strings, -item[1].count)))
@@ -120,48 +121,27 @@ def overview(shards: Sequence[ShardEvidence]) -> Overview:
     return total
 
 
-def _shapes(shard: ShardEvidence) -> list[tuple[Shape, int]]:
-    ends = [(run.shape, 1) for run in (shard.runs.head, shard.runs.tail) if run is not None]
-    return [*ends, *((item.shape, item.count) for item in shard.runs.inner)]
+_Facts = TypeVar("_Facts", FieldCount, ImageFacts, CaptionFacts)
 
 
-def _add_fields(total: Overview, shard: ShardEvidence) -> None:
-    for name, each in shard.fields.items():
-        field_count = total.fields.setdefault(name, FieldCount())
-        field_count.count += each.count
-        field_count.bytes += each.bytes
-        field_count.largest = max(field_count.largest, each.largest)
-    for name, key in shard.json_keys.items():
-        total.json_keys.setdefault(name, JsonKey()).add(key)
+def _add(total: _Facts, more: _Facts) -> None:
+    """Add the numbers of one shard; of largest ones the larger is kept."""
+    for each in dataclass_fields(more):
+        value = getattr(more, each.name)
+        if isinstance(value, dict):
+            known = getattr(total, each.name)
+            for name, count in value.items():
+                known[name] = known.get(name, 0) + count
+        elif each.name != "ranks":
+            combine = max if each.name in ("largest", "longest") else operator.add
+            setattr(total, each.name, combine(getattr(total, each.name), value))
 
 
-def _add_contents(total: Overview, shard: ShardEvidence) -> None:
-    images, captions = shard.images, shard.captions
-    total.images += images.count
-    total.pixels += images.pixels
-    total.largest = max(total.largest, images.largest)
-    total.formats.update(images.formats)
-    total.modes.update(images.modes)
-    total.megapixels.update(images.megapixels)
-    total.captions += captions.count
-    total.characters += captions.characters
-    total.longest = max(total.longest, captions.longest)
-    total.frequent.update(captions.frequent)
+def _most_frequent(counts: Mapping[str, int], most: int | None = None) -> dict[str, int]:
+    return dict(Counter(counts).most_common(most))
 
 
-def _shard(shard: ShardEvidence) -> dict[str, Any]:
-    return {
-        "url": shard.url,
-        "size": shard.size,
-        "members": shard.members,
-        "samples": shard.samples,
-        "error": shard.error,
-        "stop": asdict(shard.stop),
-        "compression": shard.compression,
-        "beyond": shard.beyond,
-    }
-
-
+_OF_SHARD = ("url", "size", "members", "samples", "error", "stop", "compression", "beyond")
 MOST = 12  # rows of a table
 _BAR = 30  # characters
 
@@ -177,8 +157,8 @@ def show_overview(total: Overview, console: "Console") -> None:
         writer.line(("Layout", "bold"), f"  {total.layout.text()}", hang=8)
     _fields(total, writer)
     _json(total, writer)
-    _images(total, writer)
-    _captions(total, writer)
+    _images(total.images, writer)
+    _captions(total.captions, writer)
     _tallies(total, writer)
     _shards(total, writer)
 
@@ -223,20 +203,20 @@ def _json(total: Overview, writer: Writer) -> None:
         _table(writer, ("Json name", "members", "texts", "for example"), rows, left=3)
 
 
-def _images(total: Overview, writer: Writer) -> None:
-    if not total.images:
+def _images(images: ImageFacts, writer: Writer) -> None:
+    if not images.count:
         return
     writer.blank()
-    mean = total.pixels / total.images / 1e6
+    mean = images.pixels / images.count / 1e6
     writer.line(
         ("Images", "bold"),
-        f"  {total.images:,}: {_shares(total.formats.most_common())}; {_shares(total.modes.most_common())}; "
-        f"mean {mean:.2f} megapixels, largest {total.largest / 1e6:,.2f}",
+        f"  {images.count:,}: {_shares(images.formats)}; {_shares(images.modes)}; "
+        f"mean {mean:.2f} megapixels, largest {images.largest / 1e6:,.2f}",
         hang=8,
     )
-    sides: dict[int, int] = {}  # powers of two of the side of a square with as many pixels
-    for power, number in total.megapixels.items():
-        sides[power // 2] = sides.get(power // 2, 0) + number
+    sides: Counter[int] = Counter()  # powers of two of the side of a square with as many pixels
+    for power, number in images.megapixels.items():
+        sides[power // 2] += number
     most = max(sides.values(), default=1)
     rows = [
         (
@@ -249,19 +229,21 @@ def _images(total: Overview, writer: Writer) -> None:
     _table(writer, ("pixels per side", "images", ""), rows, left=2, indent=2, most=99)
 
 
-def _shares(items: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{escape(name, 20) or 'unknown'} {number:,}" for name, number in list(items)[:6])
+def _shares(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{escape(name, 20) or 'unknown'} {number:,}" for name, number in _most_frequent(counts, 6).items()
+    )
 
 
-def _captions(total: Overview, writer: Writer) -> None:
-    if not total.captions:
+def _captions(captions: CaptionFacts, writer: Writer) -> None:
+    if not captions.count:
         return
     writer.blank()
-    mean = total.characters / total.captions
-    said = f"  {total.captions:,} in txt; mean {mean:.0f} characters, longest {total.longest:,}"
+    mean = captions.characters / captions.count
+    said = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
     writer.line(("Captions", "bold"), said, hang=10)
-    for text, number in total.frequent.most_common(3):
-        if number > max(2, total.captions // 1000):
+    for text, number in _most_frequent(captions.frequent, 3).items():
+        if number > max(2, captions.count // 1000):
             writer.line(f"at least {number:,} times: {escape(text, 80)}", indent=2, hang=2)
 
 
@@ -304,14 +286,10 @@ def _table(
     flush = [(column < right) or (not right and 0 < column < left) for column in range(len(names))]
 
     def text(row: Sequence[str]) -> str:
-        cells = [
-            cell.rjust(width) if right_flush else cell.ljust(width)
-            for cell, width, right_flush in zip(row, widths, flush, strict=True)
-        ]
-        return "  ".join(cells).rstrip()
+        cells = zip(row, widths, flush, strict=True)
+        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
 
-    if any(names):
-        writer.row(text(names), indent, "bold" if not indent else "dim")
+    writer.row(text(names), indent, "bold" if not indent else "dim")
     for row in shown:
         writer.row(text(row), indent)
     if len(rows) > most:

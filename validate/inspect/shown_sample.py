@@ -1,8 +1,12 @@
-"""Samples as they are shown: in lists, one in full, and on a sheet of pictures."""
+"""Samples as they are shown: in lists, one in full on a console, and on a sheet of pictures."""
 
 import heapq
+import logging
+import os
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
@@ -19,10 +23,15 @@ from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.pixels import decode_picture
 from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.select import uniform
-from wdsflow.text.words import short
+from wdsflow.text.install import install_extras
+from wdsflow.text.shell import escape
+from wdsflow.text.words import short, size
+
+from ..report.report_text import Writer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from rich.console import Console
 
 
 @dataclass(slots=True)
@@ -33,9 +42,9 @@ class Listed:
     offset: int  # offset of the first member's header, bytes from the start of the (uncompressed) tar
     members: list[tuple[str, int, int]] = field(default_factory=list)  # field, bytes, offset of its contents
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        members = [{"field": name, "size": size, "offset": offset} for name, size, offset in self.members]
+        members = [{"field": name, "size": length, "offset": offset} for name, length, offset in self.members]
         return {"key": self.key, "offset": self.offset, "members": members}
 
 
@@ -48,12 +57,8 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
         allow_pipe: run a ``pipe:`` url in a shell.
     """
     found: list[Listed] = []
-    try:
-        with open_source(url, allow_pipe=allow_pipe) as source:
-            for sample in islice(listed(source), count):
-                found.append(sample)  # noqa: PERF402 - what was read before an error counts
-    except SourceError:
-        pass
+    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
+        found.extend(islice(listed(source), count))  # what was read before an error counts
     return found
 
 
@@ -61,12 +66,12 @@ def listed(source: Source) -> Iterator[Listed]:
     """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
     current: Listed | None = None
     walk = Walk(source)
-    for begins, key, field_name, (_, size, data, header, _) in grouped(walk):
+    for begins, key, field_name, (_, length, data, header, _) in grouped(walk):
         if current is None or begins:
             if current is not None:
                 yield current
             current = Listed(key, header)
-        current.members.append((field_name, size, data))
+        current.members.append((field_name, length, data))
     if current is not None:
         yield current
     if walk.stop is not None and walk.stop.kind in ("unreadable", "error"):
@@ -75,7 +80,7 @@ def listed(source: Source) -> Iterator[Listed]:
 
 SIDE = 320  # pixels of the longer side of a thumbnail
 _TEXTS = frozenset({"txt", "text", "caption", "json", "jsn", "cls", "label"})
-_LONGEST = 4_000  # bytes of a text that are shown
+_LONGEST = 4_000  # bytes of a text that are shown, and characters
 _LARGEST = 256 << 20  # bytes of an encoded image
 _BUDGET = 512 << 20  # bytes of memory for decoding one image
 _MOST = 100  # samples of one key
@@ -94,7 +99,7 @@ class ShownSample:
     images: dict[str, "Image | str"] = field(default_factory=dict)
     scores: dict[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, without pictures."""
         return {"shard": self.url, **self.listed.to_dict(), "texts": self.texts, "scores": self.scores}
 
@@ -102,20 +107,28 @@ class ShownSample:
 Problems = Callable[[str, SourceError], None]
 
 
+def _samples(
+    urls: Iterable[tuple[int, str]], problem: Problems, *, allow_pipe: bool
+) -> Iterator[tuple[tuple[int, int], Listed, Source]]:
+    """Yield the samples of numbered shards, each with the number of its shard, and its own in the shard."""
+    for number, url in urls:
+        try:
+            with scratch("inspect") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
+                for place, sample in enumerate(listed(source)):
+                    yield (number, place), sample, source
+        except SourceError as error:
+            problem(url, error)
+
+
 def samples_of_key(
     urls: Sequence[str], key: str, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
     """Yield the samples of a key, at most 100. ``problem`` is called with each shard that cannot be read, and why."""
     left = _MOST
-    for url in urls:
-        try:
-            with scratch("inspect") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
-                for sample in listed(source):
-                    if sample.key == key and left:
-                        left -= 1
-                        yield _read(url, sample, source)
-        except SourceError as error:
-            problem(url, error)
+    for (number, _), sample, source in _samples(enumerate(urls), problem, allow_pipe=allow_pipe):
+        if sample.key == key and left:
+            left -= 1
+            yield _read(urls[number], sample, source)
 
 
 def some_samples(
@@ -125,38 +138,26 @@ def some_samples(
 
     ``problem`` is called with each shard that cannot be read, and why.
     """
-
-    def all_of_them() -> Iterator[tuple[float, int, int]]:
-        for number, url in enumerate(urls):
-            try:
-                with scratch("inspect") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
-                    for place, sample in enumerate(listed(source)):
-                        yield uniform(seed, sample.key, str(place)), number, place
-            except SourceError as error:
-                problem(url, error)
-
-    picked: dict[int, set[int]] = {}
-    for _, number, place in heapq.nsmallest(count, all_of_them()):
-        picked.setdefault(number, set()).add(place)
-    for number, places in sorted(picked.items()):
-        try:
-            with scratch("inspect") as folder, seekable(urls[number], folder, allow_pipe=allow_pipe) as (source, _):
-                for place, sample in enumerate(listed(source)):
-                    if place in places:
-                        yield _read(urls[number], sample, source)
-        except SourceError:  # reported above
-            continue
+    drawn = (
+        (uniform(seed, sample.key, str(place[1])), place)
+        for place, sample, _ in _samples(enumerate(urls), problem, allow_pipe=allow_pipe)
+    )
+    picked = {place for _, place in heapq.nsmallest(count, drawn)}
+    shards = sorted({(number, urls[number]) for number, _ in picked})
+    for place, sample, source in _samples(shards, lambda *_: None, allow_pipe=allow_pipe):  # problems: reported above
+        if place in picked:
+            yield _read(urls[place[0]], sample, source)
 
 
 def _read(url: str, sample: Listed, source: Source) -> ShownSample:
     shown = ShownSample(url, sample)
     images = chosen(parse_images(IMAGES), [name.lower() for name, _, _ in sample.members])
-    for name, size, data in sample.members:
+    for name, length, data in sample.members:
         if name.lower() in images:
-            shown.images[name] = _thumbnail(source.read_at(data, min(size, _LARGEST)))
+            shown.images[name] = _thumbnail(source.read_at(data, min(length, _LARGEST)))
         elif name.lower().rpartition(".")[2] in _TEXTS:
-            text = source.read_at(data, min(size, _LONGEST)).decode("utf-8", "surrogateescape")
-            shown.texts[name] = text + ("..." if size > _LONGEST else "")
+            text = source.read_at(data, min(length, _LONGEST)).decode("utf-8", "surrogateescape")
+            shown.texts[name] = text + ("..." if length > _LONGEST else "")
     return shown
 
 
@@ -169,19 +170,12 @@ def _thumbnail(data: bytes) -> "Image | str":
     return picture
 
 
-def jpeg(picture: "Image") -> bytes:
-    """Return a picture as JPEG."""
-    buffer = BytesIO()
-    picture.save(buffer, "JPEG", quality=80)
-    return buffer.getvalue()
-
-
 def contact_sheet(samples: Iterable[ShownSample]) -> str:
     """Return the page."""
     return render("contact_sheet.html", title="wdsflow: contact sheet", samples=[*map(_article, samples)])
 
 
-def _article(sample: ShownSample) -> dict[str, Any]:
+def _article(sample: ShownSample) -> dict[str, object]:
     caption = next((text for name, text in sample.texts.items() if name.lower().endswith("txt")), "")
     return {
         "key": sample.listed.key,
@@ -190,8 +184,67 @@ def _article(sample: ShownSample) -> dict[str, Any]:
         "images": [
             {"name": name, "trouble": picture}
             if isinstance(picture, str)
-            else {"name": name, "size": picture.size, "data": b64encode(jpeg(picture)).decode("ascii")}
+            else {"name": name, "size": picture.size, "data": _jpeg(picture)}
             for name, picture in sample.images.items()
         ],
         "facts": [*sample.texts.items(), *sample.scores.items()],
     }
+
+
+def _jpeg(picture: "Image") -> str:
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=80)
+    return b64encode(buffer.getvalue()).decode("ascii")
+
+
+_WIDTH = 40  # characters of a picture
+
+
+def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
+    """Print samples, and return how many there were."""
+    count, draw, writer = 0, _pictures(console), Writer(console)
+    for count, sample in enumerate(samples, 1):  # noqa: B007 - the last number is the result
+        writer.heading(f"{escape(sample.listed.key, 200)} in {short(sample.url)}, byte {sample.listed.offset:,}")
+        for name, length, _ in sample.listed.members:
+            writer.line((f"{escape(name, 60)} ", "bold"), _about(sample, name, length), hang=2)
+            picture = sample.images.get(name)
+            if draw is not None and picture is not None and not isinstance(picture, str):
+                draw(picture)
+        for name, value in sample.scores.items():
+            writer.line((f"{escape(name, 200)} ", "dim"), escape(value, 500), hang=2)
+    return count
+
+
+def _about(sample: ShownSample, name: str, length: int) -> str:
+    if name in sample.texts:
+        return escape(sample.texts[name], _LONGEST)
+    picture = sample.images.get(name)
+    return f"{size(length)}{f', no picture: {escape(picture, 300)}' if isinstance(picture, str) else ''}"
+
+
+def _pictures(console: "Console") -> Callable[["Image"], None] | None:
+    """Return the function that prints a picture; None if nobody would see it, or the terminal cannot be asked."""
+    if not (console.is_terminal and _answers()):
+        return None
+    logging.getLogger("textual_image").setLevel(logging.ERROR)  # it warns if the terminal does not tell its font
+    try:  # on import it asks the terminal, and waits a tenth of a second for each answer
+        from textual_image.renderable import Image as Renderable
+    except ImportError:
+        console.print(f"to see pictures here: {install_extras('pictures')}", soft_wrap=True, markup=False)
+        return None
+
+    def draw(picture: "Image") -> None:
+        renderable: Any = Renderable(picture, width=_WIDTH)
+        console.print(renderable)
+
+    return draw
+
+
+def _answers() -> bool:
+    """Return whether the terminal can be asked what it shows: a process in the background would be stopped for it."""
+    with suppress(OSError, ValueError, AttributeError):
+        there = os.environ.get("TERM", "dumb") != "dumb" and all(
+            stream.isatty() for stream in (sys.__stdin__, sys.__stdout__) if stream is not None
+        )
+        return there and os.get_terminal_size(1).columns > 0 and os.tcgetpgrp(0) == os.getpgrp()
+    return False

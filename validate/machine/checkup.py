@@ -1,24 +1,120 @@
-"""Checks for what breaks or slows training on a machine, each with its fix."""
+"""The facts of a machine that matter for training, and checks for what breaks or slows it, each with its fix."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+import contextlib
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
-from wdsflow.readers.installed_versions import conflicts, release
+from wdsflow.engines.site import cpu_quota, shown_cores
+from wdsflow.readers.installed_versions import conflicts, release, versions
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import Command, command
 from wdsflow.text.words import size
 
-from .machine_facts import UNLIMITED, Machine, this_machine
-
 Status = Literal["ok", "info", "warning", "error"]
-
 _IMAGE = 3 * 224 * 224 * 4  # bytes of one image in a batch, float32
 _DEFAULT_NEED = 2 * 4 * 64 * _IMAGE  # OpenCLIP's defaults: 2 batches ahead, 4 workers, 64 images
 _USUAL_NEED = 2 * 8 * 256 * _IMAGE  # 8 workers, 256 images
 _GIB = 1 << 30
 _MALLOC_DEBUG = ("MALLOC_CHECK_", "MALLOC_PERTURB_", "PYTHONMALLOC")
 _REWRITES = ("GOPEN_REWRITE", "GOPEN_VERBOSE", "WDS_EPOCH", "WDS_SEED", "OPENCLIP_WDS_")
+
+
+UNLIMITED = 1 << 62  # bytes or files; limits at least this high count as none
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The input of ``doctor``. ``None``: unknown on this system."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version
+    variables: Mapping[str, str] = field(default_factory=dict)  # the environment
+    system: str = "Linux"
+    start_method: str = "fork"  # of multiprocessing
+    cores: int = 8  # cores that this process may use
+    quota: float | None = None  # cores that the container grants
+    memory: int | None = None  # bytes
+    memory_limit: int | None = None  # of the container, bytes
+    shm_total: int | None = None  # bytes of /dev/shm
+    shm_free: int | None = None
+    files_soft: int | None = None  # open files per process
+    files_hard: int | None = None
+    temp: str = "/tmp"  # noqa: S108 -- shown, not used
+    temp_free: int | None = None
+    overcommit: int | None = None  # vm.overcommit_memory
+    huge_pages: str = ""  # "always", "madvise", "never"
+    libc: str = ""  # "glibc 2.36"
+
+
+def this_machine() -> Machine:
+    """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
+    from wdsflow.memory.usage import control_groups
+
+    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
+    soft, hard = _file_limits()
+    temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
+    return Machine(
+        versions=versions(),
+        variables=dict(os.environ),
+        system=platform.system(),
+        start_method=_usual_start(),
+        cores=shown_cores(),
+        quota=cpu_quota(),
+        memory=_physical_memory(),
+        memory_limit=min((each.most for each in control_groups()), default=None),
+        shm_total=shm_total,
+        shm_free=shm_free,
+        files_soft=soft,
+        files_hard=hard,
+        temp=temp,
+        temp_free=_space(temp)[1],
+        overcommit=int(overcommit) if overcommit.isdigit() else None,
+        huge_pages=_read("/sys/kernel/mm/transparent_hugepage/enabled").partition("[")[2].partition("]")[0],
+        libc=" ".join(platform.libc_ver()).strip(),
+    )
+
+
+def _read(path: str) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        return Path(path).read_text(encoding="ascii").strip()
+    return ""
+
+
+def _space(path: str) -> tuple[int | None, int | None]:
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return None, None
+    return usage.total, usage.free
+
+
+def _file_limits() -> tuple[int | None, int | None]:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None, None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    return UNLIMITED if soft == unlimited else soft, UNLIMITED if hard == unlimited else hard
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _usual_start() -> str:
+    import multiprocessing
+
+    # The default comes first; asking for the current method would set it.
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +126,13 @@ class Diagnosis:
     message: str
     fix: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         fix = {"fix": self.fix, "pasteable": isinstance(self.fix, Command)}
         return {"name": self.name, "status": self.status, "message": self.message, **fix}
 
 
-Said = tuple[Status, str, str]  # status, message, fix
+Said = tuple[Status, str] | tuple[Status, str, str]  # status, message, and the fix if there is one
 
 
 def examine(machine: Machine | None = None) -> list[Diagnosis]:
@@ -47,16 +143,12 @@ def examine(machine: Machine | None = None) -> list[Diagnosis]:
 
 def _installed(machine: Machine) -> Iterator[Said]:
     shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
-    yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions), ""
+    yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions)
     if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
         fix = install_extras("openclip")
         yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", fix
     elif "open_clip_torch" not in machine.versions:
-        yield (
-            "info",
-            "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader",
-            "",
-        )
+        yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader"
 
 
 def _conflicts(machine: Machine) -> Iterator[Said]:
@@ -64,19 +156,19 @@ def _conflicts(machine: Machine) -> Iterator[Said]:
     for conflict in found:
         yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.fix
     if not found:
-        yield "ok", "no known conflicts", ""
+        yield "ok", "no known conflicts"
 
 
 def _start_method(machine: Machine) -> Iterator[Said]:
     version = release(machine.versions.get("open_clip_torch", ""))
     if machine.start_method == "fork":
-        yield "ok", "fork", ""
+        yield "ok", "fork"
     elif version and version < (4,):
         if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: already among the conflicts
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
             yield "error", why, "train with --workers 0, or on Linux"
     else:
-        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas", ""
+        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas"
 
 
 def _shared_memory(machine: Machine) -> Iterator[Said]:
@@ -90,7 +182,7 @@ def _shared_memory(machine: Machine) -> Iterator[Said]:
     elif machine.shm_free < _USUAL_NEED:
         yield "warning", f"{said}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank", fix
     else:
-        yield "ok", said, ""
+        yield "ok", said
 
 
 def _open_files(machine: Machine) -> Iterator[Said]:
@@ -98,7 +190,7 @@ def _open_files(machine: Machine) -> Iterator[Said]:
     if soft is None or hard is None:
         return
     if soft >= 4096:
-        yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}", ""
+        yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}"
         return
     most = min(hard, 65_536)
     more = (
@@ -115,9 +207,9 @@ def _memory(machine: Machine) -> Iterator[Said]:
         return
     limit = machine.memory_limit
     if limit is not None and limit < machine.memory:
-        yield "info", f"{size(machine.memory)}, of which this container may use {size(limit)}", ""
+        yield "info", f"{size(machine.memory)}, of which this container may use {size(limit)}"
     else:
-        yield "ok", size(machine.memory), ""
+        yield "ok", size(machine.memory)
     if machine.overcommit == 2:
         why = "vm.overcommit_memory is 2: starting loader workers by fork fails with 'Cannot allocate memory'"
         yield "warning", why, "as root: sysctl vm.overcommit_memory=0"
@@ -128,7 +220,7 @@ def _cores(machine: Machine) -> Iterator[Said]:
         why = f"{machine.cores} visible, but this container may use {machine.quota:g}: more loader workers do not help"
         yield "info", why, f"train with --workers {max(int(machine.quota), 1)}"
     else:
-        yield "ok", str(machine.cores), ""
+        yield "ok", str(machine.cores)
 
 
 def _threads(machine: Machine) -> Iterator[Said]:
@@ -141,7 +233,7 @@ def _threads(machine: Machine) -> Iterator[Said]:
         why = f"OMP_NUM_THREADS={value} with {machine.cores} cores: threads wait for each other"
         yield "warning", why, Command("export OMP_NUM_THREADS=1")
     else:
-        yield "ok", f"OMP_NUM_THREADS={value}", ""
+        yield "ok", f"OMP_NUM_THREADS={value}"
 
 
 def _allocator(machine: Machine) -> Iterator[Said]:
@@ -156,7 +248,7 @@ def _allocator(machine: Machine) -> Iterator[Said]:
     preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
     other = next((name for name in ("jemalloc", "tcmalloc", "mimalloc") if name in preload), "")
     if other:
-        yield "ok", f"{other} by LD_PRELOAD", ""
+        yield "ok", f"{other} by LD_PRELOAD"
         if "glibc.malloc" in tunables:
             yield "info", f"GLIBC_TUNABLES has no effect on {other}", Command("unset GLIBC_TUNABLES")
         return
@@ -165,7 +257,7 @@ def _allocator(machine: Machine) -> Iterator[Said]:
         names.append("GLIBC_TUNABLES")
     modern = machine.libc.startswith("glibc") and release(machine.libc.partition(" ")[2]) >= (2, 35)
     if names:
-        yield "ok", ", ".join(f"{name}={variables[name]}" for name in names), ""
+        yield "ok", ", ".join(f"{name}={variables[name]}" for name in names)
     elif modern and machine.huge_pages in ("always", "madvise"):
         why = "glibc's defaults; huge pages make Pillow up to 1.4 times as fast on images over 2 megapixels"
         yield "info", why, Command("export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
@@ -183,7 +275,7 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
         why = f"torch {machine.versions['torch']} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif old or new:
-        yield "ok", old or new or "", ""
+        yield "ok", old or new or ""
 
 
 def _tensorflow(machine: Machine) -> Iterator[Said]:
@@ -191,7 +283,7 @@ def _tensorflow(machine: Machine) -> Iterator[Said]:
     if version and "torch" in machine.versions:
         why = f"tensorflow {version} next to torch: any library that imports it (tensorboard, transformers) takes all GPU memory"
         if machine.variables.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() == "true":
-            yield "ok", f"tensorflow {version} next to torch, set to take GPU memory only as needed", ""
+            yield "ok", f"tensorflow {version} next to torch, set to take GPU memory only as needed"
         else:
             yield "warning", why, Command("export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0")
 
@@ -203,7 +295,7 @@ def _temporary(machine: Machine) -> Iterator[Said]:
     if machine.temp_free < _GIB:
         yield "warning", f"{said}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
     else:
-        yield "ok", said, ""
+        yield "ok", said
 
 
 def _rewrites(machine: Machine) -> Iterator[Said]:

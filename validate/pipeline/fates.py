@@ -2,21 +2,23 @@
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from wdsflow.scan.evidence import Run, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Run, Shape, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Outcome
-from .probe_child import ProbeRun, RunRequest, StageLoss
-from .probe_process import ProbeProcess
-from .probe_samples import RareSample, SamplePlace, ShapeGroup, TinyTars
+from .probe_process import ProbeProcess, ProbeRun, RunRequest, StageLoss
+from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 from .rewire import PipelineFacts
 
 _DOUBT = 0.001  # how often a bound may be wrong
+_STEPS = 1 << 50
 
 
 def bounds(hits: int, tried: int, untried: int) -> tuple[int, int]:
@@ -27,33 +29,20 @@ def bounds(hits: int, tried: int, untried: int) -> tuple[int, int]:
     """
     if not tried:
         return 0, untried
-    least = 0.0 if hits == 0 else _solve(lambda share: _at_least(hits, tried, share))
-    most = 1.0 if hits == tried else 1 - _solve(lambda share: _at_least(tried - hits, tried, share))
-    return math.floor(least * untried), math.ceil(most * untried)
+    return math.floor(_least(hits, tried) * untried), math.ceil((1 - _least(tried - hits, tried)) * untried)
 
 
-def _solve(chance: "object") -> float:
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        if chance(middle) > _DOUBT:  # type: ignore[operator]
-            high = middle
-        else:
-            low = middle
-    return low
+def _least(hits: int, tried: int) -> float:
+    """Return the largest share with which so many hits are not more frequent than ``_DOUBT``, to 50 bits."""
 
+    def chance(place: int) -> float:
+        share, total = place / _STEPS, 0.0
+        for count in range(hits, tried + 1) if place else ():
+            log = math.lgamma(tried + 1) - math.lgamma(count + 1) - math.lgamma(tried - count + 1)
+            total += math.exp(log + count * math.log(share) + (tried - count) * math.log1p(-share))
+        return total
 
-def _at_least(hits: int, tried: int, share: float) -> float:
-    """Return the chance of at least that many hits."""
-    if share <= 0:
-        return 0.0
-    if share >= 1:
-        return 1.0
-    total = 0.0
-    for count in range(hits, tried + 1):
-        log = math.lgamma(tried + 1) - math.lgamma(count + 1) - math.lgamma(tried - count + 1)
-        total += math.exp(log + count * math.log(share) + (tried - count) * math.log1p(-share))
-    return total
+    return (bisect_right(range(_STEPS), _DOUBT, key=chance) - 1) / _STEPS if hits else 0.0
 
 
 @dataclass(slots=True)
@@ -82,10 +71,18 @@ class Estimate:
         self.likely = max(0, self.likely + real - counted[1])
         self.most = max(0, self.most + real - counted[0])
 
-    def open_below(self, why: str) -> None:
-        """Any number is possible from that of the samples on which came out already."""
-        self.least, self.open = self.came, True
+    def open_below(self, why: str, most: int = 0) -> None:
+        """Any number is possible from that of the samples on which came out already, and up to ``most``."""
+        self.least, self.open, self.most = self.came, True, max(self.most, most)
         self.doubts.append(why)
+
+    def end_by(self, fate: "ProbedFate") -> bool:
+        """Note a sample that ends the run, and return whether it does."""
+        if fate.kind == "crash":
+            self.crash = self.crash or fate.run
+        elif fate.kind == "hang":
+            self.hang = self.hang or fate.run
+        return fate.kind in ("crash", "hang")
 
     def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
         """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
@@ -134,6 +131,11 @@ class ProbedFate(NamedTuple):
     kind: ProbeKind
     run: ProbeRun
 
+    @property
+    def way(self) -> tuple[str, str, str]:
+        """The kind, the stage, and the type of error."""
+        return self.kind, self.run.stage, self.run.error.partition(":")[0]
+
 
 @dataclass(slots=True)
 class ProbedShape:
@@ -153,17 +155,29 @@ class ProbedShape:
         """All that were probed."""
         return {**self.fates, **self.rare}
 
-
-def agree(shape: ProbedShape) -> bool:
-    """Return whether all probes of a shape met the same fate."""
-    return len({fate.kind for fate in shape.tried.values()}) == 1
+    @property
+    def agrees(self) -> bool:
+        """Whether all probes met the same fate."""
+        return len({fate.kind for fate in self.tried.values()}) == 1
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples."""
+    """Runs the pipeline over tars of a few samples.
 
-    def __init__(self, process: ProbeProcess, tars: TinyTars, seconds: float) -> None:
-        self.process, self.tars, self.seconds = process, tars, seconds
+    Args:
+        process: in which it runs.
+        tars: writes them.
+        evidence: of the scan of all shards.
+        options: of that scan.
+        limits: how much is tried.
+    """
+
+    def __init__(
+        self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits
+    ) -> None:
+        self.process, self.tars, self.evidence, self.options, self.limits = process, tars, evidence, options, limits
+        self.facts = PipelineFacts()  # by the first run
+        self.shapes: list[ProbedShape] = []
         self.copies = 1
         self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
         self.elements = 1  # that one sample gives, at most
@@ -175,41 +189,41 @@ class Prober:
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
         """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
         self.runs += 1
-        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs, change=change))
+        seconds = self.limits.seconds
+        return self.process.run(RunRequest(tuple(urls), seconds=seconds, most=most, seed=self.runs, change=change))
 
-    def first_round(self, groups: Sequence[ShapeGroup], limits: ProbeLimits) -> list[ProbedShape]:
+    def first_round(self, groups: Sequence[ShapeGroup]) -> list[ProbedShape]:
         """Probe some samples of each shape, as many as there is time for: one of each shape, then a second, and so on."""
-        shapes = [ProbedShape(group, {}) for group in groups]
-        rounds = zip_longest(*(_spread(group.places, limits.per_shape) for group in groups))
-        chosen = [place for some in rounds for place in some if place is not None]
+        limits, self.shapes = self.limits, [ProbedShape(group, {}) for group in groups]
+        chosen = _in_turn(_spread(group.places, limits.per_shape) for group in groups)
         self.tars.read(chosen)
         ends = time.monotonic() + limits.first_seconds
         runs = self._alone(chosen, ends - limits.first_seconds / 2)
-        faulty = any(run.machine for run in runs.values())
-        if runs and not faulty and not any(run.out for run in runs.values()) and any(map(_opaque, runs.values())):
+        opaque = any(run.how == "ended" and run.facts is not None and run.facts.opaque for run in runs.values())
+        if opaque and not any(run.machine or run.out for run in runs.values()):
             self.copies = _COPIES
             repeated = self._alone(chosen, ends - limits.first_seconds / 4)
             if any(run.out for run in repeated.values()):
                 runs = repeated
             else:
                 self.copies = 1
-        self.good = [place for place, run in runs.items() if _comes_out(run)]
-        by_shape = {place: shape for shape in shapes for place in shape.group.places}
+        self.good = [place for place, run in runs.items() if run.comes_out]
+        by_shape = {place: shape for shape in self.shapes for place in shape.group.places}
         for place, run in runs.items():
-            if _tells(run) and (_comes_out(run) or time.monotonic() < ends):
+            if run.comes_out or (not run.machine and time.monotonic() < ends):
                 by_shape[place].fates[place] = self._fate(place, run)
-        self._look_for_chance(shapes, ends)
-        return shapes
+        self._look_for_chance(ends)
+        return self.shapes
 
-    def _look_for_chance(self, shapes: Sequence[ProbedShape], ends: float) -> None:
+    def _look_for_chance(self, ends: float) -> None:
         """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
-        for shape in shapes[:_REPEATED_SHAPES]:
+        for shape in self.shapes[:_REPEATED_SHAPES]:
             for place, fate in list(shape.fates.items())[:4]:
                 for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
                     more = self.patience > 0 and not self.chance and time.monotonic() < ends
                     path = self.tars.tar(place) if more else None
                     if path is not None and fate.kind in ("usable", "dropped"):
-                        self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
+                        self.chance = self.run([path] * self.copies).comes_out != (fate.kind == "usable")
 
     def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
         """Probe up to ``count`` more samples of a shape, for about so many seconds."""
@@ -223,21 +237,20 @@ class Prober:
             for place in some:
                 if time.monotonic() > ends:
                     return
-                runs = self._alone([place])
-                self.good += [place for place, run in runs.items() if _comes_out(run)]
-                shape.fates |= {place: self._fate(place, run) for place, run in runs.items() if _tells(run)}
+                if fate := self._tried(place):
+                    shape.fates[place] = fate
+                    self.good += [place] * (fate.kind == "usable")
 
-    def try_rare(self, shapes: Sequence[ProbedShape], samples: Iterable[RareSample], seconds: float) -> None:
-        """Probe samples that are unusual, for about so many seconds."""
-        by_shape = {shape.group.shape: shape for shape in shapes}
-        ends = time.monotonic() + seconds
+    def try_rare(self, samples: Iterable[tuple[SamplePlace, Shape]]) -> None:
+        """Probe samples that are unusual."""
+        by_shape = {shape.group.shape: shape for shape in self.shapes}
+        ends = time.monotonic() + self.limits.rare_seconds
         for place, form in samples:
             if time.monotonic() > ends:
                 return
             shape = by_shape.get(form)
-            if shape is not None and place not in shape.tried:
-                runs = self._alone([place]).items()
-                shape.rare |= {place: self._fate(place, run) for place, run in runs if _tells(run)}
+            if shape is not None and place not in shape.tried and (fate := self._tried(place)):
+                shape.rare[place] = fate
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -253,6 +266,11 @@ class Prober:
             return ProbedFate("ends-stream", run)
         return ProbedFate("usable" if run.out > len(after) else "dropped", run)
 
+    def _tried(self, place: SamplePlace) -> ProbedFate | None:
+        """Return what became of a sample; None if nothing is known, such as where the machine lacks what it needs."""
+        run = self._alone([place]).get(place)
+        return self._fate(place, run) if run is not None and (run.comes_out or not run.machine) else None
+
     def _alone(self, places: Iterable[SamplePlace], ends: float = math.inf) -> dict[SamplePlace, ProbeRun]:
         runs: dict[SamplePlace, ProbeRun] = {}
         for place in places:
@@ -267,16 +285,16 @@ class Prober:
 
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
         """Judge one sample: one that does not come out is tried again in front of others that do."""
-        if _comes_out(run):
+        if run.comes_out:
             if self.copies == 1 and run.how == "ended":
                 self.elements = max(self.elements, run.out)
             return ProbedFate("usable", run)
         if run.how == "hung":
             return ProbedFate("hang", run)
-        if self.patience <= 0 or (run.facts is not None and run.facts.chance):
-            return ProbedFate("crash" if run.how == "raised" else "dropped", run)
+        by_chance = run.facts is not None and run.facts.chance
         near = next((each for each in self.good if each.key != place.key), None)
-        path = None if near is None or self.copies > 1 else self.tars.tar(place, near)
+        again = near is not None and self.patience > 0 and not by_chance and self.copies == 1
+        path = self.tars.tar(place, near) if near is not None and again else None
         if near is None or path is None:
             return ProbedFate("crash" if run.how == "raised" else "dropped", run)
         after = self._after([near.key, place.key])
@@ -294,17 +312,9 @@ class Prober:
         return [] if tar is None else [tar]
 
 
-def _comes_out(run: ProbeRun) -> bool:
-    return run.out > 0 and run.how in ("ended", "endless")
-
-
-def _tells(run: ProbeRun) -> bool:
-    """Return whether a run says something about its sample: not where it failed for what this machine lacks."""
-    return _comes_out(run) or not run.machine
-
-
-def _opaque(run: ProbeRun) -> bool:
-    return run.how == "ended" and run.facts is not None and run.facts.opaque
+def _in_turn(lists: Iterable[Iterable[SamplePlace]]) -> list[SamplePlace]:
+    """Return the first of each list, then the second of each, and so on."""
+    return [place for some in zip_longest(*lists) for place in some if place is not None]
 
 
 def _spread(places: Iterable[SamplePlace], count: int) -> list[SamplePlace]:
@@ -312,7 +322,7 @@ def _spread(places: Iterable[SamplePlace], count: int) -> list[SamplePlace]:
     by_shard: dict[str, list[SamplePlace]] = {}
     for place in places:
         by_shard.setdefault(place.shard, []).append(place)
-    rounds = [place for some in zip_longest(*by_shard.values()) for place in some if place is not None]
+    rounds = _in_turn(by_shard.values())
     if len(by_shard) <= count:
         return rounds[:count]
     step = (len(by_shard) - 1) / max(1, count - 1)
@@ -323,19 +333,15 @@ def joined_chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, R
     """Yield the last and first samples of neighbouring shards that share a key."""
     chain: list[tuple[str, Run]] = []
     for shard in shards:
-        head, tail = shard.runs.head, shard.runs.tail
-        if head is None:
-            continue
-        if chain and chain[-1][1].key == head.key:
-            chain.append((shard.url, head))
-        else:
+        for end in (shard.runs.head, shard.runs.tail):
+            if end is None:
+                continue
+            if chain and end is shard.runs.head and chain[-1][1].key == end.key:
+                chain.append((shard.url, end))
+                continue
             if len(chain) > 1:
                 yield chain
-            chain = [(shard.url, head)]
-        if tail is not None:
-            if len(chain) > 1:
-                yield chain
-            chain = [(shard.url, tail)]
+            chain = [(shard.url, end)]
     if len(chain) > 1:
         yield chain
 
@@ -352,7 +358,7 @@ def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -
     for url, run in runs:
         shape = by_shape.get(run.shape)
         fate = None if shape is None else shape.tried.get(SamplePlace(url, run.offset, run.key))
-        if shape is None or (fate is None and not agree(shape)):
+        if shape is None or (fate is None and not shape.agrees):
             most += 1
         elif fate.kind == "usable" if fate is not None else shape.usable:
             least, most = least + 1, most + 1

@@ -8,19 +8,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from wdsflow.text.shell import escape
 
-from ..tracing.meter import machine_fault
-from ..tracing.stage_words import error_text, line_of
+from ..tracing.meter import error_text, line_of, machine_fault
 
 
 class PipelineError(Exception):
     """A pipeline that cannot be found, imported or built; the message says why, and what to write instead."""
 
 
-def find(spec: str) -> Any:
+def find(spec: str) -> object:
     """Import a module, or a file, and return the object in it.
 
     Args:
@@ -33,7 +31,7 @@ def find(spec: str) -> Any:
     if not (colon and where and name):
         raise PipelineError(f"{spec}: write --pipeline module:object or --pipeline train.py:make")
     module = _imported(where)
-    found: Any = module
+    found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
             here = ", ".join(sorted(each for each in vars(module) if not each.startswith("_"))[:12])
@@ -42,7 +40,7 @@ def find(spec: str) -> Any:
     return found
 
 
-def build(found: Any, urls: Sequence[str]) -> tuple[Any, bool]:
+def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
     """Return the pipeline for some shards, and whether it was made for them.
 
     A function gets the shards as a list. One without a parameter is called as it is; its pipeline, as any object that
@@ -62,7 +60,7 @@ def build(found: Any, urls: Sequence[str]) -> tuple[Any, bool]:
     return (found(list(urls)), True) if some else (found(), False)
 
 
-def _is_pipeline(found: Any) -> bool:
+def _is_pipeline(found: object) -> bool:
     """Return whether an object that can be called is a pipeline all the same."""
     return not inspect.isclass(found) and not inspect.isroutine(found) and hasattr(found, "__iter__")
 
@@ -97,23 +95,17 @@ def _failed(where: str, error: BaseException) -> PipelineError:
 
 def failure_text(error: BaseException, when: str) -> str:
     """Return what went wrong in code of the user; of one that parses a command line, what that lacks."""
-    message = "" if not isinstance(error, SystemExit) else _of_argparse(error)
+    message, trace = "", error.__traceback__ if isinstance(error, SystemExit) else None
+    while trace is not None and not message:
+        frame, trace = trace.tb_frame, trace.tb_next
+        if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
+            message = str(frame.f_locals.get("message", ""))
     if not message:
         return error_text(error)
     lacking = message.removeprefix("the following arguments are required: ")
-    verb = "are" if "," in lacking else "is"
-    message = message if lacking == message else f"{lacking} {verb} required"
+    if lacking != message:
+        message = f"{lacking} {'are' if ',' in lacking else 'is'} required"
     return f"it parses a command line when {when} ({escape(message, 200)}): do that under if __name__ == '__main__'"
-
-
-def _of_argparse(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
-            return str(frame.f_locals.get("message", ""))
-        trace = trace.tb_next
-    return ""
 
 
 def _imported_file(path: Path) -> ModuleType:

@@ -14,7 +14,7 @@ from ..verdicts.wording import fields_of
 from .fates import Estimate, ProbedShape, Prober
 from .probe_samples import shape_groups
 from .reading import ReadingInOrder
-from .rewire import FORM_SAMPLES, PipelineFacts
+from .rewire import FORM_SAMPLES
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
 _CAPTIONS = ("txt", "text", "caption", "cap")
@@ -36,55 +36,26 @@ import webdataset as wds
 stages = [wds.rename({field}={names!r}, {handler})]"""
 
 
-class Counting:
-    """Counts samples by reading all shards with a change."""
-
-    def __init__(self, reading: ReadingInOrder, now: Estimate, samples: int) -> None:
-        self.reading, self.samples = reading, samples
-        self.now = now.likely
-        self.exact = now.least == now.most or now.crash is not None
-
-    def usable(self, facts: PipelineFacts, change: tuple[int, str]) -> int | None:
-        """Return how many samples come out with a change; None if that is not known for certain."""
-        if not self.exact or facts.chance or facts.collation_drops:
-            return None
-        run = self.reading.changed(change)
-        usable = run.out if run.how == "ended" else None
-        for size, keeps_rest, workers, _ in facts.batches:
-            if not keeps_rest and size > 1 and usable is not None:
-                usable = usable // size * size if workers == 1 else None
-        return usable
-
-
-def advise_pipeline(
-    prober: Prober,
-    facts: PipelineFacts,
-    shapes: Sequence[ProbedShape],
-    evidence: Evidence,
-    title: str,
-    counting: Counting | None,
-) -> tuple[Advice, ...]:
+def advise_pipeline(reading: ReadingInOrder, now: Estimate, samples: int) -> tuple[Advice, ...]:
     """Return up to three changes that bring samples back, and the handler that would keep the run from ending.
 
     Where nothing can bring samples back since no sample has a field, return that.
 
     Args:
-        prober: runs the pipeline, also with a change.
-        facts: of the pipeline.
-        shapes: what became of the probes.
-        evidence: of the scan.
-        title: of the pipeline.
-        counting: counts what comes out with a change; None if the set is not read whole: then no number is given.
+        reading: reads all shards, or a few samples, also with a change.
+        now: what comes out without a change; numbers are given only where the shards were read whole.
+        samples: in the shards.
     """
+    prober, facts, shapes = reading.prober, reading.prober.facts, reading.prober.shapes
+    title = prober.process.spec
     names = [stage.partition("(")[0] for stage in facts.stages]
     after = max((number for number, name in enumerate(names, 1) if name in FORM_SAMPLES), default=0)
     found: list[tuple[int, Advice]] = []
-    for code in dict.fromkeys(_stages(shapes, evidence)) if after else ():
-        about = sum(
-            shape.group.count for shape in shapes if not shape.usable and _comes_back(prober, shape, after, code)
-        )
-        usable = counting.usable(facts, (after, code)) if counting is not None and about else None
-        if not about or (counting is not None and usable is not None and usable <= counting.now):
+    for code in dict.fromkeys(_stages(shapes, prober.evidence)) if after else ():
+        back = (shape for shape in shapes if not shape.usable and _comes_back(prober, shape, after, code))
+        about = sum(shape.group.count for shape in back)
+        usable = _usable(reading, now, (after, code)) if about else None
+        if not about or (usable is not None and usable <= now.likely):
             continue
         then = f", before stage {after + 1} {facts.stages[after]}" if after < len(facts.stages) else ""
         does = (
@@ -92,14 +63,28 @@ def advise_pipeline(
             " as items of the list of a wds.DataPipeline"
         )
         advice = Advice(0, escape(does, 400), PIPELINE, title, command=code, language="python")
-        if counting is not None and usable is not None:
-            gain, total = usable - counting.now, max(counting.samples, usable)
-            advice = replace(advice, regains=gain, usable=usable, now=counting.now, samples=total)
+        if usable is not None:
+            gain, total = usable - now.likely, max(samples, usable)
+            advice = replace(advice, regains=gain, usable=usable, now=now.likely, samples=total)
         found.append((about, advice))
     found.sort(key=lambda each: -each[0])
-    if not found and (absent := _absent(shapes, evidence, title)) is not None:
+    if not found and (absent := _absent(shapes, prober.evidence, title)) is not None:
         return (absent,)
-    return (*(advice for _, advice in found[:3]), *_handlers(prober, facts, shapes, title, counting))
+    return (*(advice for _, advice in found[:3]), *_handlers(reading, now))
+
+
+def _usable(reading: ReadingInOrder, now: Estimate, change: tuple[int, str]) -> int | None:
+    """Return how many samples come out of all shards with a change; None if that is not known for certain."""
+    facts = reading.prober.facts
+    exact = now.least == now.most or now.crash is not None
+    if not now.whole or not exact or facts.chance or facts.collation_drops:
+        return None
+    run = reading.read(change=change)
+    usable = run.out if run.how == "ended" else None
+    for size, keeps_rest, workers, _ in facts.batches:
+        if not keeps_rest and size > 1 and usable is not None:
+            usable = usable // size * size if workers == 1 else None
+    return usable
 
 
 def _absent(shapes: Sequence[ProbedShape], evidence: Evidence, title: str) -> Advice | None:
@@ -153,12 +138,10 @@ def _comes_back(prober: Prober, shape: ProbedShape, after: int, code: str) -> bo
     return path is not None and prober.run([path] * prober.copies, change=(after, code)).out > 0
 
 
-def _handlers(
-    prober: Prober, facts: PipelineFacts, shapes: Sequence[ProbedShape], title: str, counting: Counting | None
-) -> Iterator[Advice]:
+def _handlers(reading: ReadingInOrder, now: Estimate) -> Iterator[Advice]:
     """Yield the handler that a stage lacks at which the run ends, if samples come out with it."""
-    told = set()
-    for shape in shapes:
+    prober, told = reading.prober, set()
+    for shape in prober.shapes:
         for place, fate in shape.tried.items():
             number = re.match(r"stage (\d+) ", fate.run.stage)
             if fate.kind != "crash" or number is None or fate.run.stage in told or prober.patience <= 0:
@@ -168,7 +151,8 @@ def _handlers(
             change = int(number[1]), ""
             if path is None or prober.run([path], change=change).how != "ended":
                 continue
-            left = counting.usable(facts, change) if counting is not None else None
-            if left if left is not None else any(each.usable for each in shapes):
+            left = _usable(reading, now, change)
+            if left if left is not None else any(each.usable for each in prober.shapes):
+                title = prober.process.spec
                 does = f"in {title}, let {fate.run.stage} drop what it cannot take, and warn: add this argument to its call"
                 yield Advice(0, escape(does, 400), PIPELINE, title, command=_HANDLER, language="python")

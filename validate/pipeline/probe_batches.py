@@ -1,17 +1,25 @@
-"""What becomes of samples when they are put into batches."""
+"""What becomes of samples together: in batches, and as rows of the columns that datasets and Ray Data make."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, islice
 
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.readers import READERS, scan_options
+from wdsflow.readers.base import Options
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import scan_shards
 
-from .fates import Estimate, ProbedShape, ProbeLimits, Prober
-from .probe_child import ProbeRun, RunRequest
-from .probe_samples import SamplePlace
+from ..verdicts.verdict import Reason, judge
+from .fates import Estimate, Prober
+from .probe_process import ProbeRun, RunRequest
+from .probe_samples import SamplePlace, place_of, places_in
 from .reading import split
 from .rewire import PipelineFacts
+
+_BEFORE_END = "how many batches come out before the end depends on the order"
+_FIRST_ROWS = 5  # samples from which datasets makes its columns
 
 
 def leave_out_rest(
@@ -19,7 +27,11 @@ def leave_out_rest(
 ) -> None:
     """Leave out what is too little for a whole batch."""
     if found.crash is not None:  # a batch is lost if its samples are not complete by then
-        _leave_out_begun(found, facts)
+        if found.least < found.most or any(batch.workers > 1 for batch in facts.batches):
+            found.least = max(0, found.least - sum(batch.size - 1 for batch in facts.batches))
+        else:
+            for batch in facts.batches:
+                found.least = found.likely = found.most = found.most // batch.size * batch.size
     if facts.resampled or found.crash is not None:
         return
     known = found.least == found.most
@@ -45,15 +57,6 @@ def leave_out_rest(
         known = found.least == found.most
 
 
-def _leave_out_begun(found: Estimate, facts: PipelineFacts) -> None:
-    """Leave out the batches that were begun before an exception."""
-    if found.least < found.most or any(workers > 1 for _, _, workers, _ in facts.batches):
-        found.least = max(0, found.least - sum(size - 1 for size, _, _, _ in facts.batches))
-        return
-    for size, _, _, _ in facts.batches:
-        found.least = found.likely = found.most = found.most // size * size
-
-
 def _of_each_worker(found: Estimate, facts: PipelineFacts, shards: Sequence[ShardEvidence]) -> list[int]:
     """Return how many samples each worker gets, if all samples come out and each has its own shards; [] if unknown."""
     own = facts.source == "list" and "split_by_worker" in facts.splits and not facts.shuffled_before
@@ -62,26 +65,24 @@ def _of_each_worker(found: Estimate, facts: PipelineFacts, shards: Sequence[Shar
     return [sum(shard.samples for shard in each.shards) for each in split(facts, shards, 1)]
 
 
-def failing_batch(
-    prober: Prober,
-    shards: Sequence[ShardEvidence],
-    shapes: Sequence[ProbedShape],
-    found: Estimate,
-    facts: PipelineFacts,
-    limits: ProbeLimits,
-) -> ProbeRun | None:
+def failing_batch(prober: Prober, shards: Sequence[ShardEvidence], found: Estimate) -> ProbeRun | None:
     """Run with real batches: samples that come out alone may not fit together."""
+    facts, limits = prober.facts, prober.limits
     if not any(each.size > 1 for each in facts.batches) or not prober.good or not found.most:
         return None
     if found.whole:
-        seconds = limits.whole_seconds or limits.seconds
-        run = _raising(prober, [shard.url for shard in shards], seconds)
-        if run is not None:
-            _count_batches(run, found, facts)
+        run = _raising(prober, [shard.url for shard in shards], limits.whole_seconds or limits.seconds)
+        if run is None:
+            return None
+        if facts.ordered and found.least == found.most and run.rows == run.out * facts.batches[-1].size:
+            found.least = found.likely = found.most = run.rows
+            found.rest = []
+        else:
+            found.open_below(_BEFORE_END)
         return run
     size = max(each.size for each in facts.batches)
     good = list({each.key: each for each in prober.good}.values())
-    rare = [place for shape in shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
+    rare = [place for shape in prober.shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
     full = islice(cycle(good), max(size, len(good)))  # fewer than a batch come again: neighbours have other keys
     run = _raising(prober, _tars(prober, list(full)), limits.seconds) if len(good) > 1 else None
     ends = time.monotonic() + limits.rare_seconds
@@ -94,7 +95,7 @@ def failing_batch(
         run = _raising(prober, _tars(prober, [place, *islice(cycle(others), size - 1)]), limits.seconds)
         run = None if run is None else replace(run, key=place.key, shard=place.shard)
     if run is not None:
-        found.open_below("how many batches come out before the end depends on the order")
+        found.open_below(_BEFORE_END)
     return run
 
 
@@ -109,11 +110,27 @@ def _tars(prober: Prober, places: Sequence[SamplePlace]) -> list[str]:
     return [tar for place in places if (tar := tars[place]) is not None]
 
 
-def _count_batches(run: ProbeRun, found: Estimate, facts: PipelineFacts) -> None:
-    """Count the samples of the batches before an exception, if they come in a known order."""
-    ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
-    if ordered and found.least == found.most and run.rows == run.out * facts.batches[-1].size:
-        found.least = found.likely = found.most = run.rows
-        found.rest = []
-    else:
-        found.open_below("how many batches come out before the end depends on the order")
+def leave_open(prober: Prober, found: Estimate) -> None:
+    """Leave the number open for what a reader that makes columns may refuse, and try the sample that it surely refuses."""
+    name, evidence, options = prober.facts.columns_by, prober.evidence, prober.options
+    found.open_below("it makes columns from the first samples, and may refuse others")
+    reader, urls = READERS[name](Options()), [shard.url for shard in evidence.shards]
+    own = scan_options(evidence.level, [reader], urls, allow_pipe=options.allow_pipe)
+    verdict = judge(Evidence(evidence.level, scan_shards(urls, own)), reader)
+    if verdict.outcome == "crashes" and verdict.reasons:
+        run = _tried_row(prober, urls[0], options, verdict.reasons[0])
+        found.crash = found.crash or run
+        found.doubts.append(f"--for {name} ends with an exception: {verdict.reasons[0].message}")
+
+
+def _tried_row(prober: Prober, first: str, options: ScanOptions, reason: Reason) -> ProbeRun | None:
+    """Return the run of a pipeline that ends with an exception at a sample after the first ones of a set; None if none does."""
+    if reason.shard is None or reason.offset is None:
+        return None
+    refused = place_of(places_in(reason.shard, allow_pipe=options.allow_pipe), reason.offset)
+    if refused is None:
+        return None
+    places = dict.fromkeys([*places_in(first, allow_pipe=options.allow_pipe)[:_FIRST_ROWS], refused])
+    path = prober.tars.tar(*places)
+    run = None if path is None or prober.patience <= 0 else prober.run([path])
+    return run if run is not None and run.how == "raised" else None

@@ -1,17 +1,116 @@
-"""Asks the process that runs the user's pipeline, and ends it after its time limit."""
+"""The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out.
 
+``ProbeProcess`` starts it, asks it, and ends it after its time limit; ``serve`` is what runs in it.
+"""
+
+import contextlib
+import math
+import os
+import resource
+import signal
+import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Literal, NamedTuple
 
-from wdsflow.engines.peer import Peer, ending, likely_memory
+from wdsflow.engines.peer import Note, Peer, ending, likely_memory, receive, send, take_line, when_gone
+from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.shell import escape
 
-from .load_pipeline import PipelineError
-from .probe_child import BUILDING, LastSeen, ProbeRun, RunPlace, RunRequest, stage_name
-from .rewire import PipelineFacts
+from ..tracing.meter import StageTrace, TraceRun, error_text, line_of, machine_fault
+from ..tracing.pipeline_steps import of_generators, random_state, take_apart
+from ..tracing.trace import Trace, observe
+from .load_pipeline import PipelineError, build, failure_text, find
+from .rewire import PipelineFacts, Rewiring, check_made
 
+_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+_LEAST_MEMORY = 1 << 30  # bytes
+_KEY_BYTES = 1000  # of a key, and of a shard, in a note
 _IMPORT = 120.0  # seconds for the import of the user's module
 _GRACE = 5.0  # beyond the limit of a run, which the process itself watches first
+BUILDING = "building the pipeline"  # in place of a stage
+
+How = Literal["begun", "ended", "raised", "hung", "slow", "endless", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run over some shards."""
+
+    urls: tuple[str, ...]
+    singly: bool = True  # batches hold one sample
+    seconds: float = 20.0
+    most: int = 300  # elements; a pipeline that gives more repeats its shards
+    seed: int = 0
+    change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
+    patience: float = math.inf  # seconds without any item after which it hangs
+
+
+class StageLoss(NamedTuple):
+    """Samples that one stage got and did not give."""
+
+    stage: str
+    error: str  # the type of the exception that its handler swallowed; "" for none
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRun:
+    """What came of one run."""
+
+    how: How
+    out: int = 0  # elements
+    stage: str = ""  # where samples were lost, or what raised or hung: "stage 4 map(caption)"; "" if unknown
+    error: str = ""  # the type and first line of the exception, or of the first that a handler swallowed
+    line: str = ""  # "train.py:31"
+    key: str = ""  # of the sample that a stage was at
+    shard: str = ""
+    facts: PipelineFacts | None = None
+    losses: tuple[StageLoss, ...] = ()  # of a run that ended
+    taken: int = 0  # samples that were read
+    rows: int = 0  # samples in what came out, where that is batches for certain
+    stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
+    machine: str = ""  # what this machine lacks, if an error said so: then the run tells nothing of its samples
+    died: bool = False  # with its process
+
+    @property
+    def picks_shards(self) -> bool:
+        """Whether the function that makes the pipeline left shards out."""
+        return self.facts is not None and self.facts.picks_shards
+
+    @property
+    def comes_out(self) -> bool:
+        """Whether samples came out."""
+        return self.out > 0 and self.how in ("ended", "endless")
+
+    @property
+    def cause(self) -> str:
+        """The error, and what this machine lacks."""
+        return f"{self.error}; {self.machine}: validate where it will train" if self.machine else self.error
+
+
+class LastSeen(Note):
+    """The place of a run, which outlives its process: how far it came, whose code ran, and at which sample."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(f"<{_KEY_BYTES}s{_KEY_BYTES}sHHqq", fd)
+
+    def clear(self) -> None:
+        """Note that the pipeline is being built."""
+        self.write(b"", b"", 0, 0, 0, -1)
+
+    def note(self, run: TraceRun, stage: int) -> None:
+        """Note that the code of a stage begins to run."""
+        key, shard = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in run.place(stage))
+        self.write(key, shard, len(key), len(shard), run.seen[-2].out, stage)
+
+    def place(self) -> tuple[int, int, str, str]:
+        """Return what was noted last: elements that came out, stage from 0, -1 while it was built, key and shard."""
+        key, shard, key_size, shard_size, out, stage = self.read()
+        return out, stage, key[:key_size].decode("utf-8", "replace"), shard[:shard_size].decode("utf-8", "replace")
 
 
 class ProbeProcess:
@@ -68,7 +167,7 @@ class ProbeProcess:
         self._log.truncate()  # of what the one before said
         peer = self._peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
-            f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r}, {self._last.fd})",
+            f"from {__name__} import serve; serve({self.spec!r}, {self._last.fd})",
             inherit=(self._last.fd,),
             stderr=self._log,
         )
@@ -107,8 +206,8 @@ class ProbeProcess:
     def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
         """Return how far the run came whose process has ended."""
         status = self._end(patience=1.0)
-        out, stage, key, shard = self._last.place() if facts is not None else RunPlace()
-        name = BUILDING if facts is None or stage < 0 else stage_name(stage + 1, facts)
+        out, stage, key, shard = self._last.place() if facts is not None else (0, -1, "", "")
+        name = BUILDING if facts is None or stage < 0 else _stage_name(stage + 1, facts)
         how = f"{ending(status, 'ended with exit status')}{likely_memory(status, 'one') or self._said()}"
         error = "" if late else f"the process {how}"
         return ProbeRun("hung" if late else "raised", out, name, error, "", key, shard, facts, died=True)
@@ -126,3 +225,151 @@ class ProbeProcess:
         self._log.seek(0)
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
         return f": {escape(lines[-1], 300)}" if lines else ""
+
+
+def serve(spec: str, fd: int) -> None:
+    """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks. ``fd``: of ``LastSeen``."""
+    line = take_line()
+    last = LastSeen(fd)
+    when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
+    _bound_memory()
+    for name in _RANKS:
+        os.environ.pop(name, None)  # a probe is the only rank
+    try:
+        found = find(spec)
+        _start_ray()
+    except PipelineError as error:
+        send(line, ProbeRun("wrong", error=str(error)))
+        return
+    send(line, ProbeRun("ended"))
+    while True:
+        try:
+            request = receive(line)
+        except EOFError:
+            return
+        assert isinstance(request, RunRequest)
+        last.clear()
+        answer = _run(found, request, last, lambda facts: send(line, ProbeRun("begun", facts=facts)))
+        send(line, answer)
+        if answer.how == "hung":
+            os.killpg(0, signal.SIGKILL)  # the thread of that run would disturb the next
+
+
+def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[PipelineFacts], None]) -> ProbeRun:
+    for seed in of_generators("seed"):
+        seed(request.seed)
+    try:
+        built, made = build(found, request.urls)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+        fault = machine_fault(error)
+        return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
+    _without_pauses()
+    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
+    try:
+        check_made(found, built)
+        chain = take_apart(rewiring.rewire(built))
+    except (PipelineError, TypeError) as error:
+        return ProbeRun("wrong", error=str(error))
+    chain.urls = frozenset()  # what came of a source that draws shards is known from the elements that come out
+    run = TraceRun(chain, request.most, request.seconds)
+    run.watch = last.note
+    begun(rewiring.facts)
+    before = random_state()
+    trace = observe(run, request.patience)
+    rewiring.facts.draws = random_state() != before
+    return _answer(trace, run, rewiring.facts)
+
+
+def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts) -> ProbeRun:
+    how: How = "ended"
+    stage, text, line, key, shard, fault, stopped = "", "", "", "", "", run.machine, ""
+    losses: tuple[StageLoss, ...] = ()
+    names = [_stage_name(each.number, facts, each.title) for each in trace.stages]
+    if trace.ending == "raised" and run.raised is not None:
+        how, (index, error) = "raised", run.raised
+        error = _cause_of(error)
+        text, line, fault = error_text(error), line_of(error), run.machine or machine_fault(error)
+        stage, (key, shard) = names[index], run.place(index)
+    elif trace.ending in ("blocked", "asks-ended-source"):
+        how, fault = "hung", ""
+        index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
+        stage = names[index] if 0 <= index < len(names) else ""
+        key, shard = run.place(max(index, 0))
+    else:
+        slow = trace.ending != "pass" and trace.seconds > 0.75 * run.seconds
+        how = "endless" if trace.ending == "samples" else "slow" if slow or trace.ending == "time" else "ended"
+        if lossy := _losing(trace.stages):
+            stage, text = names[lossy.number - 1], lossy.first_error or lossy.first_log
+            line, key, shard = lossy.error_line, lossy.error_key, lossy.error_shard
+            losses = tuple(_losses(trace.stages, names))
+        early = run.stopped_early()
+        stopped = names[early] if early > 0 and how == "ended" else ""
+    final = trace.stages[-1]
+    return ProbeRun(
+        how,
+        trace.delivered,
+        stage,
+        text,
+        line,
+        key,
+        shard,
+        facts,
+        losses,
+        taken=run.seen[run.first].out,
+        rows=final.rows if final.kind == "batch" else 0,
+        stopped=stopped,
+        machine=fault,
+    )
+
+
+def _losses(stages: Sequence[StageTrace], names: Sequence[str]) -> Iterator[StageLoss]:
+    """Yield how many samples each stage lost, with and without an error."""
+    for stage, name in zip(stages[1:], names[1:], strict=True):
+        if stage.taken_kind != "sample" or stage.kind not in ("", "sample"):
+            continue
+        for error, count in stage.error_types.items():
+            yield StageLoss(name, error, count)
+        if stage.lost > stage.errors:
+            yield StageLoss(name, "", stage.lost - stage.errors)
+
+
+def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
+    """Return the first stage that gave fewer samples than it got, or none of what it got; None if all came through."""
+    lossy = (stage for stage in stages[1:] if stage.lost or (stage.taken and not stage.out) or stage.errors)
+    return next(lossy, None if stages[-1].out else stages[-1])
+
+
+def _stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
+    """Return a stage as the user wrote it: "stage 4 map(caption)"; ``title``: of one that the facts do not have."""
+    return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
+
+
+def _bound_memory() -> None:
+    """Take at most half of the memory that is free: a pipeline that never has enough ends with MemoryError."""
+    most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _without_pauses() -> None:
+    """Let webdataset's handlers not wait half a second after each warning: a run over samples that fail would take minutes."""
+    if handlers := sys.modules.get("webdataset.handlers"):
+        vars(handlers)["time"] = SimpleNamespace(sleep=lambda _: None)
+
+
+def _start_ray() -> None:
+    """Start a Ray of this machine alone, for a pipeline that imports Ray: the start takes longer than a probe may."""
+    ray = sys.modules.get("ray")
+    if ray is not None and not ray.is_initialized():
+        ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """Return the error of the user's code that Ray wraps into its own, or the error itself."""
+    for _ in range(8):
+        inner = type(error).__module__.startswith("ray.") and (getattr(error, "cause", None) or error.__cause__)
+        if not isinstance(inner, BaseException):
+            break
+        error = inner
+    return error

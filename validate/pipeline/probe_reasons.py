@@ -1,20 +1,18 @@
 """Why samples do not come out of the user's pipeline: one reason for each stage and error."""
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from wdsflow.scan.evidence import Evidence, Shape
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .fates import Estimate, ProbedFate, ProbedShape, agree, joined_chains
-from .probe_child import ProbeRun, StageLoss
+from .fates import Estimate, ProbedFate, ProbedShape, joined_chains
+from .probe_process import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
-
-_Name = tuple[str, str, str]  # the kind of fate, the stage, and the type of error
 
 _DOES = {
     "dropped": "drops them",
@@ -36,10 +34,11 @@ def reasons_of(
     """Return the reasons, what ends the run first, then the most frequent."""
     if facts.chance:  # that one probe comes out and the next does not tells nothing of what is after it
         shapes = [_without_ends(shape) for shape in shapes]
-    stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
+    tried = [each for shape in shapes for each in shape.tried.items()]
+    stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in tried)
     unless, urls = " unless reading stops before" if stops else "", {shard.url for shard in evidence.shards}
     first = [
-        _end(run, slug, shapes, urls, unless)
+        _end(run, slug, tried, urls, unless)
         for run, slug in ((found.crash, "crash"), (found.hang, "hang"))
         if run is not None
     ]
@@ -48,7 +47,11 @@ def reasons_of(
     none_alone = found.whole and bool(found.likely) and not any(shape.usable for shape in shapes)
     if (found.likely >= samples or none_alone or found.perhaps_batches) and not first:
         lost = []  # what is lost alone comes out with others: columns come from all of them
-    others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind == "ends-stream"]
+    others = [
+        Reason("ends-stream", 0, f"the pipeline stops reading at a damaged shard{_how(fate.run)}", url)
+        for url, fate in damage.items()
+        if fate.kind == "ends-stream"
+    ]
     unreached = sum(shard.unreached for shard in evidence.shards)
     if unreached:
         shard = next(shard for shard in evidence.shards if shard.unreached)
@@ -103,8 +106,7 @@ def unknown_here(found: Estimate, fault: ProbeRun | None, samples: int) -> list[
         return []
     if found.crash is not None and found.crash.machine:
         found.crash = None
-    found.most = max(found.most, samples)
-    found.open_below(fault.machine)
+    found.open_below(fault.machine, samples)
     line = f" ({fault.line})" if fault.line else ""
     return [Reason("machine", 0, f"{fault.stage or 'the pipeline'} raises an exception{line}: {fault.cause}")]
 
@@ -117,95 +119,82 @@ def lost_by_slug(reasons: Iterable[Reason]) -> dict[str, int]:
     return dict(+lost)
 
 
-def damage_reason(url: str, fate: ProbedFate) -> Reason:
-    """Return the reason of a damaged shard at which reading stops."""
-    return Reason("ends-stream", 0, f"the pipeline stops reading at a damaged shard{_how(fate.run)}", url)
-
-
-def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str], unless: str) -> Reason:
-    what = "raises an exception, which ends the run" if slug == "crash" else "hangs"
-    what = "ends its process" if run.died and slug == "crash" else what
-    place = next((place for place, fate in _fates(shapes) if fate.run is run), None)
-    ours = place is None and run.shard not in urls  # a tar of single samples, which is gone soon
-    shard = place.shard if place else None if ours else run.shard
-    key = place.key if place else None if ours else run.key or None
+def _end(
+    run: ProbeRun, slug: str, tried: Iterable[tuple[SamplePlace, ProbedFate]], urls: Container[str], unless: str
+) -> Reason:
+    what = "hangs" if slug == "hang" else "ends its process" if run.died else "raises an exception, which ends the run"
     text = f"{run.stage or 'the pipeline'} {what}{unless}{_how(run)}"
-    return Reason(slug, 0, text, shard, key, place.offset if place else None)
+    if place := next((place for place, fate in tried if fate.run is run), None):
+        return Reason(slug, 0, text, place.shard, place.key, place.offset)
+    ours = run.shard not in urls  # a tar of single samples, which is gone soon
+    return Reason(slug, 0, text, None if ours else run.shard, None if ours else run.key or None)
 
 
-def _fates(shapes: Sequence[ProbedShape]) -> Iterator[tuple[SamplePlace, ProbedFate]]:
-    for shape in shapes:
-        yield from shape.tried.items()
+@dataclass(slots=True)
+class _Loss:
+    """Samples that one stage loses in one way."""
+
+    place: SamplePlace  # of the first one
+    fate: ProbedFate
+    fields: dict[Shape, int] = field(default_factory=dict)
+    count: int = 0
+    guessed: bool = False
+
+    @property
+    def error(self) -> str:
+        """The type of the exception."""
+        return self.fate.run.error.partition(":")[0].partition(" ")[0]
 
 
 def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], found: Estimate) -> Iterator[Reason]:
     """Yield a reason for each stage and kind of error, with the samples of the shapes that it concerns."""
-    counts: dict[_Name, int] = {}
-    places: dict[_Name, tuple[SamplePlace, ProbeRun]] = {}
-    fields: dict[_Name, dict[Shape, int]] = {}
-    guessed: set[_Name] = set()
+    losses: dict[tuple[str, str, str], _Loss] = {}
     for shape in shapes:
         for place, fate in shape.tried.items():
             if fate.kind == "usable":
                 continue
-            name: _Name = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
-            known = fields.setdefault(name, {})
-            if shape.group.shape not in known:
-                known[shape.group.shape] = share = _share(shape, name)
-                counts[name] = counts.get(name, 0) + share
-                if not agree(shape) and len(shape.tried) < shape.group.count:
-                    guessed.add(name)
-            places.setdefault(name, (place, fate.run))
-    left = _counted(counts, guessed, found.losses)
-    if found.whole and found.crash is None and found.hang is None:
-        _fit(counts, guessed, samples - found.likely - sum(left.values()))
+            loss = losses.setdefault(fate.way, _Loss(place, fate))
+            if shape.group.shape not in loss.fields:
+                loss.fields[shape.group.shape] = share = _share(shape, fate.way)
+                loss.count += share
+                loss.guessed |= not shape.agrees and len(shape.tried) < shape.group.count
+    left = _counted([loss for loss in losses.values() if loss.fate.kind == "dropped"], found.losses)
+    if found.whole and found.crash is None and found.hang is None:  # guessed numbers are not more than what was lost
+        guessed = sum(loss.count for loss in losses.values() if loss.guessed)
+        known = sum(loss.count for loss in losses.values() if not loss.guessed)
+        room = max(0, samples - found.likely - sum(left.values()) - known)
+        for loss in losses.values():
+            if loss.guessed and guessed > room:
+                loss.count = max(1, loss.count * room // guessed)
     vary = "about " if found.whole and found.least < found.most else ""
-    for name, count in counts.items():
-        if not count:
-            continue
-        place, run = places[name]
-        stage = run.stage or "the pipeline"
-        about = vary or ("about " if name in guessed else "")
-        what = "ends its process at them" if run.died and name[0] == "crash" else does[name[0]]
-        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {what}{_how(run)}"
-        text += f"; they have {fields_of(fields[name])}"
-        yield Reason(name[0], count, text, place.shard, place.key, place.offset)
+    for loss in losses.values():
+        (kind, run), place, count = loss.fate, loss.place, loss.count
+        if count:
+            what = "ends its process at them" if run.died and kind == "crash" else does[kind]
+            text = f"{vary or 'about ' * loss.guessed}{count:,} of {max(samples, count):,} samples: "
+            text += f"{run.stage or 'the pipeline'} {what}{_how(run)}; they have {fields_of(loss.fields)}"
+            yield Reason(kind, count, text, place.shard, place.key, place.offset)
     for (stage, error), count in left.items():
         how = f" ({error})" if error else ""
         yield Reason("dropped", count, f"{vary}{count:,} of {samples:,} samples: {stage} drops them{how}")
 
 
-def _counted(counts: dict[_Name, int], guessed: set[_Name], losses: Sequence[StageLoss]) -> dict[tuple[str, str], int]:
+def _counted(dropped: Sequence[_Loss], losses: Sequence[StageLoss]) -> dict[tuple[str, str], int]:
     """Set how many samples a run over all shards lost in the ways in which probes were lost; return what is left."""
     left = {(stage, error): count for stage, error, count in losses}
     stages = {stage for stage, _ in left}
-    names = [name for name in counts if name[0] == "dropped" and name[1] in stages]
-    exact = [name for name in names if (name[1], _type(name)) in left]
-    for name in (*exact, *(name for name in names if name not in exact)):
+    of_stages = [loss for loss in dropped if loss.fate.run.stage in stages]
+    exact = [loss for loss in of_stages if (loss.fate.run.stage, loss.error) in left]
+    for loss in (*exact, *(loss for loss in of_stages if loss not in exact)):
         # Of errors that the code of a stage catches itself, only the log is known, if at all.
-        counts[name] = left.pop((name[1], _type(name) if name in exact else ""), 0)
-        guessed.discard(name)
+        loss.count = left.pop((loss.fate.run.stage, loss.error if loss in exact else ""), 0)
+        loss.guessed = False
     return left
 
 
-def _fit(counts: dict[_Name, int], guessed: Collection[_Name], lost: int) -> None:
-    """Reduce guessed numbers of samples to what was lost in all."""
-    total = sum(counts[name] for name in guessed)
-    room = max(0, lost - sum(count for name, count in counts.items() if name not in guessed))
-    for name in guessed if total > room else ():
-        counts[name] = max(1, counts[name] * room // total)
-
-
-def _type(name: _Name) -> str:
-    return name[2].partition(" ")[0]
-
-
-def _share(shape: ProbedShape, name: tuple[str, str, str]) -> int:
-    """Return how many samples of a shape meet a fate, as far as the probes tell."""
-    hits, picked = (
-        sum((fate.kind, fate.run.stage, fate.run.error.partition(":")[0]) == name for fate in fates.values())
-        for fates in (shape.fates, shape.rare)
-    )
+def _share(shape: ProbedShape, way: tuple[str, str, str]) -> int:
+    """Return how many samples of a shape are lost in one way, as far as the probes tell."""
+    hits, picked = (sum(fate.way == way for fate in fates.values()) for fates in (shape.fates, shape.rare))
     return picked + round((shape.group.count - len(shape.rare)) * hits / max(1, len(shape.fates)))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
@@ -32,19 +32,6 @@ class SamplePlace(NamedTuple):
     key: str
 
 
-class RareSample(NamedTuple):
-    """A sample, and its shape."""
-
-    place: SamplePlace
-    shape: Shape
-
-
-def in_order(shards: Sequence[ShardEvidence], places: Iterable[SamplePlace]) -> list[SamplePlace]:
-    """Return samples in the order of the set: code of the user may carry something from one to the next."""
-    numbers = {shard.url: number for number, shard in enumerate(shards)}
-    return sorted(places, key=lambda place: (numbers[place.shard], place.offset))
-
-
 @dataclass(slots=True)
 class ShapeGroup:
     """All samples of one shape, in all shards."""
@@ -53,16 +40,22 @@ class ShapeGroup:
     count: int = 0
     places: dict[SamplePlace, None] = field(default_factory=dict)  # of some of them, each shard's first one foremost
 
+    def add(self, url: str, run: Run | ShapeCount) -> None:
+        """Add the place of a sample."""
+        if len(self.places) < _MOST_PLACES:
+            self.places[SamplePlace(url, run.offset, run.key)] = None
+
 
 def shape_groups(shards: Sequence[ShardEvidence]) -> list[ShapeGroup]:
     """Return the shapes of all readable shards, the most frequent first."""
     groups: dict[Shape, ShapeGroup] = {}
     for shard in shards:
-        for run, count in _runs(shard.runs):
+        ends = (run for run in (shard.runs.head, shard.runs.tail) if run is not None)
+        runs: list[Run | ShapeCount] = [*shard.runs.inner, *ends]
+        for run in runs:
             group = groups.setdefault(run.shape, ShapeGroup(run.shape))
-            group.count += count
-            if len(group.places) < _MOST_PLACES:
-                group.places[SamplePlace(shard.url, run.offset, run.key)] = None
+            group.count += run.count if isinstance(run, ShapeCount) else 1
+            group.add(shard.url, run)
     return sorted(groups.values(), key=lambda group: -group.count)
 
 
@@ -70,19 +63,11 @@ def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Ite
     """Take the samples of some shards out of the groups."""
     known = {group.shape: group for group in groups}
     for shard in shards:
-        for run, count in _runs(shard.runs):
-            if run.shape in known:
-                known[run.shape].count -= count
+        for item in shard.runs.counted():
+            if item.shape in known:
+                known[item.shape].count -= item.count
     for group in known.values():
         group.places = {place: None for place in group.places if place.shard not in urls}
-
-
-def _runs(runs: Runs) -> Iterator[tuple[Run, int]]:
-    for item in runs.inner:
-        yield Run(item.key, item.offset, item.shape), item.count
-    for run in (runs.head, runs.tail):
-        if run is not None:
-            yield run, 1
 
 
 class _RunList(RunCollector):
@@ -120,9 +105,8 @@ def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], op
         scan_shard(shard.url, options, lambda found=found: _RunList(found))  # type: ignore[misc]
         listed += len(found)
         for run in found:
-            group = known.get(run.shape)
-            if group is not None and len(group.places) < _MOST_PLACES:
-                group.places[SamplePlace(shard.url, run.offset, run.key)] = None
+            if run.shape in known:
+                known[run.shape].add(shard.url, run)
     for group in groups:
         places = list(group.places)
         rng.shuffle(places)
@@ -233,13 +217,12 @@ _NO_CONTENTS = ("tar.", "name.")
 
 def rare_samples(
     shards: Sequence[ShardEvidence], options: ScanOptions, tars: TinyTars, most: int
-) -> Iterator[RareSample]:
-    """Yield at most so many samples: those that findings are about, then those with rare values, the rarest first."""
-    wanted = dict.fromkeys(_wanted(shards))
+) -> Iterator[tuple[SamplePlace, Shape]]:
+    """Yield at most so many samples and their shapes: those that findings are about, then those with rare values, the rarest first."""
     known: dict[str, list[SamplePlace]] = {}
     by_url = {shard.url: shard for shard in shards}
     given: set[SamplePlace] = set()
-    for url, offset in wanted:
+    for url, offset in dict.fromkeys(_wanted(shards)):
         if len(given) >= most:
             return
         if url not in known:
@@ -251,7 +234,7 @@ def rare_samples(
         path = tars.tar(place)
         head = None if path is None else scan_shard(path, options).runs.head
         if head is not None and by_url[url].error is None:
-            yield RareSample(place, head.shape)
+            yield place, head.shape
 
 
 def _wanted(shards: Sequence[ShardEvidence]) -> Iterator[tuple[str, int]]:

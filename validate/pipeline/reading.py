@@ -3,17 +3,18 @@
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many, listed
 
 from ..verdicts.verdict import Outcome
-from .fates import Estimate, ProbedShape, ProbeLimits, Prober, bounds
-from .probe_child import BUILDING, ProbeRun, RunRequest
+from .fates import Estimate, ProbedShape, Prober, bounds
+from .probe_process import BUILDING, ProbeRun, RunRequest
 from .probe_samples import SamplePlace, places_in
 from .rewire import PipelineFacts
 
@@ -69,7 +70,7 @@ def judge_split(
     if world_size > 1 and "split_by_node" not in facts.splits:
         notes.append(f"no stage splits the shards over {world_size:,} ranks: each reads all of them")
     result = _starving(facts, list(split(facts, shards, world_size)), shapes, world_size)
-    return result._replace(note="; ".join([*notes, result.note] if result.note else notes))
+    return result._replace(note="; ".join(filter(None, [*notes, result.note])))
 
 
 def leave_room(found: Estimate, facts: PipelineFacts, shards: Sequence[ShardEvidence], world_size: int) -> None:
@@ -110,11 +111,8 @@ def _starving(
     lost = {shape.group.shape for shape in shapes if shape.fates and not shape.usable}
     # A shuffle before a split deals the shards out again in each epoch: only their number is known.
     without = [each for each in all_workers if not each.shards]
-    useless = [
-        each
-        for each in all_workers
-        if each.shards and not facts.shuffled_before and all(_gives_none(s, lost) for s in each.shards)
-    ]
+    known = [] if facts.shuffled_before else [each for each in all_workers if each.shards]
+    useless = [each for each in known if all(shard.runs.shapes() <= lost for shard in each.shards)]
     if not without and not useless:
         return SplitResult()
     parts = [
@@ -124,10 +122,8 @@ def _starving(
         if some
     ]
     text = " and ".join(parts)
-    starved = {(each.rank, each.worker) for each in (*without, *useless)}
-    ranks = {
-        rank for rank in range(world_size) if all((w.rank, w.worker) in starved for w in all_workers if w.rank == rank)
-    }
+    starved = Counter(each.rank for each in (*without, *useless))
+    ranks = sum(count == max(1, facts.workers) for count in starved.values())
     if without and facts.checks_empty:
         return SplitResult("", f"{text}: webdataset raises ValueError there (No samples found in dataset)", "crashes")
     if facts.endless and not facts.breaks:
@@ -135,14 +131,10 @@ def _starving(
     if ranks and world_size > 1:
         return SplitResult(
             "",
-            f"{text}: {how_many(len(ranks), 'rank')} of {world_size:,} would give no batch, and the others wait",
+            f"{text}: {how_many(ranks, 'rank')} of {world_size:,} would give no batch, and the others wait",
             "stalls",
         )
     return SplitResult(f"{text}: it gives nothing, and the loader takes from the others")
-
-
-def _gives_none(shard: ShardEvidence, lost: set[Shape]) -> bool:
-    return shard.runs.shapes() <= lost
 
 
 _FIRST = 64  # samples in order that show whether it gives batches
@@ -152,18 +144,18 @@ _WEEK = 7 * 86_400.0  # seconds: without a limit
 class ReadingInOrder:
     """The runs over all shards."""
 
-    def __init__(self, prober: Prober, evidence: Evidence, limits: ProbeLimits) -> None:
-        self.prober, self.evidence, self.limits = prober, evidence, limits
-        self.urls = tuple(shard.url for shard in evidence.shards)
+    def __init__(self, prober: Prober) -> None:
+        self.prober, self.evidence, self.limits = prober, prober.evidence, prober.limits
+        self.urls = tuple(shard.url for shard in prober.evidence.shards)
         self.run: ProbeRun | None = None  # the first one
         self.seconds = 0.0  # that it took
 
-    def estimate(self, shapes: Sequence[ProbedShape], facts: PipelineFacts) -> Estimate | None:
+    def estimate(self) -> Estimate | None:
         """Read the shards in order, once or twice; None if that takes too long, or does not end by itself."""
-        run = self.first(shapes)
+        run, facts, shapes = self._first(), self.prober.facts, self.prober.shapes
         if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
-        again = run if facts.blind or run.how != "ended" else self.again(run)
+        again = run if facts.blind or run.how != "ended" else self._again(run)
         low, high = sorted((run.out, again.out))
         found = Estimate(low, run.out, high, whole=True, picks=run.picks_shards)
         if run.how == "hung":
@@ -201,14 +193,14 @@ class ReadingInOrder:
         path = tars.tar(*places) if places else None
         return path is not None and 2 * self.prober.run([path]).out > len(places)
 
-    def first(self, shapes: Sequence[ProbedShape]) -> ProbeRun | None:
+    def _first(self) -> ProbeRun | None:
         """Read the shards; None if they are not read, or if it says nothing."""
-        fates = [fate for shape in shapes for fate in shape.fates.values()]
+        fates = [fate for shape in self.prober.shapes for fate in shape.fates.values()]
         odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
         if odd or self.prober.patience <= 0 or not self.limits.whole_seconds or self._remote():
             return None
         started = time.monotonic()
-        run = self._read(1)
+        run = self.read()
         self.seconds = time.monotonic() - started
         if run.how == "hung" and not self._is_stuck():
             return None  # it may well read all of them before it gives the first
@@ -233,18 +225,18 @@ class ReadingInOrder:
             number -= shard.runs.count
         return run
 
-    def again(self, first: ProbeRun) -> ProbeRun:
+    def _again(self, first: ProbeRun) -> ProbeRun:
         """Read them once more, with other random numbers; not after a long time, if nothing was drawn."""
         draws = first.facts is None or first.facts.draws or first.facts.shuffles or first.facts.chance
-        return self._read(2) if draws or self.seconds < self.limits.whole_seconds else first
+        return self.read(seed=2) if draws or self.seconds < self.limits.whole_seconds else first
 
-    def came(self, facts: PipelineFacts) -> int:
+    def came(self) -> int:
         """Return how many samples surely come out, since they came out in the order in which they are read."""
-        ordered = not (facts.shuffles or facts.chance or facts.resampled or facts.workers > 1)
-        return min(self.run.out, self.evidence.samples) if self.run is not None and ordered else 0
+        return min(self.run.out, self.evidence.samples) if self.run is not None and self.prober.facts.ordered else 0
 
-    def reaches(self, sample: SamplePlace, facts: PipelineFacts) -> bool:
+    def reaches(self, sample: SamplePlace) -> bool:
         """Return whether a sample is read for certain by a pipeline that takes some samples only."""
+        facts = self.prober.facts
         if facts.limit is None or facts.shuffles or facts.resampled or facts.workers > 1:
             return False
         number = 0
@@ -255,9 +247,9 @@ class ReadingInOrder:
             number += shard.samples
         return False
 
-    def doubt(self, facts: PipelineFacts, shapes: Sequence[ProbedShape]) -> str:
+    def doubt(self) -> str:
         """Return how the first samples in order differ from the probes; "" if they do not, or if that is not known."""
-        run = self.run
+        run, facts, shapes = self.run, self.prober.facts, self.prober.shapes
         if run is None:
             return ""
         if run.picks_shards:
@@ -268,21 +260,14 @@ class ReadingInOrder:
         some = f"of the first {run.taken:,} samples in order {run.out:,} came out"
         return "" if low <= run.out <= high else f"{some}, unlike those of the probes"
 
-    def changed(self, change: tuple[int, str]) -> ProbeRun:
-        """Read them with other stages; see ``RunRequest.change``."""
-        return self._read(1, change)
-
-    def _read(self, seed: int, change: tuple[int, str] | None = None) -> ProbeRun:
+    def read(self, seed: int = 1, change: tuple[int, str] | None = None) -> ProbeRun:
+        """Read them, with other stages if asked; see ``RunRequest.change``."""
         limit = self.limits.whole_seconds
-        request = RunRequest(
-            self.urls,
-            seconds=_WEEK if self.evidence.level == "full" else limit,
-            patience=limit if self.evidence.level == "full" else math.inf,
-            most=16 * self.evidence.samples + 100,
-            seed=seed,
-            change=change,
+        seconds, patience = (_WEEK, limit) if self.evidence.level == "full" else (limit, math.inf)
+        most = 16 * self.evidence.samples + 100
+        run = self.prober.process.run(
+            RunRequest(self.urls, seconds=seconds, most=most, seed=seed, change=change, patience=patience)
         )
-        run = self.prober.process.run(request)
         makes_batches = self.prober.copies != 1 and run.rows
         return replace(run, out=run.rows) if makes_batches else run
 

@@ -3,17 +3,32 @@
 import copy
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from wdsflow.text.shell import escape
 
-from ..tracing.pipeline_steps import continues, is_loader, is_pipeline, repetition
-from ..tracing.stage_words import bare_name, title
-from .alone_in_batch import AloneInBatch, without_left_out
+from ..tracing.pipeline_steps import (
+    Loader,
+    Pipeline,
+    argument,
+    bare_name,
+    batch_size,
+    continues,
+    is_loader,
+    is_nested,
+    is_pipeline,
+    module_of,
+    named,
+    positional,
+    repetition,
+    title,
+)
 from .load_pipeline import PipelineError
-from .other_datasets import Items, Rows, is_indexed, is_map_style, is_ray, order_of
+from .stand_ins import AloneInBatch, Items, Rows, is_map_style, is_ray, order_of, without_left_out
+
+_T = TypeVar("_T")
 
 # Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
 _BLIND = frozenset(
@@ -72,6 +87,18 @@ class PipelineFacts:
     limit: int | None = None  # samples after which it ends, by its own slice
     picks_shards: bool = False  # the function that makes it leaves shards out
 
+    @property
+    def ordered(self) -> bool:
+        """Whether samples come out in the order of the shards."""
+        return not (self.shuffles or self.chance or self.resampled or self.workers > 1)
+
+
+def _twin(thing: _T, **changes: object) -> _T:
+    """Return a shallow copy with other attributes: torch's loaders refuse some of these after the constructor."""
+    twin = copy.copy(thing)
+    vars(twin).update(changes)
+    return twin
+
 
 class Rewiring:
     """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
@@ -86,10 +113,9 @@ class Rewiring:
         self._workers = 1  # that run the stages at hand
         self._size = 1  # samples in what the stages at hand get
 
-    def rewire(self, thing: Any) -> Any:
+    def rewire(self, thing: object) -> object:
         """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
-        if hasattr(thing, "dataloader"):  # OpenCLIP's DataInfo
-            thing = thing.dataloader
+        thing = getattr(thing, "dataloader", thing)  # of OpenCLIP's DataInfo
         if is_pipeline(thing):
             return self._pipeline(thing)
         if is_loader(thing):
@@ -98,27 +124,31 @@ class Rewiring:
             raise PipelineError(
                 f"it gives a {type(thing).__name__} of {', '.join(map(repr, thing))}; return one of them"
             )
+        self._unknown(thing)
+        self.facts.may_end.append(self._last_name())
+        made_by = (name for start, name in _MAKE_COLUMNS.items() if type(thing).__module__.startswith(start))
+        self.facts.columns_by = next(made_by, self.facts.columns_by)
+        if self.made_for_them:
+            return Rows(thing) if is_ray(thing) else Items(thing) if is_map_style(thing) else thing
+        if is_ray(thing) or is_map_style(thing):
+            raise _irreplaceable(thing)
+        return self._redirected(thing)
+
+    def _unknown(self, thing: object) -> None:
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque, self.facts.gathers = False, True, True
-        self.facts.may_end.append(f"stage {len(self.facts.stages)} {self.facts.stages[-1]}")
-        module = type(thing).__module__
-        library = next((name for name in _MAKE_COLUMNS if module.startswith(name)), "")
-        self.facts.columns_by = _MAKE_COLUMNS.get(library, self.facts.columns_by)
-        if is_ray(thing) or is_map_style(thing):
-            if not self.made_for_them:
-                raise _irreplaceable(thing)
-            return Rows(thing) if is_ray(thing) else Items(thing)
-        return thing if self.made_for_them else self._redirected(thing)
 
-    def _pipeline(self, pipeline: Any) -> Any:
-        twin = copy.copy(pipeline)
+    def _last_name(self) -> str:
+        return f"stage {len(self.facts.stages)} {self.facts.stages[-1]}"
+
+    def _pipeline(self, pipeline: Pipeline) -> Pipeline:
         first, *others = pipeline.pipeline
-        opens = any(mark in bare_name(stage) for stage in others for mark in _OPENS_TARS)
-        nested = is_pipeline(first) or is_loader(first)
-        if not nested and opens:
+        if not is_nested(first) and any(map(_opens_tars, others)):
             self._note_split(first, others)
-        first = self._source(first) if not nested and opens else self.rewire(first)
-        twin.pipeline = [first]
+            first = self._source(first)
+        else:
+            first = self.rewire(first)
+        twin = _twin(pipeline, pipeline=[first])
         for stage in others:
             twin.pipeline += self._changed(self._stage(stage))
         endless, breaks = repetition(pipeline)
@@ -126,173 +156,153 @@ class Rewiring:
             self.facts.endless, self.facts.breaks = True, breaks
         return twin
 
-    def _changed(self, stage: Any) -> list[Any]:
+    def _changed(self, stage: object) -> list[object]:
         number, code = self.change
         if number != len(self.facts.stages):
             return [stage]
         if code:
-            names: dict[str, Any] = {}
+            names: dict[str, list[object]] = {}
             exec(code, names)  # noqa: S102 - code of our own
             return [stage, *names["stages"]]
-        if not hasattr(stage, "kw"):
-            return [stage]
-        twin = copy.copy(stage)
-        twin.kw = {**stage.kw, "handler": lambda error: True}
-        return [twin]
+        return [_twin(stage, kw={**named(stage), "handler": lambda error: True}) if hasattr(stage, "kw") else stage]
 
-    def _note_split(self, source: Any, stages: Sequence[Any]) -> None:
+    def _note_split(self, source: object, stages: Sequence[object]) -> None:
         """Note how shards come to workers."""
-        facts, names = self.facts, [bare_name(stage) for stage in stages]
-        opener = next(index for index, name in enumerate(names) if any(mark in name for mark in _OPENS_TARS))
-        facts.splits = [name for name in names[:opener] if name in _SPLITS]
+        facts, opener = self.facts, next(index for index, stage in enumerate(stages) if _opens_tars(stage))
+        before = [(bare_name(stage), stage) for stage in stages[:opener]]
+        facts.splits = [name for name, _ in before if name in _SPLITS]
         facts.source = _SOURCES.get(bare_name(source), "list" if isinstance(source, list) else "")
         facts.seed = getattr(source, "seed", None) if facts.source == "list" else None
-        facts.checks_empty = "check_empty" in names
-        for index, name in enumerate(names[:opener]):
+        facts.checks_empty = any(bare_name(stage) == "check_empty" for stage in stages)
+        apart: list[str] | None = None  # the splits after a shuffle that is another in each worker
+        for index, (name, stage) in enumerate(before):
+            later = [each for each, _ in before[index:] if each in _SPLITS]
+            if name == "shuffle" and apart is None and _own_order(stage):
+                apart = later
             if name == "resampled" and facts.source:
                 facts.source = "resampled"
-            elif "shuffle" in name and _shuffles(stages[index]):
-                facts.shuffled_before |= any(each in _SPLITS for each in names[index:opener])
+            elif "shuffle" in name and _shuffles(stage):
+                facts.shuffled_before |= bool(later)
             elif name not in _SPLITS and "shuffle" not in name:
                 facts.source = ""  # code of the user decides
-        apart = [index for index, name in enumerate(names[:opener]) if name == "shuffle" and _own_order(stages[index])]
-        if facts.shuffled_before and apart:
-            if facts.source == "list":
-                facts.shuffled_apart = [name for name in names[apart[0] : opener] if name in _SPLITS]
+        if facts.shuffled_before and apart is not None:
+            facts.shuffled_apart = apart if facts.source == "list" else []
             facts.source = ""  # each worker shuffles its own way, and then takes its part
 
-    def _source(self, stage: Any) -> Any:
+    def _source(self, stage: object) -> list[dict[str, str]]:
         self.facts.stages.append(title(stage))
         self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
         self.facts.shuffles |= getattr(stage, "seed", None) is not None and not self.facts.resampled
         self.facts.mixes_shards |= self.facts.shuffles or self.facts.resampled
-        return [{"url": url} for url in (self._picked(stage) or self.urls)]
-
-    def _picked(self, stage: Any) -> list[str]:
-        """Return the shards that the user's function has picked from those that it got; nothing if it took all."""
         own = list(dict.fromkeys(map(str, stage if isinstance(stage, list) else getattr(stage, "urls", ()))))
-        if not self.made_for_them or not own or not set(own) < set(self.urls):
-            return []
-        self.facts.picks_shards = True
-        return own
+        picks = self.made_for_them and bool(own) and set(own) < set(self.urls)
+        self.facts.picks_shards |= picks
+        return [{"url": url} for url in (own if picks else self.urls)]
 
-    def _stage(self, stage: Any) -> Any:
+    def _stage(self, stage: object) -> object:
         facts, name = self.facts, bare_name(stage)
         facts.stages.append(title(stage))
-        facts.shuffles |= "shuffle" in name and _shuffles(stage)
-        facts.mixes_shards |= "shuffle" in name and _shuffles(stage) and not self._opened
-        self._opened |= any(mark in name for mark in _OPENS_TARS)
+        shuffles = "shuffle" in name and _shuffles(stage)
+        facts.shuffles |= shuffles
+        facts.mixes_shards |= shuffles and not self._opened
+        self._opened |= _opens_tars(stage)
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
-        facts.gathers |= self._opened and not _of_webdataset(stage)
-        self._note_ends(stage, name)
-        if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
-            facts.blind = False  # own code chooses or renames the members of samples
-            facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
-        if name in _TAKES_SOME and self.singly and self._size > 1:
-            return self._of_single_samples(stage)
-        self._size = 1 if name in ("unbatched", "unlisted") else self._size
-        if name != "batched":
-            return stage
-        positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
-        size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
-        keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
-        facts.batches.append(BatchStage(int(size), bool(keeps_rest), self._workers, self._last_name()))
-        self._size *= int(size)
-        facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
-        if not self.singly or not hasattr(stage, "kw"):
-            return stage
-        twin = copy.copy(stage)
-        rest = {name: value for name, value in named.items() if name not in ("batchsize", "partial")}
-        if len(positional) > 1:
-            rest["collation_fn"] = positional[1]
-        if callable(rest.get("collation_fn")):
-            rest["collation_fn"] = self._alone(rest["collation_fn"], int(size))
-            twin.f = without_left_out(stage.f)
-        twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
-        return twin
-
-    def _of_single_samples(self, stage: Any) -> Any:
-        """Return a stage that takes some batches as one that takes their samples."""
-        numbers = getattr(stage, "args", ())
-        if not 1 <= len(numbers) <= 2 or not all(isinstance(each, int) for each in numbers):
-            return stage
-        twin = copy.copy(stage)
-        twin.args = tuple(each * self._size for each in numbers)
-        return twin
-
-    def _note_ends(self, stage: Any, name: str) -> None:
-        """Note whether one sample can end the run at a stage, or whether the stage ends it after a number of them."""
-        facts = self.facts
+        # What the code calls that gets the stream of samples may be the user's.
+        facts.gathers |= self._opened and not module_of(getattr(stage, "f", stage)).startswith("webdataset.")
         if name in _TAKES_SOME:
-            numbers: Any = getattr(stage, "args", ())
-            if len(numbers) == 1 and isinstance(numbers[0], int):
-                limit = numbers[0] * self._size
-                facts.limit = limit if facts.limit is None else min(limit, facts.limit)
-        elif name not in _BLIND and name not in _DROPS_BY_CHANCE and not continues(stage):
+            return self._slice(stage)
+        if name not in _BLIND and name not in _DROPS_BY_CHANCE and not continues(stage):
             if _only_decodes(stage):
                 facts.decodes_strictly = True
             else:
-                facts.may_end.append(f"stage {len(facts.stages)} {facts.stages[-1]}")
+                facts.may_end.append(self._last_name())
+        if any(mark in name for mark in _FORM_SAMPLES) and any(map(named(stage).get, _PICK_MEMBERS)):
+            facts.blind = False  # own code chooses or renames the members of samples
+            facts.may_end.append(self._last_name())
+        self._size = 1 if name in ("unbatched", "unlisted") else self._size
+        return self._batched(stage) if name == "batched" else stage
 
-    def _loader(self, loader: Any) -> Any:
-        facts, twin = self.facts, copy.copy(loader)
-        by_number = is_indexed(loader)
-        if not by_number:  # then each of its processes makes batches of its own samples
-            facts.workers = max(facts.workers, int(loader.num_workers))
-        # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
-        self._workers = max(1, int(loader.num_workers))
-        dataset = loader.dataset
-        if isinstance(dataset, dict):  # not of splits
-            facts.stages.append(bare_name(dataset))
-            facts.blind, facts.opaque, facts.gathers = False, True, True
+    def _slice(self, stage: object) -> object:
+        """Note after how many samples a slice ends the run; return one that takes the samples of the batches it took."""
+        numbers = [each for each in positional(stage) if isinstance(each, int)]
+        if len(numbers) < len(positional(stage)):
+            return stage
+        if len(numbers) == 1:
+            limit = numbers[0] * self._size
+            self.facts.limit = limit if self.facts.limit is None else min(limit, self.facts.limit)
+        if not self.singly or self._size == 1 or not 1 <= len(numbers) <= 2:
+            return stage
+        return _twin(stage, args=tuple(each * self._size for each in numbers))
+
+    def _batched(self, stage: object) -> object:
+        size, collate = batch_size(stage), argument(stage, "collation_fn", 1)
+        keeps_rest = bool(argument(stage, "partial", 2, default=True))
+        self.facts.batches.append(BatchStage(size, keeps_rest, self._workers, self._last_name()))
+        self._size *= size
+        self.facts.blind &= not callable(collate)
+        if not self.singly or not hasattr(stage, "kw"):
+            return stage
+        rest = {name: value for name, value in named(stage).items() if name not in ("batchsize", "partial")}
+        changes: dict[str, object] = {}
+        if len(positional(stage)) > 1:
+            rest["collation_fn"] = collate
+        if callable(collate):
+            rest["collation_fn"] = self._alone(collate, size)
+            changes["f"] = without_left_out(stage.f)  # type: ignore[attr-defined]
+        return _twin(stage, args=(), kw={**rest, "batchsize": 1, "partial": True}, **changes)
+
+    def _loader(self, loader: Loader) -> Loader:
+        facts, workers = self.facts, max(1, int(loader.num_workers))
+        # As torch decides it. The processes of other loaders make batches of their own samples each.
+        by_number = not isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset)
+        facts.workers = facts.workers if by_number else max(facts.workers, int(loader.num_workers))
+        self._workers = workers
+        if isinstance(loader.dataset, dict):  # not of splits
+            self._unknown(loader.dataset)
+            dataset: object = loader.dataset
         else:
-            dataset = self.rewire(dataset)
-        twin.__dict__["dataset"] = dataset
+            dataset = self.rewire(loader.dataset)
         self._workers = 1
+        changes: dict[str, object] = {"dataset": dataset}
         if by_number:
             items = dataset.dataset if isinstance(dataset, Items) else dataset
-            twin.__dict__["dataset"] = Items(items, order_of(loader))
+            changes["dataset"] = Items(cast("Mapping[object, object]", items), order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
                 size = int(getattr(loader.batch_sampler, "batch_size", None) or 1)
-                twin.__dict__.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
+                changes.update(batch_size=1, collate_fn=self._alone(loader.collate_fn, size))
                 facts.batches.append(BatchStage(size, keeps_rest=True, workers=1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
-            workers = 1 if by_number else max(1, loader.num_workers)
+            workers = 1 if by_number else workers
             facts.batches.append(BatchStage(loader.batch_size, not loader.drop_last, workers, self._last_name()))
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
                 collate = self._alone(loader.collate_fn, loader.batch_size)
-                twin.__dict__.update(batch_size=1, drop_last=False, collate_fn=collate)
-        return twin
+                changes.update(batch_size=1, drop_last=False, collate_fn=collate)
+        return _twin(loader, **changes)
 
-    def _last_name(self) -> str:
-        return f"stage {len(self.facts.stages)} {self.facts.stages[-1]}"
-
-    def _alone(self, collate: Any, size: int) -> AloneInBatch:
+    def _alone(self, collate: Callable[[list[object]], object], size: int) -> AloneInBatch:
         return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
 
-    def _redirected(self, thing: Any) -> Any:
+    def _redirected(self, thing: object) -> object:
         """Replace the shards in the attributes of an object that is no pipeline of webdataset."""
         if not hasattr(thing, "__dict__"):  # such as a generator, which cannot even be copied
             raise _irreplaceable(thing)
-        twin, found = copy.copy(thing), 0
+        changes: dict[str, object] = {}
         for name, value in vars(thing).items():
-            if is_pipeline(value) or is_loader(value):
-                setattr(twin, name, self.rewire(value))
-                found += 1
+            if is_nested(value):
+                changes[name] = self.rewire(value)
             elif isinstance(value, list | tuple) and value and all(map(_is_shard, value)):
-                setattr(twin, name, type(value)(self.urls))
-                found += 1
-        if not found:
+                changes[name] = type(value)(self.urls)
+        if not changes:
             raise _irreplaceable(thing)
-        return twin
+        return _twin(thing, **changes)
 
 
-def check_made(found: Any, built: Any) -> None:
+def check_made(found: object, built: object) -> None:
     """Raise PipelineError if a function returned nothing, or several pipelines instead of a list of stages."""
     name = escape(getattr(found, "__name__", type(found).__name__), 60)
     if built is None:
@@ -309,50 +319,39 @@ def check_made(found: Any, built: Any) -> None:
         )
 
 
-def _gives_samples(thing: Any) -> bool:
+def _gives_samples(thing: object) -> bool:
     iterable = hasattr(thing, "__iter__") and not callable(thing) and not isinstance(thing, str | bytes | dict)
-    return iterable or is_pipeline(thing) or is_loader(thing) or is_ray(thing) or is_map_style(thing)
+    return iterable or is_nested(thing) or is_ray(thing) or is_map_style(thing)
 
 
-def _irreplaceable(thing: Any) -> PipelineError:
+def _irreplaceable(thing: object) -> PipelineError:
     return PipelineError(
         f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
         " def make(urls): ..."
     )
 
 
-def _shuffles(stage: Any) -> bool:
+def _opens_tars(stage: object) -> bool:
+    return any(mark in bare_name(stage) for mark in _OPENS_TARS)
+
+
+def _shuffles(stage: object) -> bool:
     """Return whether a shuffle has a buffer: webdataset writes ``shardshuffle=False`` as one without."""
-    size = next(iter(getattr(stage, "args", ())), getattr(stage, "kw", {}).get("bufsize", True))
-    return bool(size)
+    return bool(argument(stage, "bufsize", 0, default=True))
 
 
-def _own_order(stage: Any) -> bool:
-    """Return whether webdataset's ``shuffle`` seeds itself, in each process another way: its third argument is a generator."""
-    given = next(iter(getattr(stage, "args", ())[2:3]), None) or getattr(stage, "kw", {}).get("rng")
-    return given is None and _shuffles(stage)
+def _own_order(stage: object) -> bool:
+    """Return whether webdataset's ``shuffle`` seeds itself, in each process another way: it was given no generator."""
+    return argument(stage, "rng", 2) is None and _shuffles(stage)
 
 
-def _of_webdataset(stage: Any) -> bool:
-    """Return whether the code that gets the stream of samples is webdataset's; what it calls may be the user's."""
-    return _module(getattr(stage, "f", stage)).startswith("webdataset.")
-
-
-def _only_decodes(stage: Any) -> bool:
-    """Return whether a stage is webdataset's ``decode`` with none but webdataset's own handlers."""
-    decoder = _decoder(stage)
-    return decoder is not None and all(_module(each).startswith("webdataset.") for each in decoder.handlers)
-
-
-def _decoder(stage: Any) -> Any:
-    """Return the decoder of webdataset's ``decode``: it gives the fields that it gets; None for another stage."""
-    values = [*getattr(stage, "args", ()), *(getattr(stage, "kw", None) or {}).values()][:1]
-    own = (each for each in values if type(each).__module__.startswith("webdataset."))
-    return next((each for each in own if isinstance(getattr(each, "handlers", None), list)), None)
-
-
-def _module(thing: Any) -> str:
-    return str(getattr(thing, "__module__", None) or type(thing).__module__)
+def _only_decodes(stage: object) -> bool:
+    """Return whether a stage is webdataset's ``decode``, which keeps all fields, with none but webdataset's handlers."""
+    decoder = next(iter((*positional(stage), *named(stage).values())), None)
+    handlers = getattr(decoder, "handlers", None)
+    if not type(decoder).__module__.startswith("webdataset.") or not isinstance(handlers, list):
+        return False
+    return all(module_of(each).startswith("webdataset.") for each in handlers)
 
 
 def _is_shard(value: object) -> bool:

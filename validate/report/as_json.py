@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wdsflow.scan.evidence import ShardEvidence
 
@@ -12,17 +12,19 @@ from ..finding import Advice, Finding
 from ..forecast.forecast_text import as_dict
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
-from .report_model import Results
+
+if TYPE_CHECKING:
+    from .report import Report
 
 VERSION = 1  # version of the format; rises only if programs for the old one would break
 
 
-def render(report: Results) -> str:
+def render(report: "Report") -> str:
     """Return the report as JSON text, indented, ASCII only."""
     return json.dumps(to_dict(report), indent=2, allow_nan=False) + "\n"
 
 
-def to_dict(report: Results) -> dict[str, Any]:
+def to_dict(report: "Report") -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
     The top level has exactly these six names; everything else is in the verdict to which it belongs.
@@ -40,75 +42,50 @@ def to_dict(report: Results) -> dict[str, Any]:
     return cleaned
 
 
-def _shard(shard: ShardEvidence) -> dict[str, Any]:
+def _picked(thing: object, names: str) -> dict[str, object]:
+    return {name: getattr(thing, name) for name in names.split()}
+
+
+def _shard(shard: ShardEvidence) -> dict[str, object]:
     return {
-        "url": shard.url,
-        "size": shard.size,
-        "members": shard.members,
-        "samples": shard.samples,
-        "error": shard.error,
-        "error_detail": shard.error_detail,
+        **_picked(shard, "url size members samples error error_detail"),
         "stop": None if shard.error else asdict(shard.stop),
-        "compression": shard.compression,
-        "beyond": shard.beyond,
+        **_picked(shard, "compression beyond"),
         "fields": {name: each.count for name, each in shard.fields.items()},
         "bytes_read": shard.bytes_read,
     }
 
 
-def verdict_to_dict(verdict: Verdict, report: Results) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     forecasts = [as_dict(each) for each in report.forecasts]
     return {
-        "reader": verdict.reader,
-        "outcome": verdict.outcome,
-        "samples": verdict.samples,
-        "usable": verdict.usable,
+        **_picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
-        "title": verdict.title,
-        "exact": verdict.exact,
+        **_picked(verdict, "title exact"),
         "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
         "funnel": asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
         "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
-        "advice": [_advice(each) for each in report.advice if _belongs(each, verdict, report)],
+        "advice": [_picked(each, _ADVICE) for each in report.advice if _belongs(each, verdict, report)],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    repair = finding.repair
+_ADVICE = "regains usable exact text command language flags reader safe"
+
+
+def _finding(finding: Finding) -> dict[str, object]:
     return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "shard": finding.shard,
-        "key": finding.key,
-        "offset": finding.offset,
-        "count": finding.count,
-        "message": finding.message,
-        "readers": list(finding.readers),
-        "repair": None if repair is None else {"command": repair.command, "safe": repair.safe, "note": repair.note},
+        **_picked(finding, "code severity shard key offset count message readers"),
+        "repair": None if finding.repair is None else _picked(finding.repair, "command safe note"),
         "rate": finding.rate,
         "fingerprint": fingerprint(finding),
     }
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
-    return {
-        "regains": advice.regains,
-        "usable": advice.usable,
-        "exact": advice.exact,
-        "text": advice.text,
-        "command": advice.command,
-        "language": advice.language,
-        "flags": list(advice.flags),
-        "reader": advice.reader,
-        "safe": advice.safe,
-    }
-
-
-def _belongs(advice: Advice, verdict: Verdict, report: Results) -> bool:
+def _belongs(advice: Advice, verdict: Verdict, report: "Report") -> bool:
     """Return whether advice belongs to a verdict; advice for a reader that was not chosen belongs to the first one."""
     judged = [each.reader for each in report.verdicts]
     return verdict.reader == (advice.reader if advice.reader in judged else judged[0])

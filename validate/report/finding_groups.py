@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wdsflow.text.words import listed, plain, short, unique
 
 from ..finding import ORDER, Advice, Finding, Repair, Severity, promises
-from .report_model import Results
+
+if TYPE_CHECKING:
+    from .report import Report
 
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
@@ -72,7 +75,7 @@ class NextStep:
         return self.text if self.safe else f"{self.text}; unsafe: data is changed or left out"
 
 
-def steps(report: Results) -> list[NextStep]:
+def steps(report: "Report") -> list[NextStep]:
     """Return the steps; a step for several readers appears once, with its gain for each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:

@@ -10,14 +10,14 @@ from wdsflow.text.words import command_lines, plain, relative
 from ..finding import Severity
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import fixes, group, shards_of
-from .report_model import Results
+from .report import Report
 from .report_text import said
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 _NAMED = 5  # shards named in one annotation
 
 
-def render(report: Results) -> str:
+def render(report: Report) -> str:
     """Return the report as lines of workflow commands."""
     lines = []
     if why := no_verdict_text(report.evidence.shards):

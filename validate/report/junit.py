@@ -9,14 +9,14 @@ from wdsflow.text.words import command_lines, plain, relative
 from ..finding import Finding
 from ..verdicts.verdict import Verdict
 from .finding_groups import SEVERITIES, titles
-from .report_model import Results
+from .report import Report
 from .report_text import said
 
 # XML 1.0 cannot write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(report: Results) -> str:
+def render(report: Report) -> str:
     """Return the report as XML text."""
     root = Element("testsuites", name="wdsflow", time=f"{report.seconds:.3f}")
     names = titles()
@@ -44,7 +44,7 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
     _totals(suite)
 
 
-def _shard_suite(root: Element, report: Results, names: dict[str, str]) -> None:
+def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
     """Add cases for each shard: for each rule with findings in it, and for readers that use none of its samples."""
     suite = SubElement(root, "testsuite", name="shards")
     unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}

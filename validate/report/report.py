@@ -1,26 +1,82 @@
 """The result of validation, and how it is shown."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from .as_json import to_dict
-from .report_model import Results
-from .report_text import render
+from wdsflow.scan.evidence import Evidence, Level
+
+from ..finding import Advice, Finding
+from ..forecast.forecast import Forecast
+from ..verdicts.verdict import Verdict
+from ..verdicts.wording import no_verdict_text
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Results):
+class Report:
     """The verdict for each reader, its findings, and what to do.
 
     ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
     a notebook shows it as a page.
     """
 
+    urls: Sequence[str]  # as written
+    evidence: Evidence
+    verdicts: Sequence[Verdict] = ()
+    findings: list[Finding] = field(default_factory=list)
+    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason why they are accepted
+    against_baseline: bool = False  # only findings that are not in the baseline fail
+    forecasts: Sequence[Forecast] = ()
+    advice: Sequence[Advice] = ()
+    level: Level = "headers"
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    accepted: Sequence[Finding] = ()  # the findings in the baseline
+
+    @property
+    def ok(self) -> bool:
+        """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
+
+        A verdict other than "trains" always has an error among its findings; a baseline recognizes it by that error.
+        """
+        trains = all(verdict.outcome == "trains" for verdict in self.verdicts)
+        trains = trains and not no_verdict_text(self.evidence.shards)
+        return not self.errors and (trains or (self.against_baseline and self.known > 0))
+
+    @property
+    def known(self) -> int:
+        """The number of findings in the baseline."""
+        return len(self.accepted)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings of severity error."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether no shard could be read; then there is no verdict."""
+        return all(shard.error is not None for shard in self.evidence.shards)
+
+    @property
+    def exit_status(self) -> int:
+        """0 if there is no error, otherwise 1. The command line reports if nothing could be read."""
+        return 0 if self.ok else 1
+
+    @property
+    def samples(self) -> int:
+        """Distinct keys over all shards."""
+        return self.evidence.samples
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dicts and lists; ``schema/report.schema.json`` describes them."""
+        from .as_json import to_dict
+
         return to_dict(self)
 
     def __str__(self) -> str:
+        from .report_text import render
+
         return render(self, width=100)
 
     def _repr_html_(self) -> str:

@@ -12,11 +12,12 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
-from .report_model import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from .report import Report
 
 
 class Writer:
@@ -76,7 +77,7 @@ _MEANS: dict[Outcome, str] = {
 }
 
 
-def render(report: Results, width: int = 100) -> str:
+def render(report: "Report", width: int = 100) -> str:
     """Return the report as text without colour, for lines of at most ``width`` characters (commands are not wrapped)."""
     from rich.console import Console
 
@@ -88,7 +89,7 @@ def render(report: Results, width: int = 100) -> str:
     return buffer.getvalue()
 
 
-def show(report: Results, console: "Console") -> None:
+def show(report: "Report", console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
     if why := no_verdict_text(report.evidence.shards):
@@ -101,7 +102,7 @@ def show(report: Results, console: "Console") -> None:
     _closing(report, writer)
 
 
-def show_summary(report: Results, console: "Console") -> None:
+def show_summary(report: "Report", console: "Console") -> None:
     """Print only the verdicts and the totals, if the report itself goes to a file."""
     writer = Writer(console)
     if why := no_verdict_text(report.evidence.shards):
@@ -114,7 +115,7 @@ def show_summary(report: Results, console: "Console") -> None:
     writer.line((closing_line(report), "dim"), hang=2)
 
 
-def _verdicts(report: Results, writer: Writer) -> None:
+def _verdicts(report: "Report", writer: Writer) -> None:
     for number, verdict in enumerate(report.verdicts):
         if number:
             writer.blank()
@@ -203,7 +204,7 @@ def _steps(todo: list[NextStep], writer: Writer) -> None:
         writer.command(step.command, indent=7)
 
 
-def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
+def _findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
         writer.heading(f"Found: {totals(groups)}")
@@ -273,7 +274,7 @@ def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], write
         writer.command(repair.command, indent=6)
 
 
-def ignored_lines(report: Results) -> Iterator[str]:
+def ignored_lines(report: "Report") -> Iterator[str]:
     """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
     found = Counter((finding.code, reason) for finding, reason in report.ignored)
     for (code, reason), number in found.items():
@@ -282,7 +283,7 @@ def ignored_lines(report: Results) -> Iterator[str]:
         yield f"{how_many(report.known, 'known finding')} in the baseline not shown"
 
 
-def _forecasts(report: Results, writer: Writer) -> None:
+def _forecasts(report: "Report", writer: Writer) -> None:
     for each in report.forecasts:
         writer.heading("Forecast")
         for line in sentences(each):
@@ -290,7 +291,7 @@ def _forecasts(report: Results, writer: Writer) -> None:
             writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
 
 
-def _closing(report: Results, writer: Writer) -> None:
+def _closing(report: "Report", writer: Writer) -> None:
     writer.blank()
     for note in notes(report):
         writer.line("Note: ", plain(note), hang=6)
@@ -301,12 +302,12 @@ def _closing(report: Results, writer: Writer) -> None:
         writer.command(f"wdsflow explain {codes[0]}", indent=2)
 
 
-def notes(report: Results) -> list[str]:
+def notes(report: "Report") -> list[str]:
     """Return notes on the limits of the verdict: what the level could not see, what was assumed."""
     return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
 
 
-def closing_line(report: Results) -> str:
+def closing_line(report: "Report") -> str:
     """Return how much was read, and how long it took."""
     shards = report.evidence.shards
     unread = sum(1 for shard in shards if shard.error is not None)

@@ -11,19 +11,19 @@ from wdsflow.text.words import command_lines, plain, relative
 from ..finding import Finding
 from .baseline import fingerprint
 from .finding_groups import titles
-from .report_model import Results
+from .report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SAFE = "/:@!$&'()*+,;=~-._"  # characters that a path inside a URI may hold as they are
 
 
-def render(report: Results) -> str:
+def render(report: Report) -> str:
     """Return the report as SARIF text."""
     return json.dumps(to_sarif(report), indent=2) + "\n"
 
 
-def to_sarif(report: Results) -> dict[str, Any]:
+def to_sarif(report: Report) -> dict[str, Any]:
     """Return the report as a SARIF log: one run, one result per finding, one rule per code."""
     everything = [*report.findings, *(finding for finding, _ in report.ignored)]
     codes = list(dict.fromkeys(finding.code for finding in everything))

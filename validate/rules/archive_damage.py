@@ -9,7 +9,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity
 from .kit.base import Context, TallyRule
-from .kit.shape_rule import missing_at_end
+from .kit.shapes import missing_at_end
 
 
 class Truncated(TallyRule):
@@ -44,7 +44,6 @@ class Truncated(TallyRule):
         "tar.truncated-header",
         "tar.cut-stream",
     )
-    counts_samples = False
     repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -102,7 +101,6 @@ class DamagedHeader(TallyRule):
     code = "W002"
     severity = "error"
     tallies = ("tar.bad-header",)
-    counts_samples = False
     repair_note = "recovers the members on both sides of the damage"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -138,7 +136,6 @@ class SecondArchive(TallyRule):
     code = "W003"
     severity = "error"
     tallies = ("tar.second-archive",)
-    counts_samples = False
     repair_note = "writes the members of all archives into one"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -166,8 +163,6 @@ class Compressed(TallyRule):
     """
 
     code = "W004"
-    severity = "warning"
-    counts_samples = False
     repair_note = "writes plain tars"
 
     def seen(self, shard: ShardEvidence) -> Tally:
@@ -211,7 +206,6 @@ class NotATar(TallyRule):
 
     code = "W005"
     severity = "error"
-    counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
         cut = shard.tally("tar.cut-stream").count  # W001
@@ -249,18 +243,14 @@ class EmptyShard(TallyRule):
     """
 
     code = "W017"
-    severity = "warning"
     requires = ("W001", "W002", "W003", "W005", "W020")
-    counts_samples = False
+    says = "the shard has no sample: a worker that gets only such shards never yields a batch"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         return Tally() if shard.samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if context.evidence.samples and not context.unindexed(shard) else "error"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return "the shard has no sample: a worker that gets only such shards never yields a batch"
 
 
 class NoEndBlocks(TallyRule):
@@ -281,9 +271,7 @@ class NoEndBlocks(TallyRule):
     """
 
     code = "W018"
-    severity = "warning"
     tallies = ("tar.no-end-blocks",)
-    counts_samples = False
     repair_note = "writes a proper end mark; compare with the source first"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -312,10 +300,8 @@ class TrailingBytes(TallyRule):
     """
 
     code = "W019"
-    severity = "warning"
     requires = ("W003",)
     tallies = ("tar.trailing-data",)
-    counts_samples = False
     repair_note = ""
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -351,7 +337,6 @@ class Unreadable(TallyRule):
 
     code = "W020"
     severity = "error"
-    counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
         elsewhere = shard.error in (None, "not-a-tar", "empty")  # W005

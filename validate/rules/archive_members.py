@@ -7,8 +7,8 @@ from wdsflow.readers.dali import refused_images
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
-from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen
+from ..finding import Finding, Severity
+from .kit.base import Context, Rule, TallyRule
 
 
 class HugeMember(TallyRule):
@@ -27,12 +27,8 @@ class HugeMember(TallyRule):
     """
 
     code = "W015"
-    severity = "warning"
     tallies = ("tar.huge-member",)
-    counts_samples = False
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'member is', 'members are')} over 2 GiB{first_seen(detail)}: readers load it into memory as a whole"
+    says = "{n:member is|members are} over 2 GiB{first}: readers load it into memory as a whole"
 
 
 class Links(TallyRule):
@@ -51,13 +47,9 @@ class Links(TallyRule):
     """
 
     code = "W024"
-    severity = "warning"
     tallies = ("tar.link",)
-    counts_samples = False
     repair_note = "replaces them with their targets, if these are in the shard"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
+    says = "{n:link} instead of files{first}: readers skip links"
 
 
 class Sparse(TallyRule):
@@ -77,14 +69,11 @@ class Sparse(TallyRule):
     code = "W025"
     severity = "info"
     tallies = ("tar.sparse",)
-    counts_samples = False
+    says = "{n:sparse member}{first}: readers with an index get shifted contents"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return "error" if a chosen reader ends with an exception."""
         return "error" if context.unindexed(shard) else self.severity
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'sparse member')}{first_seen(detail)}: readers with an index get shifted contents"
 
 
 class SpecialFiles(TallyRule):
@@ -101,12 +90,8 @@ class SpecialFiles(TallyRule):
     """
 
     code = "W026"
-    severity = "warning"
     tallies = ("tar.special",)
-    counts_samples = False
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'member is', 'members are')} not a file, folder or link{first_seen(detail)}: readers skip them"
+    says = "{n:member is|members are} not a file, folder or link{first}: readers skip them"
 
 
 class PaxOverhead(TallyRule):
@@ -125,9 +110,7 @@ class PaxOverhead(TallyRule):
     """
 
     code = "W027"
-    severity = "warning"
     tallies = ("tar.pax-overhead",)
-    counts_samples = False
     repair_note = "writes plain USTAR headers"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -178,30 +161,17 @@ class OtherForDali(Rule):
     def _judge(self, reader: Reader, shard: ShardEvidence) -> Iterator[Finding]:
         title = reader.title.split(" (")[0]
         if not shard.members:
-            text = f"{title} finds a sample without an image: the shard has no files"
-            yield self._finding(reader, shard, text, Tally(), None)
+            yield self.found(f"{title} finds a sample without an image: the shard has no files", [reader.name], shard)
         for name in ("name.no-field", "name.meta"):
             if (tally := shard.tally(name)).count:
                 more = how_many(tally.count, "more sample")
                 text = f"{title} finds {more} without an image: a file without an extension is one"
-                yield self._finding(reader, shard, text, tally, self.repair(shard.url) if shard.samples else None)
+                fix = self.repair(shard.url) if shard.samples else None
+                yield self.found(text, [reader.name], shard, tally, fix=fix)
                 return
         if count := refused_images(shard):
             text = f"{title} does not decode {how_many(count, 'image')} that Pillow decodes"
-            yield self._finding(reader, shard, text, shard.tally("image.wrong-extension"), None)
-
-    def _finding(self, reader: Reader, shard: ShardEvidence, message: str, place: Tally, fix: Repair | None) -> Finding:
-        return Finding(
-            code=self.code,
-            severity=self.severity,
-            message=message,
-            shard=shard.url,
-            key=place.key,
-            offset=place.offset if place.count else None,
-            count=1,
-            readers=(reader.name,),
-            repair=fix,
-        )
+            yield self.found(text, [reader.name], shard, shard.tally("image.wrong-extension"))
 
 
 class OtherForWids(Rule):
@@ -231,23 +201,11 @@ class OtherForWids(Rule):
         for reader in context.readers:
             for shard in context.evidence.shards if reader.name == "wids" else ():
                 if shard.is_whole and shard.samples and (found := _trouble(reader, shard)):
-                    yield self._finding(reader, shard, *found)
-
-    def _finding(self, reader: Reader, shard: ShardEvidence, what: str, place: Tally) -> Finding:
-        kept = shard.tally("name.long").count  # a repair keeps long names
-        if kept:
-            what += "; write the shards again with keys of fewer bytes"
-        return Finding(
-            code=self.code,
-            severity=self.severity,
-            message=what,
-            shard=shard.url,
-            key=place.key,
-            offset=place.offset,
-            count=1,
-            readers=(reader.name,),
-            repair=None if kept else self.repair(shard.url),
-        )
+                    what, place = found
+                    kept = shard.tally("name.long").count  # a repair keeps long names
+                    what += "; write the shards again with keys of fewer bytes" if kept else ""
+                    fix = None if kept else self.repair(shard.url)
+                    yield self.found(what, [reader.name], shard, place, fix=fix)
 
 
 def _trouble(reader: Reader, shard: ShardEvidence) -> tuple[str, Tally] | None:

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.scan.evidence import BIG, BIG_BAD, BOMB, ShardEvidence, Tally
-from wdsflow.text.words import how_many
 
 from ..finding import Finding
-from .kit.base import Context, Rule, TallyRule, first_seen
+from .kit.base import Context, Rule, TallyRule
 from .kit.families import ImageLossRule, QualityRule
 
 
@@ -28,15 +27,13 @@ class Undecodable(ImageLossRule):
 
     code = "I201"
     tallies = ("image.undecodable",)
+    says = "{n:image} cannot be decoded{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Return the tally without the cut images; the first place may be one of those."""
         tally = shard.tally("image.undecodable")
         cut = shard.tally("image.cut").count
         return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image')} cannot be decoded{first_seen(detail)}"
 
 
 class CutImage(ImageLossRule):
@@ -57,9 +54,7 @@ class CutImage(ImageLossRule):
     code = "I202"
     harmless = "warning"
     tallies = ("image.cut",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image ends', 'images end')} too early{first_seen(detail)}"
+    says = "{n:image ends|images end} too early{first}"
 
 
 class Bomb(ImageLossRule):
@@ -81,9 +76,7 @@ class Bomb(ImageLossRule):
     code = "I203"
     tallies = ("image.bomb",)
     statuses = (BOMB,)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image has', 'images have')} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode them"
+    says = "{n:image has|images have} over 178 megapixels{first}: Pillow refuses to decode them"
 
 
 class HtmlImage(ImageLossRule):
@@ -103,9 +96,7 @@ class HtmlImage(ImageLossRule):
     code = "I210"
     requires = ("W012", "W022")  # macOS twins of images have image names too
     tallies = ("image.html",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image is', 'images are')} HTML, XML or JSON text{first_seen(detail)}"
+    says = "{n:image is|images are} HTML, XML or JSON text{first}"
 
 
 class VeryLarge(TallyRule):
@@ -124,11 +115,9 @@ class VeryLarge(TallyRule):
     """
 
     code = "I211"
-    severity = "warning"
     tallies = ("image.bomb-warning",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image has', 'images have')} over 89 megapixels{first_seen(detail)}: over 0.27 GB each when decoded"
+    counts_samples = True
+    says = "{n:image has|images have} over 89 megapixels{first}: over 0.27 GB each when decoded"
 
 
 class OverLimit(ImageLossRule):
@@ -149,6 +138,7 @@ class OverLimit(ImageLossRule):
     tallies = ("image.large",)
     statuses = (BIG, BIG_BAD)
     capped = False
+    says = "{n:image is|images are} very large{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Leave out bombs, which I203 reports; only the shapes show a limit below 25 million."""
@@ -159,9 +149,6 @@ class OverLimit(ImageLossRule):
             if any(part.status in self.statuses for part in item.shape):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image is', 'images are')} very large{first_seen(detail)}"
 
 
 class EmptyImage(ImageLossRule):
@@ -180,9 +167,7 @@ class EmptyImage(ImageLossRule):
     code = "I216"
     requires = ("W012", "W022")  # macOS twins of images have image names too
     tallies = ("image.empty",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image is', 'images are')} empty"
+    says = "{n:image is|images are} empty"
 
 
 class NotAnImage(ImageLossRule):
@@ -204,9 +189,7 @@ class NotAnImage(ImageLossRule):
     code = "I217"
     requires = ("W012", "W022")  # macOS twins of images have image names too
     tallies = ("image.not-image",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'image is', 'images are')} not an image by the first bytes{first_seen(detail)}"
+    says = "{n:image is|images are} not an image by the first bytes{first}"
 
 
 class DamagedImage(QualityRule):
@@ -225,9 +208,7 @@ class DamagedImage(QualityRule):
 
     code = "I218"
     tallies = ("image.damaged",)
-    predicate = "are damaged but decode"
-    predicate_one = "is damaged but decodes"
-    consequence = "a part of the picture is grey or shifted"
+    says = "{n} {verb:is damaged but decodes|are damaged but decode}{where}: a part of the picture is grey or shifted"
     common = 0.001
 
 
@@ -251,7 +232,6 @@ class SlowImages(Rule):
     """
 
     code = "I219"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[int] = Counter()
@@ -265,13 +245,11 @@ class SlowImages(Rule):
         if not images or large * 2 < images:
             return
         mean = pixels / images
-        yield Finding(
-            code=self.code,
-            severity=self.severity,
-            message=f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} "
-            f"megapixels, {size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
+        yield self.found(
+            f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} megapixels, "
+            f"{size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
             "model sees",
+            context.names(),
             count=large,
-            rate=large / images,
-            readers=context.names(),
+            of=images,
         )

@@ -11,9 +11,9 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, keep, repair
-from .kit.families import QualityRule
+from .kit.families import LossRule, QualityRule
 from .kit.shape_edits import caption_edits
-from .kit.shape_rule import LossRule, fields_in, folded
+from .kit.shapes import fields_in, folded
 
 
 class NoJsonCaption(LossRule):
@@ -49,9 +49,8 @@ class NoJsonCaption(LossRule):
         best = caption_name([shard])
         hint = ""
         if best is not None:
-            name, found = best
-            kind = "a string" if found.plain == found.strings else "a caption, but deeper or in a list,"
-            hint = f' ("{escape(name, 60)}" holds {kind} in {how_many(found.strings, "sample")})'
+            kind = "a string" if best[1].plain == best[1].strings else "a caption, but deeper or in a list,"
+            hint = f' ("{escape(best[0], 60)}" holds {kind} in {how_many(best[1].strings, "sample")})'
         of = f"{count:,} of {how_many(shard.samples, 'sample')}"
         return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
 
@@ -78,10 +77,7 @@ class CaptionNotUtf8(LossRule):
     tallies = ("text.not-utf8",)
     statuses = (NOT_UTF8,)
     drops_bad = True
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        told = f"{how_many(count, 'caption is', 'captions are')} not UTF-8"
-        return f'{told} (if they are Windows text, the stage CleanText(fallback="cp1252") decodes them)'
+    says = '{n:caption is|captions are} not UTF-8 (if they are Windows text, the stage CleanText(fallback="cp1252") decodes them)'
 
 
 class EmptyCaption(LossRule):
@@ -104,9 +100,7 @@ class EmptyCaption(LossRule):
     statuses = (EMPTY, BLANK)
     kinds = ("text", "opaque")
     drops_bad = True
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'caption is', 'captions are')} empty"
+    says = "{n:caption is|captions are} empty"
 
 
 class OddCharacters(QualityRule):
@@ -127,9 +121,7 @@ class OddCharacters(QualityRule):
     code = "F113"
     unit = "caption"
     tallies = ("text.bom", "text.nul", "text.control")
-    predicate = "have control characters or a byte-order mark"
-    predicate_one = "has control characters or a byte-order mark"
-    consequence = "such characters become tokens"
+    says = "{n} {verb:has|have} control characters or a byte-order mark{where}: such characters become tokens"
 
 
 class HtmlCaption(QualityRule):
@@ -148,9 +140,7 @@ class HtmlCaption(QualityRule):
     code = "F114"
     unit = "caption"
     tallies = ("text.html",)
-    predicate = "contain HTML tags or entities"
-    predicate_one = "contains HTML tags or entities"
-    consequence = "tags are learnt as words"
+    says = "{n} {verb:contains|contain} HTML tags or entities{where}: tags are learnt as words"
 
 
 class NoneCaption(QualityRule):
@@ -169,9 +159,7 @@ class NoneCaption(QualityRule):
     code = "F115"
     unit = "caption"
     tallies = ("text.none",)
-    predicate = "are the word nan, none or null"
-    predicate_one = "is the word nan, none or null"
-    consequence = "a missing caption was turned into text"
+    says = "{n} {verb:is|are} the word nan, none or null{where}: a missing caption was turned into text"
     common = 0.001
 
 
@@ -191,9 +179,7 @@ class FilenameCaption(QualityRule):
     code = "F116"
     unit = "caption"
     tallies = ("text.filename",)
-    predicate = "look like file names"
-    predicate_one = "looks like a file name"
-    consequence = "a name says nothing about the picture"
+    says = "{n} {verb:looks like a file name|look like file names}{where}: a name says nothing about the picture"
 
     def repair(self, *urls: str) -> Repair | None:
         """Return the filter that leaves these captions out."""
@@ -216,9 +202,7 @@ class Mojibake(QualityRule):
     code = "F117"
     unit = "caption"
     tallies = ("text.mojibake",)
-    predicate = "look like UTF-8 read as Latin-1"
-    predicate_one = "looks like UTF-8 read as Latin-1"
-    consequence = "letters with accents are broken"
+    says = "{n} {verb:looks|look} like UTF-8 read as Latin-1{where}: letters with accents are broken"
 
 
 class LongCaption(QualityRule):
@@ -239,9 +223,7 @@ class LongCaption(QualityRule):
     code = "F118"
     unit = "caption"
     tallies = ("text.long",)
-    predicate = "have more than 75 words"
-    predicate_one = "has more than 75 words"
-    consequence = "CLIP's 77 tokens end before the caption does"
+    says = "{n} {verb:has|have} more than 75 words{where}: CLIP's 77 tokens end before the caption does"
     common = 0.05
 
 
@@ -266,29 +248,19 @@ class FrequentCaption(Rule):
     """
 
     code = "F124"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            counts.update(
-                {text: count for text, count in shard.captions.frequent.items() if text.strip().lower() not in _NONE}
-            )
+            counts.update({text: n for text, n in shard.captions.frequent.items() if text.strip().lower() not in _NONE})
         captions = sum(shard.captions.count for shard in context.evidence.shards)
         for text, count in counts.most_common(3):
             if count < max(_FREQUENT_LEAST, _FREQUENT_SHARE * captions):
                 return
             shard = next(shard for shard in context.evidence.shards if text in shard.captions.frequent)
-            yield Finding(
-                code=self.code,
-                severity=self.severity,
-                message=f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}": '
-                "equal captions in a batch count as mismatches",
-                shard=shard.url,
-                count=count,
-                rate=count / captions,
-                readers=context.names(),
-            )
+            message = f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}"'
+            message += ": equal captions in a batch count as mismatches"
+            yield self.found(message, context.names(), shard, count=count, of=captions)
 
 
 class JsonAsText(Rule):
@@ -316,27 +288,18 @@ class JsonAsText(Rule):
             if reader.options.json_text_key or "json" not in names:
                 continue
             better = set(names[: names.index("json")])
-            count, place = 0, None
-            for shard in context.evidence.shards:
-                for item in folded(context, reader, shard):
-                    fields = fields_in(item.shape)
-                    if "json" in fields and not fields & better and context.usable(reader, item.shape):
-                        count += item.count
-                        place = place or (shard.url, item)
-            if place is None:
-                continue
-            yield Finding(
-                code=self.code,
-                severity=self.severity,
-                message=f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
-                f"({context.titles([reader.name])} with --text-key): braces and names are tokenized",
-                shard=place[0],
-                key=place[1].key,
-                offset=place[1].offset,
-                count=count,
-                readers=(reader.name,),
-                repair=_fix(context),
-            )
+            found = [
+                (shard, item)
+                for shard in context.evidence.shards
+                for item in folded(context, reader, shard)
+                if "json" in (fields := fields_in(item.shape)) and not fields & better
+                if context.usable(reader, item.shape)
+            ]
+            if found:
+                count = sum(item.count for _, item in found)
+                message = f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
+                message += f"({context.titles([reader.name])} with --text-key): braces and names are tokenized"
+                yield self.found(message, [reader.name], *found[0], count=count, fix=_fix(context))
 
 
 def _fix(context: Context) -> Repair | None:

@@ -41,7 +41,7 @@ class Versions(Rule):
             # Shards are often validated on machines that never train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"
             fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
-            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=fix)
+            yield self.found(f"{conflict.versions}: {conflict.why}", names, severity=severity, fix=fix)
 
 
 _CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
@@ -69,7 +69,6 @@ class LossyPipe(Rule):
     """
 
     code = "P312"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         urls = list(context.urls)
@@ -78,7 +77,7 @@ class LossyPipe(Rule):
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
             trouble = _how_failures_hide(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
             if trouble:
-                yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", readers=context.names())
+                yield self.found(f"{escape(url)}: {trouble}", context.names())
 
 
 def _how_failures_hide(command: str) -> str:
@@ -113,7 +112,7 @@ class NoStep(TrainingRule):
         length = forecast.length
         if length is None or forecast.steps or not length.batches:
             return
-        yield self.finding(
+        yield self.found(
             f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
             "the optimizer never steps",
             fix=flag("--accum-freq", str(length.batches), note=", the most that steps at all"),
@@ -134,13 +133,12 @@ class LongWarmup(TrainingRule):
     """
 
     code = "P314"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         total = forecast.total_steps
         if not total or forecast.warmup <= total:
             return
-        yield self.finding(
+        yield self.found(
             f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
             f"ends at {total / forecast.warmup:.0%} of --lr",
             fix=flag("--warmup", str(max(1, total // 20))),
@@ -166,7 +164,6 @@ class LongEpoch(TrainingRule):
     """
 
     code = "P315"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         length = forecast.length
@@ -176,7 +173,7 @@ class LongEpoch(TrainingRule):
         fix = None
         if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
             fix = flag("--workers", "1", note=", which rounds to whole batches only")
-        yield self.finding(
+        yield self.found(
             f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'} becomes {length.samples:,} ({length.inflation:.2f} times as "
             f"long): rounded up to {length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}",
             fix=fix,
@@ -202,7 +199,7 @@ class EmptyValidation(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.validation:
-            yield self.finding(forecast.validation, severity="error" if forecast.validation_crash else "warning")
+            yield self.found(forecast.validation, severity="error" if forecast.validation_crash else "warning")
 
 
 class UnknownDatasetType(TrainingRule):
@@ -223,7 +220,7 @@ class UnknownDatasetType(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == "dataset-type":
-            yield self.finding(forecast.crash, fix=flag("--dataset-type", "webdataset"))
+            yield self.found(forecast.crash, fix=flag("--dataset-type", "webdataset"))
 
 
 _RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
@@ -255,10 +252,8 @@ class UnreadableUrls(Rule):
         both = (("--train-data", context.arguments.train_data), ("--val-data", context.arguments.val_data))
         for option, text in both:
             for pattern in (text or "").split("::"):
-                trouble = _why_not_expanded(pattern)
-                if trouble:
-                    message = f"{option} {escape(pattern)}: {trouble}"
-                    yield Finding(self.code, self.severity, message, readers=clips(context))
+                if trouble := _why_not_expanded(pattern):
+                    yield self.found(f"{option} {escape(pattern)}: {trouble}", clips(context))
 
 
 def _why_not_expanded(pattern: str) -> str:
@@ -300,7 +295,7 @@ class Upsampling(TrainingRule):
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == "weights":
             fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
-            yield self.finding(forecast.crash, fix=fix)
+            yield self.found(forecast.crash, fix=fix)
 
 
 _TOLERANCE = 0.1  # share of the samples
@@ -323,14 +318,13 @@ class WrongNumSamples(TrainingRule):
     """
 
     code = "P321"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         length = forecast.length
         if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _TOLERANCE * forecast.usable:
             return
         ratio = length.asked / forecast.usable
-        yield self.finding(
+        yield self.found(
             f"an epoch is set to {length.asked:,} samples ({forecast.length_source}), but {forecast.usable:,} are "
             f"usable: {ratio:,.2f} passes",
             fix=flag("--train-num-samples", str(forecast.usable)),
@@ -362,7 +356,7 @@ class NoSampleCount(TrainingRule):
                 return  # P305 names the file
             verdict = next((each for each in context.verdicts if each.reader == forecast.reader), None)
             fix = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
-            yield self.finding(forecast.crash, fix=fix)
+            yield self.found(forecast.crash, fix=fix)
 
 
 class CommandFails(TrainingRule):
@@ -384,4 +378,4 @@ class CommandFails(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == "other":  # the other kinds have rules: P303, P318, P320, P322
-            yield self.finding(forecast.crash)
+            yield self.found(forecast.crash)

@@ -11,8 +11,9 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, first_seen, is_option, renamed, repair
-from .kit.shape_rule import LossRule, RuleLoss
+from .kit.base import Context, TallyRule, is_option, renamed, repair
+from .kit.families import LossRule
+from .kit.shapes import RuleLoss
 
 
 class BadJson(LossRule):
@@ -70,11 +71,9 @@ class HugeField(TallyRule):
     """
 
     code = "F119"
-    severity = "warning"
     tallies = ("text.huge", "json.huge", "field.huge")
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'field is', 'fields are')} too large to be checked{first_seen(detail)}: readers load all of it"
+    counts_samples = True
+    says = "{n:field is|fields are} too large to be checked{first}: readers load all of it"
 
 
 class GzippedField(TallyRule):
@@ -91,8 +90,9 @@ class GzippedField(TallyRule):
     """
 
     code = "F120"
-    severity = "warning"
     tallies = ()
+    counts_samples = True
+    says = "{n:field is|fields are} gzipped{first}: readers keep .gz in the field name"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape: the field's name shows it at every level."""
@@ -102,9 +102,6 @@ class GzippedField(TallyRule):
             if packed:
                 tally.add(item.key, item.offset, packed[0], item.count * len(packed))
         return tally
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'field is', 'fields are')} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
@@ -134,6 +131,7 @@ class BadField(LossRule):
     tallies = ("field.bad",)
     statuses = (BAD, EMPTY)
     kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "gz", "opaque")  # the others have rules of their own
+    says = "{n:field} other than image and caption {verb:does|do} not decode{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which shows gzipped fields too; otherwise by the tally."""
@@ -143,10 +141,6 @@ class BadField(LossRule):
             if bad:
                 tally.add(item.key, item.offset, bad[0], item.count * len(bad))
         return tally if tally.count else super().seen(shard)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "does" if count == 1 else "do"
-        return f"{how_many(count, 'field')} other than image and caption {verb} not decode{first_seen(detail)}"
 
     def lossy(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
@@ -187,15 +181,11 @@ class NeedsLibrary(LossRule):
     tallies = ("field.needs-library",)
     statuses = (BAD,)
     kinds = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
+    says = "{n:field needs|fields need} a library that is not installed here{first}"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         package = _PACKAGES.get(kind_of(tally.detail))
         return Repair(install_packages(package), note="where you train, too") if package else None
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return (
-            f"{how_many(count, 'field needs', 'fields need')} a library that is not installed here{first_seen(detail)}"
-        )
 
 
 class TypesDiffer(TallyRule):
@@ -221,54 +211,35 @@ class TypesDiffer(TallyRule):
     code = "F126"
     severity = "error"
     tallies = ("column.misfit", "column.unwritable")
+    counts_samples = True
 
     def check(self, context: Context) -> Iterator[Finding]:
-        hurt = tuple(reader.name for reader in context.readers if reader.makes_columns)
+        hurt = [reader.name for reader in context.readers if reader.makes_columns]
+        writing = [reader.name for reader in context.readers if reader.writes_tables]
         shards = context.evidence.shards
-        if not hurt or not shards:
-            return
-        columns = shards[0].columns
+        columns = shards[0].columns if hurt and shards else None
         if columns is not None and columns.error:
-            told = (
+            what = (
                 f"the first samples give the column {escape(columns.field, 40)} no type ({escape(columns.error, 120)})"
             )
-            yield self._finding(context, shards[0], hurt, told, columns.field, Tally())
-        for shard in shards:
-            tally = shard.tally("column.misfit")
-            if tally.count:
-                field, _, error = tally.detail.partition(": ")
-                verb = "does" if tally.count == 1 else "do"
-                told = f"{how_many(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
-                told += f"{escape(error, 120)})"
-                yield self._finding(context, shard, hurt, told, field, tally)
-        writing = tuple(reader.name for reader in context.readers if reader.writes_tables)
-        for shard in shards if writing else ():
-            tally = shard.tally("column.unwritable")
-            if tally.count:
-                field, _, error = tally.detail.partition(": ")
-                told = f"{how_many(tally.count, 'value')} cannot be written to a table (first: {escape(field, 40)}, "
-                yield self._finding(context, shard, writing, f"{told}{escape(error, 120)})", field, tally)
+            yield self._of_column(context, what, hurt, shards[0], None, columns.field)
+        for name, readers in (("column.misfit", hurt), ("column.unwritable", writing if hurt else [])):
+            for shard in shards if readers else ():
+                if (tally := shard.tally(name)).count:
+                    field, _, error = tally.detail.partition(": ")
+                    if name == "column.misfit":
+                        told = f"{how_many(tally.count, 'value does', 'values do')} not fit the type of the column"
+                    else:
+                        told = f"{how_many(tally.count, 'value')} cannot be written to a table"
+                    told += f" (first: {escape(field, 40)}, {escape(error, 120)})"
+                    yield self._of_column(context, told, readers, shard, tally, field)
 
-    def _finding(
-        self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...], told: str, field: str, tally: Tally
+    def _of_column(
+        self, context: Context, told: str, hurt: list[str], shard: ShardEvidence, tally: Tally | None, field: str
     ) -> Finding:
-        return Finding(
-            code=self.code,
-            severity=self.severity,
-            message=f"{told}; {context.ending(hurt)}",
-            shard=shard.url,
-            key=tally.key,
-            offset=tally.offset,
-            count=tally.count,
-            readers=hurt,
-            repair=self._as_bytes(context, field),
-        )
-
-    def _as_bytes(self, context: Context, field: str) -> Repair | None:
         name = field.lower()
         new = renamed(name)
-        return (
-            repair(context.targets(), "--rename", f"{name}={new}", note="readers leave it as bytes then")
-            if new
-            else None
-        )
+        note = "readers leave it as bytes then"
+        fix = repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
+        count = tally.count if tally else 0
+        return self.found(f"{told}; {context.ending(hurt)}", hurt, shard, tally, count=count, fix=fix)

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 from wdsflow.readers.base import Fate
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Part, Runs, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen, is_option, repair
+from .kit.base import Context, Rule, TallyRule, is_option, repair
 from .kit.families import QualityRule
-from .kit.shape_rule import fields_in, loss, wanted
+from .kit.shapes import fields_in, loss, wanted
 
 
 class WrongExtension(QualityRule):
@@ -33,9 +33,7 @@ class WrongExtension(QualityRule):
     code = "F104"
     severity = "info"
     tallies = ("image.wrong-extension",)
-    predicate = "are of another format than their extension says"
-    predicate_one = "is of another format than its extension says"
-    consequence = "Pillow and DALI go by the bytes, turbojpeg takes JPEG only"
+    says = "{n} {verb:is of another format than its|are of another format than their} extension says{where}: Pillow and DALI go by the bytes, turbojpeg takes JPEG only"
 
 
 class MixedExtensions(Rule):
@@ -58,34 +56,26 @@ class MixedExtensions(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
-        first: dict[str, tuple[str, ShapeCount]] = {}
+        first: dict[str, tuple[ShardEvidence, ShapeCount]] = {}
         for shard in context.evidence.shards:
             for item in shard.runs.counted():
                 name = _only_image(item.shape)
                 if name:
                     counts[name] += item.count
-                    first.setdefault(name, (shard.url, item))
+                    first.setdefault(name, (shard, item))
         if len(counts) < 2:
             return
         common = counts.most_common(1)[0][0]
         rare = [name for name, _ in counts.most_common()[1:]]
         lost = self._lost(context, common, rare)
-        url, place = first[rare[0]]
         severity: Severity = "info"
         if lost:
             severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
         told = f": for {context.titles(lost)}, {how_many(max(lost.values()), 'image')} fall out" if lost else ""
-        yield Finding(
-            code=self.code,
-            severity=severity,
-            message=f"images come as {listed(f'{name} ({counts[name]:,})' for name in (common, *rare))}{told}",
-            shard=url,
-            key=place.key,
-            offset=place.offset,
-            count=sum(counts[name] for name in rare),
-            rate=1 - counts[common] / counts.total(),
-            readers=tuple(lost),
-        )
+        many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
+        others, total = sum(counts[name] for name in rare), counts.total()
+        message = f"images come as {many}{told}"
+        yield self.found(message, lost, *first[rare[0]], count=others, of=total, severity=severity)
 
     def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
         """Return for each reader how many more samples it would use if all images had one name."""
@@ -127,7 +117,6 @@ class FieldsDiffer(Rule):
     """
 
     code = "F106"
-    severity = "warning"
     requires = ("F102", "F103", "F105", "W006", "W010", "W012", "W029", "W030", "W001", "W002")
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -137,14 +126,8 @@ class FieldsDiffer(Rule):
         ((usual, agreeing),) = Counter(fields for _, fields in sets).most_common(1)
         for shard, fields in sets:
             if fields != usual:
-                yield Finding(
-                    code=self.code,
-                    severity=self.severity,
-                    message=f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}",
-                    shard=shard.url,
-                    count=shard.samples,
-                    readers=context.names(),
-                )
+                told = f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}"
+                yield self.found(told, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
@@ -196,38 +179,21 @@ class UnlikeFields(Rule):
             hurt = _names(crashes)
             if hurt:
                 field = next(crash.detail for name, crash in crashes.items() if crash and name in hurt)
-                yield Finding(
-                    code=self.code,
-                    severity="error",
-                    message=f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}',
-                    shard=shard.url,
-                    readers=hurt,
-                )
+                told = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}'
+                yield self.found(told, hurt, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
         runs = shard.visible_runs or shard.runs
         if hurt and runs.head is None:
-            yield Finding(
-                code=self.code,
-                severity="error",
-                message=f"the first shard has no sample that shows the fields: {context.ending(hurt)}",
-                shard=shard.url,
-                readers=hurt,
-            )
+            told = f"the first shard has no sample that shows the fields: {context.ending(hurt)}"
+            yield self.found(told, hurt, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
-        for shape, key, offset in _early(runs):
-            if _fields(shape) != usual:
-                first, then = (escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(shape)))
-                yield Finding(
-                    code=self.code,
-                    severity="error" if hurt else self.severity,
-                    message=f"the first samples differ in fields ({first}; then {then}): "
-                    "the viewer of the Hugging Face Hub refuses the set",
-                    shard=shard.url,
-                    key=key,
-                    offset=offset,
-                    readers=hurt,
-                )
+        for run in _early(runs):
+            if _fields(run.shape) != usual:
+                first, then = (escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(run.shape)))
+                told = f"the first samples differ in fields ({first}; then {then}): "
+                told += "the viewer of the Hugging Face Hub refuses the set"
+                yield self.found(told, hurt, shard, run, severity="error" if hurt else self.severity)
                 return
 
 
@@ -235,13 +201,11 @@ def _names(crashes: dict[str, Fate | None]) -> tuple[str, ...]:
     return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "schema")
 
 
-def _early(runs: Runs) -> Iterator[tuple[Shape, str, int]]:
+def _early(runs: Runs) -> Iterator[Run | ShapeCount]:
     """Yield each new shape among the second to fifth run."""
-    for item in runs.inner:
-        if 1 + sum(item.before) < _LOOKED_AT:
-            yield item.shape, item.key, item.offset
+    yield from (item for item in runs.inner if 1 + sum(item.before) < _LOOKED_AT)
     if runs.tail is not None and 1 + sum(item.count for item in runs.inner) < _LOOKED_AT:
-        yield runs.tail.shape, runs.tail.key, runs.tail.offset
+        yield runs.tail
 
 
 def _fields(shape: Shape) -> frozenset[str]:
@@ -267,6 +231,8 @@ class UnsafeField(TallyRule):
     code = "F111"
     severity = "error"
     tallies = ("field.unsafe",)
+    counts_samples = True
+    says = "{n:field is|fields are} pickled{first}: decoding runs its author's code"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
@@ -274,11 +240,6 @@ class UnsafeField(TallyRule):
         if not all(is_option(name) for name in options[1::2]):
             return None
         return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return (
-            f"{how_many(count, 'field is', 'fields are')} pickled{first_seen(detail)}: decoding runs its author's code"
-        )
 
 
 class TwoImages(Rule):
@@ -297,7 +258,6 @@ class TwoImages(Rule):
     """
 
     code = "F123"
-    severity = "warning"
     requires = ("W010",)
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -312,24 +272,13 @@ class TwoImages(Rule):
 
     def _double(self, context: Context, names: tuple[str, ...], hurt: list[str]) -> Iterator[Finding]:
         for shard in context.evidence.shards:
-            count, place, pair = 0, None, ""
-            for item in shard.runs.counted():
-                fields = fields_in(item.shape)
-                there = [name for name in names if name in fields]
-                if len(there) > 1:
-                    count += item.count
-                    place = place or item
-                    pair = pair or f"{' and '.join(there)}: only {there[0]} is used"
-            if place is not None:
-                of = f"{count:,} of {how_many(shard.samples, 'sample')}"
-                yield Finding(
-                    code=self.code,
-                    severity=self.severity,
-                    message=f"{of} {'has' if count == 1 else 'have'} both {escape(pair)}",
-                    shard=shard.url,
-                    key=place.key,
-                    offset=place.offset,
-                    count=count,
-                    rate=min(count / shard.samples, 1.0) if shard.samples else None,
-                    readers=tuple(hurt),
-                )
+            found = [
+                (item, there)
+                for item in shard.runs.counted()
+                if len(there := [name for name in names if name in fields_in(item.shape)]) > 1
+            ]
+            if found:
+                count, (place, there) = sum(item.count for item, _ in found), found[0]
+                of = f"{count:,} of {how_many(shard.samples, 'sample')} {'has' if count == 1 else 'have'}"
+                pair = escape(f"{' and '.join(there)}: only {there[0]} is used")
+                yield self.found(f"{of} both {pair}", hurt, shard, place, count=count, of=shard.samples)

@@ -27,9 +27,7 @@ class Tiny(QualityRule):
 
     code = "I204"
     tallies = ("image.tiny",)
-    predicate = "have a side of under 32 pixels"
-    predicate_one = "has a side of under 32 pixels"
-    consequence = "enlarged to the model's size, they show little"
+    says = "{n} {verb:has|have} a side of under 32 pixels{where}: enlarged to the model's size, they show little"
 
 
 class ExtremeAspect(QualityRule):
@@ -47,9 +45,7 @@ class ExtremeAspect(QualityRule):
 
     code = "I205"
     tallies = ("image.extreme-aspect",)
-    predicate = "are more than ten times as long as wide"
-    predicate_one = "is more than ten times as long as wide"
-    consequence = "a square crop shows a small part"
+    says = "{n} {verb:is|are} more than ten times as long as wide{where}: a square crop shows a small part"
 
 
 class Cmyk(QualityRule):
@@ -68,9 +64,7 @@ class Cmyk(QualityRule):
 
     code = "I206"
     tallies = ("image.cmyk",)
-    predicate = "are in CMYK"
-    predicate_one = "is in CMYK"
-    consequence = "readers convert it without the colour profile"
+    says = "{n} {verb:is|are} in CMYK{where}: readers convert it without the colour profile"
 
 
 class AnimatedImage(QualityRule):
@@ -88,9 +82,7 @@ class AnimatedImage(QualityRule):
 
     code = "I207"
     tallies = ("image.animated",)
-    predicate = "are animated"
-    predicate_one = "is animated"
-    consequence = "only the first frame is used"
+    says = "{n} {verb:is|are} animated{where}: only the first frame is used"
 
 
 class Uniform(QualityRule):
@@ -108,9 +100,7 @@ class Uniform(QualityRule):
 
     code = "I208"
     tallies = ("image.uniform",)
-    predicate = "are of one colour"
-    predicate_one = "is of one colour"
-    consequence = "they show nothing"
+    says = "{n} {verb:is|are} of one colour{where}: they show nothing"
 
 
 _REPEATED_SHARE = 0.001
@@ -135,41 +125,22 @@ class Repeated(Rule):
     """
 
     code = "I209"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        counts: Counter[int] = Counter()
-        for shard in context.evidence.shards:
-            counts.update(shard.frequent_images)
+        counts = sum((Counter(shard.frequent_images) for shard in context.evidence.shards), Counter[int]())
         images = sum(shard.images.count for shard in context.evidence.shards)
-        often = [
-            (value, count)
-            for value, count in counts.most_common()
-            if count >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)
-        ]
+        often = [pair for pair in counts.most_common() if pair[1] >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)]
+        fix = keep(context.targets(), "not duplicate", "keeps the first sample of each image")
         if often:
-            value, count = often[0]
+            value, most = often[0]
             also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
             first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
-            yield Finding(
-                code=self.code,
-                severity=self.severity,
-                message=f"one image is in at least {count:,} of {how_many(images, 'sample')}{also}: placeholders?",
-                shard=first.url,
-                count=sum(count for _, count in often),
-                rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
-                readers=context.names(),
-                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
-            )
+            message = f"one image is in at least {most:,} of {how_many(images, 'sample')}{also}: placeholders?"
+            total = sum(count for _, count in often)
+            yield self.found(message, context.names(), first, count=total, of=images, fix=fix)
         for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
-            yield Finding(
-                code=self.code,
-                severity=self.severity,
-                message=f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight",
-                shard=later.url,
-                readers=context.names(),
-                repair=keep(context.targets(), "not duplicate", "keeps the first sample of each image"),
-            )
+            message = f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight"
+            yield self.found(message, context.names(), later, fix=fix)
 
 
 class HighDepth(QualityRule):
@@ -188,9 +159,7 @@ class HighDepth(QualityRule):
 
     code = "I213"
     tallies = ("image.high-depth",)
-    predicate = "have more than 8 bits per channel"
-    predicate_one = "has more than 8 bits per channel"
-    consequence = "convert('RGB') clips to white or black"
+    says = "{n} {verb:has|have} more than 8 bits per channel{where}: convert('RGB') clips to white or black"
     common = 0.0
 
 
@@ -210,9 +179,7 @@ class Alpha(QualityRule):
 
     code = "I214"
     tallies = ("image.alpha",)
-    predicate = "have transparency"
-    predicate_one = "has transparency"
-    consequence = "readers drop it, and hidden colours become visible"
+    says = "{n} {verb:has|have} transparency{where}: readers drop it, and hidden colours become visible"
     common = 0.05
 
 
@@ -232,7 +199,5 @@ class Rotated(QualityRule):
 
     code = "I215"
     tallies = ("image.rotated",)
-    predicate = "are stored rotated"
-    predicate_one = "is stored rotated"
-    consequence = "readers ignore the EXIF orientation"
+    says = "{n} {verb:is|are} stored rotated{where}: readers ignore the EXIF orientation"
     common = 0.02

@@ -5,14 +5,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
 from wdsflow.shards.tar.members import is_junk
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen, leave_out
-from .kit.shape_rule import LossRule, RuleLoss, fields_in, folded
+from .kit.base import Context, Rule, TallyRule, leave_out
+from .kit.families import LossRule
+from .kit.shapes import RuleLoss, fields_in, folded
 
 
 class Meeting(NamedTuple):
@@ -59,32 +59,19 @@ class Mispaired(Rule):
                 rows.append((shard, tail, found))
         many = len(rows) > context.max_loss * context.evidence.samples
         for shard, tail, found in rows:
-            yield self.finding(context, shard, tail, found, many)
-
-    def finding(
-        self, context: Context, shard: ShardEvidence, tail: Run, found: dict[str, Meeting], many: bool
-    ) -> Finding:
-        """Return the finding for a shard whose last sample can run into another shard's first."""
-        worst = next((meeting for meeting in found.values() if meeting.mispaired), next(iter(found.values())))
-        partner = escape(worst.partner.url.rpartition("/")[2])
-        severity: Severity = "error" if worst.mispaired or many else "warning"
-        if worst.mispaired:
-            fields = ", ".join(escape(part.suffix, 30) for part in tail.shape)
-            what = f"its last sample has only {fields}, and {partner} begins with the same key"
-            hurt = f"{context.titles(found)} can pair an image with the caption of another sample"
-        else:
-            what = f"its last sample and the first of {partner} have the same key"
-            hurt = f"{context.titles(found)} can take members of one for the other, and lose a sample"
-        return Finding(
-            code=self.code,
-            severity=severity,
-            message=f"{what}: {hurt}",
-            shard=shard.url,
-            key=tail.key,
-            offset=tail.offset,
-            readers=tuple(found),
-            repair=leave_out(context.targets()) if worst.mispaired else None,
-        )
+            worst = next((meeting for meeting in found.values() if meeting.mispaired), next(iter(found.values())))
+            partner = escape(worst.partner.url.rpartition("/")[2])
+            if worst.mispaired:
+                fields = ", ".join(escape(part.suffix, 30) for part in tail.shape)
+                what = f"its last sample has only {fields}, and {partner} begins with the same key"
+                can = "pair an image with the caption of another sample"
+            else:
+                what = f"its last sample and the first of {partner} have the same key"
+                can = "take members of one for the other, and lose a sample"
+            message = f"{what}: {context.titles(found)} can {can}"
+            severity: Severity = "error" if worst.mispaired or many else "warning"
+            fix = leave_out(context.targets()) if worst.mispaired else None
+            yield self.found(message, found, shard, tail, severity=severity, fix=fix)
 
 
 def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> Meeting | None:
@@ -132,6 +119,8 @@ class SplitFolders(TallyRule):
     severity = "error"
     tallies = ()
     repair_note = "joins the folders"
+    counts_samples = True
+    says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
@@ -154,12 +143,6 @@ class SplitFolders(TallyRule):
             sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
         )
 
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return (
-            f"{how_many(count, 'sample has', 'samples have')} fields under different folders{first_seen(detail)}: "
-            "the folder is part of the key, so they never pair"
-        )
-
 
 class MixedPrefix(LossRule):
     """Some names start with ./ and others do not.
@@ -179,6 +162,7 @@ class MixedPrefix(LossRule):
     tallies = ("name.mixed-prefix",)
     counts_samples = False
     repair_note = "removes the prefix"
+    says = "{n:name differs|names differ} from the others in the prefix ./: a key with it is another key"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         lost = sum(
@@ -187,9 +171,6 @@ class MixedPrefix(LossRule):
             if not context.usable(reader, item.shape) and not is_junk(item.key)
         )
         return RuleLoss(min(lost, count))
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'name differs', 'names differ')} from the others in the prefix ./: a key with it is another key"
 
 
 class LongRun(TallyRule):
@@ -207,9 +188,7 @@ class LongRun(TallyRule):
     """
 
     code = "W031"
-    severity = "warning"
     requires = ("W010",)
     tallies = ("key.long-run",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'key has', 'keys have')} more than 1,000 members in a row: readers hold them in memory as one sample"
+    counts_samples = True
+    says = "{n:key has|keys have} more than 1,000 members in a row: readers hold them in memory as one sample"

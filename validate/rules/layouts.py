@@ -9,10 +9,13 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule, first_seen
-from .kit.families import InterleavedRule, QualityRule, reads_pairs
+from .kit.families import QualityRule
+
+# These split or merge samples: the images of one are then not together.
+_SPLITTING = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")
 
 
-class ImageNumbers(InterleavedRule):
+class ImageNumbers(TallyRule):
     """Json and sample do not have the same number of images.
 
     What: the json of a sample has places for images, and the sample has more or fewer images: ``<image>`` tokens in the
@@ -31,12 +34,13 @@ class ImageNumbers(InterleavedRule):
     """
 
     code = "L401"
+    requires = _SPLITTING
     tallies = ("interleaved.images-differ",)
-    about_one = "has more or fewer images than places for them"
-    about_several = "have more or fewer images than places for them"
+    says = "{n:sample has|samples have} more or fewer images than places for them{first}"
+    counts_samples = True
 
 
-class FileMissing(InterleavedRule):
+class FileMissing(TallyRule):
     """A file that the json lists is not in the sample.
 
     What: the json of an interleaved sample lists files (``image`` or ``images`` next to ``conversations`` or
@@ -55,9 +59,10 @@ class FileMissing(InterleavedRule):
     """
 
     code = "L402"
+    requires = _SPLITTING
     tallies = ("interleaved.file-missing",)
-    about_one = "does not have all files that the json lists"
-    about_several = "do not have all files that the json lists"
+    says = "{n:sample does|samples do} not have all files that the json lists{first}"
+    counts_samples = True
 
 
 class OtherFormat(QualityRule):
@@ -82,9 +87,7 @@ class OtherFormat(QualityRule):
     severity = "info"
     unit: ClassVar[Literal["member"]] = "member"
     tallies = ("media.wrong-format",)
-    predicate = "are audio or video of another format than their extension says"
-    predicate_one = "is audio or video of another format than its extension says"
-    consequence = "FFmpeg goes by the bytes, others by the name"
+    says = "{n} {verb:is audio or video of another format than its|are audio or video of another format than their} extension says{where}: FFmpeg goes by the bytes, others by the name"
 
 
 class NotMedia(TallyRule):
@@ -103,17 +106,15 @@ class NotMedia(TallyRule):
     """
 
     code = "L404"
-    severity = "warning"
     requires = ("W012", "W022")  # macOS twins have such names too
     tallies = ("media.not-media", "media.empty")
+    counts_samples = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "is" if count == 1 else "are"
         empty = shard.tally("media.empty").count
         told = f", {empty:,} of them empty" if empty else ""
-        return (
-            f"{how_many(count, 'member')} {verb} neither audio nor video by the first bytes{told}{first_seen(detail)}"
-        )
+        what = how_many(count, "member is", "members are")
+        return f"{what} neither audio nor video by the first bytes{told}{first_seen(detail)}"
 
 
 class CutMedia(TallyRule):
@@ -133,12 +134,10 @@ class CutMedia(TallyRule):
     """
 
     code = "L405"
-    severity = "warning"
     requires = ("W001", "W012", "W022")  # macOS twins have such names too
     tallies = ("media.cut",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'audio or video member is', 'audio or video members are')} cut{first_seen(detail)}"
+    counts_samples = True
+    says = "{n:audio or video member is|audio or video members are} cut{first}"
 
 
 _PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")  # the others give all fields of a sample
@@ -161,22 +160,12 @@ class NotImageText(Rule):
     """
 
     code = "L406"
-    severity = "warning"
     requires = ("F101", "F123")  # these say the same of sets that do not train, or lose an image
 
     def check(self, context: Context) -> Iterator[Finding]:
-        layout = layout_of(context.evidence.shards)
-        if layout.is_image_text:
-            return
+        layout, samples = layout_of(context.evidence.shards), context.evidence.samples
         usable = {verdict.reader for verdict in context.verdicts if verdict.usable}
         hurt = [each.name for each in context.readers if each.name in usable and each.name.startswith(_PAIRS)]
-        if hurt:
-            title = context.titles(hurt)
-            samples = context.evidence.samples
-            yield Finding(
-                code=self.code,
-                severity=self.severity,
-                message=f"{how_many(samples, 'sample')}: {layout.text()}; {reads_pairs(title, len(hurt))}",
-                count=samples,
-                readers=tuple(hurt),
-            )
+        if hurt and not layout.is_image_text:
+            use = f"{context.titles(hurt)} use{'s' if len(hurt) == 1 else ''} only one image and one caption of each"
+            yield self.found(f"{how_many(samples, 'sample')}: {layout.text()}; {use}", hurt, count=samples)

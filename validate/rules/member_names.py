@@ -7,7 +7,8 @@ from wdsflow.text.words import how_many
 
 from ..finding import Severity
 from .kit.base import Context, TallyRule, first_seen
-from .kit.shape_rule import LossRule, RuleLoss, crashes, loss
+from .kit.families import LossRule
+from .kit.shapes import RuleLoss, crashes, loss
 
 
 class NoField(TallyRule):
@@ -27,12 +28,8 @@ class NoField(TallyRule):
     """
 
     code = "W011"
-    severity = "warning"
     tallies = ("name.no-field",)
-    counts_samples = False
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'member has', 'members have')} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
+    says = "{n:member has|members have} no extension{first}: and readers skip {verb:it|them}"
 
 
 class AppleDouble(TallyRule):
@@ -55,7 +52,6 @@ class AppleDouble(TallyRule):
     code = "W012"
     severity = "error"
     tallies = ("name.appledouble",)
-    counts_samples = False
     repair_note = "leaves out macOS twins and dot-files"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -105,6 +101,7 @@ class UpperCase(LossRule):
     tallies = ("name.upper",)
     counts_samples = False
     repair_note = "writes field names in lower case"
+    says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets, Ray Data and DALI"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Ask the reader both before and after it took its columns: their names may be in upper case."""
@@ -112,12 +109,6 @@ class UpperCase(LossRule):
 
     def fixed_part(self, part: Part) -> Part:
         return part if part.suffix.islower() else Part(part.suffix.lower(), part.status)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return (
-            f"{how_many(count, 'field name')} with upper-case letters{first_seen(detail)}: "
-            "a field of another name for Hugging Face datasets, Ray Data and DALI"
-        )
 
 
 class UnsafePath(TallyRule):
@@ -136,14 +127,9 @@ class UnsafePath(TallyRule):
     """
 
     code = "W014"
-    severity = "warning"
     tallies = ("name.absolute", "name.parent")
-    counts_samples = False
     repair_note = "makes paths relative"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "name is an absolute path or has" if count == 1 else "names are absolute paths or have"
-        return f"{count:,} {verb} a .. component{first_seen(detail)}: unsafe to unpack"
+    says = "{n} {verb:name is an absolute path or has|names are absolute paths or have} a .. component{first}: unsafe to unpack"
 
 
 class NameNotUtf8(TallyRule):
@@ -162,13 +148,9 @@ class NameNotUtf8(TallyRule):
     """
 
     code = "W016"
-    severity = "warning"
     tallies = ("name.not-utf8", "name.junk-not-utf8")
-    counts_samples = False
     repair_note = "replaces bytes that are not UTF-8"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'name is', 'names are')} not UTF-8{first_seen(detail)}: writing such a key fails"
+    says = "{n:name is|names are} not UTF-8{first}: writing such a key fails"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return "error" if a chosen reader ends with an exception."""
@@ -192,13 +174,9 @@ class MacosxFolder(TallyRule):
     """
 
     code = "W022"
-    severity = "warning"
     tallies = ("name.macosx",)
-    counts_samples = False
     repair_note = "leaves the folder out"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'member is', 'members are')} under __MACOSX{first_seen(detail)}: readers make separate samples of them"
+    says = "{n:member is|members are} under __MACOSX{first}: readers make separate samples of them"
 
 
 class HiddenFiles(TallyRule):
@@ -219,10 +197,7 @@ class HiddenFiles(TallyRule):
     code = "W023"
     severity = "info"
     tallies = ("name.hidden",)
-    counts_samples = False
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'dot-file is', 'dot-files are')} skipped by readers{first_seen(detail)}"
+    says = "{n:dot-file is|dot-files are} skipped by readers{first}"
 
 
 class ControlInName(TallyRule):
@@ -241,13 +216,9 @@ class ControlInName(TallyRule):
     """
 
     code = "W028"
-    severity = "warning"
     tallies = ("name.control",)
-    counts_samples = False
     repair_note = "replaces control characters"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'name has', 'names have')} control characters{first_seen(detail)}: unsafe in lists and terminals"
+    says = "{n:name has|names have} control characters{first}: unsafe in lists and terminals"
 
 
 class MetaMembers(TallyRule):
@@ -268,18 +239,13 @@ class MetaMembers(TallyRule):
     code = "W032"
     severity = "info"
     tallies = ("name.meta",)
-    counts_samples = False
+    says = "{n:member} named like metadata{first}: webdataset skips that, others do not"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _parted(context, shard) else self.severity
 
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         return _parted(context, shard) or context.names()
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return (
-            f"{how_many(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips that, others do not"
-        )
 
 
 def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
@@ -309,7 +275,4 @@ class NotAsciiName(TallyRule):
     code = "W033"
     severity = "info"
     tallies = ("name.not-ascii",)
-    counts_samples = False
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'name has', 'names have')} non-ASCII characters{first_seen(detail)}: plain USTAR cannot hold them, and DALI reads no PAX headers"
+    says = "{n:name has|names have} non-ASCII characters{first}: plain USTAR cannot hold them, and DALI reads no PAX headers"

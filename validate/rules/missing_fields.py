@@ -1,20 +1,20 @@
 """Fields that a reader needs and samples lack."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import ClassVar
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.installed_versions import release
+from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair
-from ..verdicts.verdict import Verdict
 from .kit.base import Context, Rule, is_option, repair
-from .kit.families import layout_hint
 from .kit.shape_edits import caption_edits, empty_fields
-from .kit.shape_rule import Lack, Role, Wants, crashes, lacks, wanted, wants
+from .kit.shapes import Lack, Role, Wants, crashes, lacks, wanted, wants
 
 
 class MissingEverywhere(Rule):
@@ -44,31 +44,30 @@ class MissingEverywhere(Rule):
             for want in wants(context):
                 for role in want.absent:
                     groups.setdefault((role, want.names[role]), []).append(want)
-        layout = layout_hint(context) if groups else ""
+        layout = _layout_hint(context) if groups else ""
         for (role, names), wanting in groups.items():
-            yield self.finding(context, role, names, [want.reader.name for want in wanting], layout)
+            yield self._finding(context, role, names, [want.reader.name for want in wanting], layout)
             layout = ""  # once is enough
 
-    def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str], layout: str) -> Finding:
+    def _finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str], layout: str) -> Finding:
         """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
-        samples = context.evidence.samples
-        shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
-        head = shards[0].runs.head if shards else None
+        shard = next((shard for shard in context.evidence.shards if shard.runs.head is not None), None)
         have = _fields(context)
         hint, fix = _instead(context, role, names, have, hurt)
         fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
-        return Finding(
-            code=self.code,
-            severity=self.severity,
-            message=f"no sample has {field_phrase(names)}: {_what_happens(context, hurt)} (fields: {fields}{hint}{layout})",
-            shard=shards[0].url if shards else None,
-            key=head.key if head else None,
-            offset=head.offset if head else None,
-            count=samples,
-            rate=1.0,
-            readers=tuple(hurt),
-            repair=fix,
-        )
+        ends = f"{_what_happens(context, hurt)} (fields: {fields}{hint}{layout})"
+        message = f"no sample has {field_phrase(names)}: {ends}"
+        samples = context.evidence.samples
+        return self.found(message, hurt, shard, shard.runs.head if shard else None, count=samples, of=samples, fix=fix)
+
+
+def _layout_hint(context: Context) -> str:
+    """Return a remark on a set that no renamed field makes one of image-text pairs, "" for all others."""
+    layout = layout_of(context.evidence.shards)
+    if layout.is_image_text:
+        return ""
+    feed = "wdsflow-train" in context.names()
+    return f"; the layout is {layout.text()}{'; wdsflow train feeds image-text pairs only' if feed else ', not image-text pairs'}"
 
 
 def field_phrase(names: tuple[str, ...]) -> str:
@@ -81,7 +80,7 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
     verdicts = {verdict.reader: verdict for verdict in context.verdicts}
     groups: dict[str, list[str]] = {}
     for name in hurt:
-        groups.setdefault(_outcome(verdicts.get(name)), []).append(name)
+        groups.setdefault(verdicts[name].outcome if name in verdicts else "", []).append(name)
     samples = context.evidence.samples
     all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
     told = []
@@ -92,10 +91,6 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
             hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
             told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
     return "; ".join(told)
-
-
-def _outcome(verdict: Verdict | None) -> str:
-    return verdict.outcome if verdict else ""
 
 
 def _fields(context: Context) -> list[str]:
@@ -194,71 +189,45 @@ def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
     return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""
 
 
-class MissingInPart(Rule):
-    """Some samples lack the image or the caption.
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
 
-    What: some samples lack a field that a reader needs and that other samples have, and no other field of theirs can
-    serve instead.
 
-    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer samples than
-    ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at the first of them. Hugging Face
-    datasets and Ray Data give None.
+class PartialLoss(Rule):
+    """A rule about samples that lack a field, with or without a field that could serve instead."""
 
-    In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
-    and other files that become separate samples (open_clip PR#179; Mobile-O#8).
-
-    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, with all samples whose image, caption or json
-    cannot be used; counts are then correct. ``--caption json:FIELD`` keeps captions that are in json. ``wdsflow inspect
-    SHARD`` lists the fields of samples.
-    """
-
-    code = "F102"
-    severity = "warning"
-    drops_bad = True
     requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
+    instead: ClassVar[bool]
 
     def check(self, context: Context) -> Iterator[Finding]:
-        yield from partial_losses(context, self.code, instead=False, fix=self.fix)
+        rows: dict[tuple[object, ...], list[tuple[Wants, Lack]]] = defaultdict(list)
+        totals: Counter[str] = Counter()
+        for want in wants(context):
+            for lack in lacks(context, want):
+                if bool(lack.instead) == self.instead:
+                    labels = want.reader.pairs_with == "label"
+                    rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append((want, lack))
+                    halved = any(lack.shard.tally(name).count for name in _HALVING)
+                    totals[want.reader.name] += 0 if halved else lack.count
+        limit = context.max_loss * context.evidence.samples
+        order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+        for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
+            want, lack = together[0]
+            names = [item.reader.name for item, _ in together]
+            ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
+            yield self.found(
+                _message(want, lack) + _consequence(context, names, ending, lack.count),
+                names,
+                lack.shard,
+                lack,
+                count=lack.count,
+                of=lack.shard.samples,
+                severity="error" if ending or any(totals[name] > limit for name in names) else "warning",
+                fix=self.fix(context, lack),
+            )
 
     def fix(self, context: Context, lack: Lack) -> Repair | None:
         """Return the fix for samples that lack something."""
         return self.repair(lack.shard.url)
-
-
-Fix = Callable[[Context, Lack], Repair | None]
-_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
-
-
-def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> Iterator[Finding]:
-    """Yield findings for samples that lack a field, with or without a field that could serve instead."""
-    rows: dict[tuple[object, ...], list[tuple[Wants, Lack]]] = defaultdict(list)
-    totals: dict[str, int] = defaultdict(int)
-    for want in wants(context):
-        for lack in lacks(context, want):
-            if bool(lack.instead) == instead:
-                labels = want.reader.pairs_with == "label"
-                rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append((want, lack))
-                halved = any(lack.shard.tally(name).count for name in _HALVING)
-                totals[want.reader.name] += 0 if halved else lack.count
-    limit = context.max_loss * context.evidence.samples
-    order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
-    for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
-        want, lack = together[0]
-        names = [item.reader.name for item, _ in together]
-        ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
-        worst = bool(ending) or any(totals[name] > limit for name in names)
-        yield Finding(
-            code=code,
-            severity="error" if worst else "warning",
-            message=_message(want, lack) + _consequence(context, names, ending, lack.count),
-            shard=lack.shard.url,
-            key=lack.key,
-            offset=lack.offset,
-            count=lack.count,
-            rate=min(lack.count / lack.shard.samples, 1.0) if lack.shard.samples else None,
-            readers=tuple(names),
-            repair=fix(context, lack),
-        )
 
 
 def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
@@ -284,7 +253,30 @@ def _consequence(context: Context, names: list[str], ending: list[str], count: i
     return "; " + ", ".join(told)
 
 
-class OtherName(Rule):
+class MissingInPart(PartialLoss):
+    """Some samples lack the image or the caption.
+
+    What: some samples lack a field that a reader needs and that other samples have, and no other field of theirs can
+    serve instead.
+
+    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer samples than
+    ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at the first of them. Hugging Face
+    datasets and Ray Data give None.
+
+    In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
+    and other files that become separate samples (open_clip PR#179; Mobile-O#8).
+
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, with all samples whose image, caption or json
+    cannot be used; counts are then correct. ``--caption json:FIELD`` keeps captions that are in json. ``wdsflow inspect
+    SHARD`` lists the fields of samples.
+    """
+
+    code = "F102"
+    drops_bad = True
+    instead = False
+
+
+class OtherName(PartialLoss):
     """In some samples the image or the caption has another name.
 
     What: some samples lack a field that a reader needs, and have one that may hold the same: ``caption`` or ``json``
@@ -302,11 +294,7 @@ class OtherName(Rule):
     """
 
     code = "F103"
-    severity = "warning"
-    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
-
-    def check(self, context: Context) -> Iterator[Finding]:
-        yield from partial_losses(context, self.code, instead=True, fix=self.fix)
+    instead = True
 
     def fix(self, context: Context, lack: Lack) -> Repair | None:
         """Return the command that gives the field its usual name; None if none can or the reader wants another one."""

@@ -14,8 +14,9 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, first_seen, repair
-from .kit.shape_rule import LossRule, RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
+from .kit.base import Context, Rule, TallyRule, repair
+from .kit.families import LossRule
+from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
 
 
 class Interleaved(TallyRule):
@@ -40,9 +41,8 @@ class Interleaved(TallyRule):
     requires = ("W012",)  # macOS twins between the members split them too
     tallies = ("key.again",)
     repair_note = "regroups the members of each sample"
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'key comes', 'keys come')} back after other keys{first_seen(detail)}: readers split the samples"
+    counts_samples = True
+    says = "{n:key comes|keys come} back after other keys{first}: readers split the samples"
 
 
 class DuplicateMember(LossRule):
@@ -124,7 +124,6 @@ class SharedKeys(Rule):
     """
 
     code = "W008"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         pairs = list(shared_sketches(context, "key_sketch"))
@@ -140,15 +139,10 @@ class SharedKeys(Rule):
         )
         if cut and not hurt:
             return  # W010 reports it
-        yield Finding(
-            code=self.code,
-            severity="error" if hurt else self.severity,
-            message=f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
-            f"do not have keys of their own{f'; without an index, {context.ending(hurt)}' if hurt else ''}",
-            shard=second.url,
-            count=len(pairs),
-            readers=hurt or context.names(),
-        )
+        message = f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
+        message += f"do not have keys of their own{f'; without an index, {context.ending(hurt)}' if hurt else ''}"
+        severity = "error" if hurt else self.severity
+        yield self.found(message, hurt or context.names(), second, count=len(pairs), severity=severity)
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
@@ -197,7 +191,6 @@ class SplitSample(Rule):
     """
 
     code = "W009"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         found = []
@@ -208,18 +201,10 @@ class SplitSample(Rule):
             if not fields_in(tail.shape) & fields_in(head.shape) and _continues(shard, tail, following, head):
                 found.append((shard, following, tail))
         severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
+        fix = repair(context.targets(), note="over all shards at once, to join the two parts")
         for shard, following, tail in found:
-            yield Finding(
-                code=self.code,
-                severity=severity,
-                message=f"its last sample continues in {escape(following.url.rpartition('/')[2])}: "
-                "readers shuffle shards, so the two parts do not meet",
-                shard=shard.url,
-                key=tail.key,
-                offset=tail.offset,
-                readers=context.names(),
-                repair=repair(context.targets(), note="over all shards at once, to join the two parts"),
-            )
+            message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
+            yield self.found(message, context.names(), shard, tail, severity=severity, fix=fix)
 
 
 def _continues(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:

@@ -4,20 +4,19 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from wdsflow.indexing.index_report import KINDS
+from wdsflow.indexing.index_options import KINDS
 from wdsflow.indexing.written_files import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import Folder
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written
 from wdsflow.records.unfinished import Unfinished
 from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, size
 
-from ..finding import Finding, Repair, Severity
+from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, flag
+from .kit.families import TrainingRule, clips, flag
 
 
 class WrongSidecar(Rule):
@@ -44,7 +43,6 @@ class WrongSidecar(Rule):
     """
 
     code = "P305"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         if context.sidecars is None:
@@ -52,19 +50,11 @@ class WrongSidecar(Rule):
         ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
         fixes = _fixes(context.sidecars.facts)
         for fact in context.sidecars.facts:
-            yield Finding(
-                self.code,
-                self.severity_of(fact, ended),
-                f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}",
-                count=fact.shards,
-                readers=tuple(name for name in context.names() if name.startswith("open-clip")),
-                repair=fixes.get(fact),
-            )
-
-    def severity_of(self, fact: SidecarFact, ended: bool) -> Severity:
-        """Return "error" if OpenCLIP ends because of this file."""
-        read = fact.path.endswith(("sizes.json", "__len__"))
-        return "error" if ended and read and fact.problem in ("missing", "malformed") else self.severity
+            # OpenCLIP ends because of such a file.
+            ends = ended and fact.path.endswith(("sizes.json", "__len__")) and fact.problem in ("missing", "malformed")
+            message = f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}"
+            severity = "error" if ends else self.severity
+            yield self.found(message, clips(context), count=fact.shards, severity=severity, fix=fixes.get(fact))
 
 
 _SIDECAR_PROBLEMS = {
@@ -120,19 +110,13 @@ class Gaps(Rule):
     """
 
     code = "P306"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         for gap in context.evidence.gaps:
             some = ", ".join(escape(name, 60) for name in gap.missing[:3])
             more = f" and {gap.count - 3:,} more" if gap.count > 3 else ""
-            yield Finding(
-                self.code,
-                self.severity,
-                f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {some}{more}",
-                count=gap.count,
-                readers=context.names(),
-            )
+            message = f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {some}{more}"
+            yield self.found(message, context.names(), count=gap.count)
 
 
 class HalfDownload(Rule):
@@ -154,41 +138,23 @@ class HalfDownload(Rule):
     """
 
     code = "P307"
-    severity = "warning"
 
     def check(self, context: Context) -> Iterator[Finding]:
         if context.sidecars is None:
             return
         for name, folder in context.sidecars.folders.items():
-            if folder.unfinished is not None:
-                yield self._unfinished(context, name, folder.unfinished)
-            if folder.without_stats:
-                yield self._without_stats(context, name, folder)
-
-    def _without_stats(self, context: Context, name: str, folder: Folder) -> Finding:
-        absent = folder.without_stats
-        some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
-        return Finding(
-            self.code,
-            self.severity,
-            f"{escape(name or '.')}: {how_many(len(absent), 'shard')} without _stats.json ({some}), "
-            f"next to {len(folder.stats):,} with one: their download was not finished",
-            count=len(absent),
-            readers=context.names(),
-        )
-
-    def _unfinished(self, context: Context, name: str, run: Unfinished) -> Finding:
-        what = "a wdsflow command" if run.run not in _RUNS else f"wdsflow {run.run}"
-        most = f" (at most {run.shards:,})" if run.shards else ""
-        words = resuming(run)
-        return Finding(
-            self.code,
-            "error",
-            f"{escape(name or '.')}: {what} did not finish, or still runs: not all of its shards{most} are written; the same"
-            " command resumes it",
-            readers=context.names(),
-            repair=Repair(words) if words else None,
-        )
+            place = escape(name or ".")
+            if (run := folder.unfinished) is not None:
+                what = "a wdsflow command" if run.run not in _RUNS else f"wdsflow {run.run}"
+                most = f" (at most {run.shards:,})" if run.shards else ""
+                text = f"{place}: {what} did not finish, or still runs: not all of its shards{most} are written"
+                fix = Repair(words) if (words := resuming(run)) else None
+                yield self.found(f"{text}; the same command resumes it", context.names(), severity="error", fix=fix)
+            if absent := folder.without_stats:
+                some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
+                text = f"{place}: {how_many(len(absent), 'shard')} without _stats.json ({some}), next to "
+                text += f"{len(folder.stats):,} with one: their download was not finished"
+                yield self.found(text, context.names(), count=len(absent))
 
 
 _RUNS = ("filter", "cut", "repair", "reshard", "graft")
@@ -229,7 +195,6 @@ class ShuffleMemory(TrainingRule):
     """
 
     code = "P310"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         needs = forecast.resources
@@ -238,7 +203,7 @@ class ShuffleMemory(TrainingRule):
         if needs.shuffle_bytes <= needs.available_bytes:
             return
         fit = arguments.workers * needs.available_bytes // needs.shuffle_bytes
-        yield self.finding(
+        yield self.found(
             f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
             f"{size(needs.available_bytes)} are free here",
             fix=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
@@ -263,7 +228,6 @@ class SharedMemory(TrainingRule):
     """
 
     code = "P316"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         needs = forecast.resources
@@ -271,7 +235,7 @@ class SharedMemory(TrainingRule):
             return
         fit = arguments.workers * needs.shm_total // needs.shm_bytes
         height, width = needs.image_size
-        yield self.finding(
+        yield self.found(
             f"{arguments.workers * arguments.local_world_size} workers of a machine keep {size(needs.shm_bytes)} of batches "
             f"({height} x {width} pixels) in /dev/shm, which has {size(needs.shm_total)} here",
             fix=flag("--workers", str(fit), note=", or give the container more") if fit else None,

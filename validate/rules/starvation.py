@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.words import how_many, size
 
-from ..finding import Finding
+from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
+from ..forecast.resources import working_settings
 from ..verdicts.verdict import PIPELINE
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, flag, sharing
+from .kit.families import TrainingRule, flag
 
 
 class NothingPasses(Rule):
@@ -42,14 +43,23 @@ class NothingPasses(Rule):
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
             end = "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
             title = verdict.title.split(" (")[0]
-            yield Finding(
-                self.code,
-                self.severity,
-                f"no sample reaches a batch in {title}, {end}{why}",
-                count=verdict.samples,
-                rate=1.0,
-                readers=(verdict.reader,),
-            )
+            message = f"no sample reaches a batch in {title}, {end}{why}"
+            yield self.found(message, [verdict.reader], count=verdict.samples, of=verdict.samples)
+
+
+_WORKS = {
+    "--workers": ", the most that works",
+    "--batch-size": ", the largest that works",
+    "--dataset-resampled": ": every worker then draws from all shards",
+}
+
+
+def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+    """Return the setting with which every worker gets batches; None if the set is smaller than one batch."""
+    reader = next(each for each in context.readers if each.name == forecast.reader)
+    usable = next(each.usable for each in context.verdicts if each.reader == forecast.reader)
+    setting = next(working_settings(context.evidence, reader, arguments, usable), None)
+    return flag(*setting, note=_WORKS[setting[0]]) if setting else None
 
 
 class StarvedWorker(TrainingRule):
@@ -78,8 +88,8 @@ class StarvedWorker(TrainingRule):
             return
         more = len(forecast.stalled) - 1
         others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
-        yield self.finding(
-            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=sharing(context, arguments, forecast)
+        yield self.found(
+            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=_sharing(context, arguments, forecast)
         )
 
 
@@ -114,7 +124,7 @@ class TooFewShards(TrainingRule):
             ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
-        yield self.finding(f"{have} ({split}): {ends}", fix=sharing(context, arguments, forecast))
+        yield self.found(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
 
 
 _RATIO = 1.5  # the largest share of a worker over the smallest
@@ -137,7 +147,6 @@ class Imbalance(TrainingRule):
     """
 
     code = "P304"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         low, high = forecast.poorest, forecast.richest
@@ -146,7 +155,7 @@ class Imbalance(TrainingRule):
         workers = arguments.world_size * max(1, arguments.workers)
         rest = forecast.shards % workers
         dealt = f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers" if rest else ""
-        yield self.finding(
+        yield self.found(
             f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
             fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
@@ -169,7 +178,6 @@ class ResampledLoss(TrainingRule):
     """
 
     code = "P308"
-    severity = "warning"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         drawn = forecast.resampled
@@ -178,14 +186,14 @@ class ResampledLoss(TrainingRule):
         if forecast.stalled:
             if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
                 return  # P301 reports it
-            yield self.finding(
+            yield self.found(
                 "none of the shards has a usable sample: training hangs",
                 severity="error",
                 count=drawn.dead_shards,
             )
             return
         share = drawn.dead_shards / forecast.shards
-        yield self.finding(
+        yield self.found(
             f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample: "
             f"about {share:.0%} of all draws are wasted",
             count=drawn.dead_shards,
@@ -220,7 +228,7 @@ class NeverDrawn(TrainingRule):
             return
         whole = drawn.never_seen**arguments.epochs
         all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
-        yield self.finding(
+        yield self.found(
             f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
             f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch)"
         )
@@ -254,7 +262,7 @@ class SlowStart(TrainingRule):
         fast, slow = needs.first_batch
         members = sum(shard.member_bytes for shard in context.evidence.shards)
         mean = members / max(1, context.evidence.samples)
-        yield self.finding(
+        yield self.found(
             f"the first batch of each epoch comes after {fast:,.0f} to {slow:,.0f} s: each of {arguments.workers} workers "
             f"reads {needs.raw_before_first:,} samples of {size(mean)} first"
         )
@@ -296,13 +304,6 @@ class OwnPipeline(Rule):
                 continue  # P301 reports it
             first = verdict.reasons[0] if verdict.reasons else None
             why = f": {first.message}" if first else ""
-            yield Finding(
-                self.code,
-                self.severity,
-                f"{verdict.title} {_ENDS[verdict.outcome]}{why}",
-                shard=first.shard if first else None,
-                key=first.key if first else None,
-                offset=first.offset if first else None,
-                count=max(1, verdict.samples - (verdict.usable if verdict.least is None else verdict.least)),
-                readers=(PIPELINE,),
-            )
+            count = max(1, verdict.samples - (verdict.usable if verdict.least is None else verdict.least))
+            message = f"{verdict.title} {_ENDS[verdict.outcome]}{why}"
+            yield self.found(message, [PIPELINE], first.shard if first else None, first, count=count)

@@ -1,21 +1,27 @@
-"""Errors that say something about the machine, and nothing about the sample at which they are raised."""
+"""Meters after the stages of a pipeline, what they count, and the words for errors that they meet."""
 
 import errno
 import os
 import re
 import sys
+import sysconfig
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
 
 from wdsflow.memory.batching.attempt import chain, is_out_of_memory
 from wdsflow.text.shell import escape
 
-from .stage_words import error_text, line_of
+from .pipeline_steps import Chain
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_LIBRARIES = tuple(
+    {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")}
+    | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
+)
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 _OF_DATA = (LookupError, UnicodeError, TypeError)  # they name what a sample lacks: KeyError: 'gpu'
 _NUMBERS = {
@@ -24,6 +30,28 @@ _NUMBERS = {
     errno.EMFILE: "this machine allows no more open files",
     errno.ENFILE: "this machine allows no more open files",
 }
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type and the first line of an error, even if its ``str()`` fails.
+
+    Addresses of objects are left out: they differ in each run.
+    """
+    try:
+        text = _ADDRESS.sub("", str(error).strip().partition("\n")[0])
+    except Exception:  # noqa: BLE001 - errors of other people's making
+        text = ""
+    return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)
+
+
+def line_of(error: BaseException) -> str:
+    """Return the innermost line of the user's own code that an error passed through: "train.py:31"; "" if none."""
+    webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)  # may be installed anywhere
+    libraries = (*_LIBRARIES, os.path.dirname(os.path.realpath(webdataset)) + os.sep) if webdataset else _LIBRARIES
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.path.exists(frame.filename) and not os.path.realpath(frame.filename).startswith(libraries):
+            return escape(f"{os.path.relpath(frame.filename)}:{frame.lineno}", 200)
+    return ""
 
 
 def machine_fault(error: BaseException) -> str:
@@ -47,8 +75,7 @@ def _asks_for_gpu(error: BaseException) -> bool:
 
 
 def _has_gpu() -> bool:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
+    if torch := sys.modules.get("torch"):
         return bool(torch.cuda.is_available())
     return os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/kfd")
 
@@ -65,42 +92,71 @@ class Stopped(BaseException):
     """Ends a run. Not an Exception: no error handler of a stage can swallow it."""
 
 
-class SeenStage:
-    """The work of one stage: counts, seconds, errors, and the fields of its output."""
+@dataclass
+class StageTrace:
+    """Input and output of one stage."""
 
-    def __init__(self) -> None:
-        self.out = 0
-        self.ended = False  # it gives no more
-        self.kind: Kind = ""
-        self.rows = 0  # samples inside its output batches
-        self.seconds = 0.0
-        self.fields: Counter[str] = Counter()
-        self.errors = 0
-        self.error_types: Counter[str] = Counter()
-        self.first_error = ""
-        self.error_line = ""
-        self.error_key = ""
-        self.error_shard = ""
-        self.ended_stream = False  # a handler returned False: the stage stopped before its input ended
-        self.logged = 0
-        self.first_log = ""
-        self.key = ""  # of the last input item
-        self.shard = ""
+    number: int  # from 1
+    title: str
+    taken: int = 0  # input items; 0 for the source
+    out: int = 0  # output items
+    kind: Kind = ""  # of its output items: "shard", "member", "sample", "batch"
+    taken_kind: Kind = ""
+    rows: int = 0  # samples inside its batches
+    batch: int = 0  # samples that one of its batches needs, if known; -1 if it takes batches apart
+    seconds: float = 0.0  # in its own code
+    errors: int = 0  # swallowed by its handler
+    error_types: dict[str, int] = field(default_factory=dict)  # the same, by the name of the exception
+    first_error: str = ""
+    error_line: str = ""  # "train.py:31": of the user's code, if it passed through any
+    error_key: str = ""
+    error_shard: str = ""
+    ended_stream: bool = False  # a handler returned False: the stage stopped before its input ended
+    logged: int = 0  # warnings that it logged: they suggest errors swallowed without a handler
+    first_log: str = ""
+    fields: dict[str, int] = field(default_factory=dict)  # of its input samples, most frequent first
+
+    @property
+    def name(self) -> str:
+        """``stage 6 select(...)``."""
+        return f"stage {self.number} {self.title}"
+
+    @property
+    def lost(self) -> int:
+        """Samples (or batches) that went in and did not come out, 0 if unknown."""
+        if self.kind == "batch" and self.taken_kind == "sample":
+            return max(0, self.taken - self.rows) if self.batch and self.rows else 0
+        comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
+        return max(0, self.taken - self.out) if comparable else 0
+
+
+class SeenStage(StageTrace):
+    """A stage while it runs: its ``fields`` are those of its output, and what it takes is the output before it."""
+
+    ended = False  # it gives no more
+    key = ""  # of its last output
+    shard = ""
+
+    def log(self, message: str) -> None:
+        """Count a warning."""
+        self.logged += 1
+        self.first_log = self.first_log or escape(message, 200)
 
 
 class TraceRun:
     """The state that all meters of one run share; read by the thread that waits for it."""
 
-    def __init__(self, count: int, samples: int, seconds: float, urls: frozenset[str]) -> None:
-        self.seen = [SeenStage() for _ in range(count + 1)]  # the last is for the time between two items
-        self.samples = samples
+    def __init__(self, chain: Chain, samples: int, seconds: float) -> None:
+        self.chain, self.samples, self.seconds = chain, samples, seconds
+        steps = enumerate(chain.steps, 1)
+        self.seen = [SeenStage(number, step.title, batch=step.batch) for number, step in steps]
+        self.seen.append(SeenStage(0, ""))  # for the time between two items
         self.started = self.since = time.monotonic()
         self.soft = self.started + 0.75 * seconds  # then the input ends, and buffers empty themselves
         self.deadline = self.started + seconds
-        self.urls = urls
-        self.unread = set(urls)
+        self.unread = set(chain.urls)
         self.owner = -1  # the stage whose code runs now
-        self.first = count  # the first stage that gives samples
+        self.first = len(chain.steps)  # the first stage that gives samples
         self.reason: Reason = ""
         self.stopping = False
         self.refused = 0
@@ -121,7 +177,7 @@ class TraceRun:
         return before
 
     def show(self) -> None:
-        """Call ``watch``: a stage begins to run, or has got its next item."""
+        """Call ``watch``: a stage begins to run, or has its next item."""
         if self.watch is not None and self.owner >= 0:
             self.watch(self, self.owner)
 
@@ -140,9 +196,9 @@ class TraceRun:
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
         """Count an error that a stage swallowed, and keep the first with its place."""
-        seen = self.seen[index]
+        seen, name = self.seen[index], type(error).__name__
         seen.errors += 1
-        seen.error_types[type(error).__name__] += 1
+        seen.error_types[name] = seen.error_types.get(name, 0) + 1
         seen.ended_stream |= not goes_on
         self.machine = self.machine or machine_fault(error)
         if seen.errors == 1:
@@ -162,21 +218,15 @@ class TraceRun:
         return "", ""
 
 
-class Meter(Iterator[Any]):
+class Meter(Iterator[object]):
     """The output of one stage. It counts each item, and checks the time."""
 
-    def __init__(self, run: TraceRun, index: int, batch: int) -> None:
+    def __init__(self, run: TraceRun, index: int) -> None:
         self.run, self.index = run, index
         self.seen = run.seen[index]
-        self.batch = batch
         self.ended = False
         self.polls = 0
-        self.source: Iterator[Any] = iter(())
-
-    def attach(self, items: Iterable[Any]) -> "Meter":
-        """Set the stage to measure."""
-        self.source = iter(items)
-        return self
+        self.source: Iterator[object] = iter(())  # the stage to measure
 
     def close(self) -> None:
         """Close the stage's generator, which closes its files."""
@@ -184,7 +234,7 @@ class Meter(Iterator[Any]):
         if callable(close) and not isinstance(self.source, Meter):
             close()
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         run = self.run
         run.check()
         if self.ended or self._enough():
@@ -214,13 +264,13 @@ class Meter(Iterator[Any]):
             run.reason = run.reason or "samples"
         elif self.index == run.first and time.monotonic() > run.soft:
             run.reason = run.reason or "time"
-        elif self.index == 0 and run.urls and not run.unread and run.first >= len(run.seen) - 1:
+        elif self.index == 0 and run.chain.urls and not run.unread and run.first >= len(run.seen) - 1:
             run.reason = run.reason or "pass"  # every shard was read, and none held a sample
         else:
             return False
         return True
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         self.ended = self.seen.ended = True
         self.polls += 1
         if self.polls > _MAX_POLLS:
@@ -228,7 +278,7 @@ class Meter(Iterator[Any]):
             self.run.refuse()
         raise StopIteration
 
-    def _look(self, item: Any) -> None:
+    def _look(self, item: object) -> None:
         run, seen = self.run, self.seen
         seen.out += 1
         if isinstance(item, dict):
@@ -243,11 +293,9 @@ class Meter(Iterator[Any]):
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
-            run.unread.discard(
-                item if isinstance(item, str) else str(item.get("url")) if isinstance(item, dict) else ""
-            )
+            run.unread.discard(str(item.get("url") if isinstance(item, dict) else item))
 
-    def _look_at_dict(self, item: dict[Any, Any]) -> None:
+    def _look_at_dict(self, item: dict[object, object]) -> None:
         seen = self.seen
         key, url = item.get("__key__"), item.get("__url__", item.get("url"))
         if isinstance(url, str):
@@ -264,23 +312,25 @@ class Meter(Iterator[Any]):
         seen.kind = "batch" if self._is_batch(item) else "sample"
         for name in names:
             if name in seen.fields or len(seen.fields) < _MAX_FIELDS:
-                seen.fields[escape(name, 60)] += 1
+                shown = escape(name, 60)
+                seen.fields[shown] = seen.fields.get(shown, 0) + 1
 
-    def _is_batch(self, item: Any) -> bool:
-        if self.batch < 0 or (isinstance(item, dict) and isinstance(item.get("__key__"), str)):
+    def _is_batch(self, item: object) -> bool:
+        batch = self.seen.batch
+        if batch < 0 or (isinstance(item, dict) and isinstance(item.get("__key__"), str)):
             return False
         upstream = self.run.seen[self.index - 1].kind if self.index else ""
         nested = isinstance(item, list) and bool(item) and isinstance(item[0], dict | tuple | list)
-        return self.batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
+        return batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
 
 
-def rows_in(batch: Any) -> int:
+def rows_in(batch: object) -> int:
     """Return the number of samples in a batch: parallel columns, or a list of samples. 0 if unknown."""
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, list | tuple) and batch and not isinstance(batch[0], dict | tuple):
         batch = batch[0]
     try:
-        return len(batch)
+        return len(batch)  # type: ignore[arg-type]
     except TypeError:
         return 0

@@ -1,179 +1,229 @@
-"""What a run must not change, what it observes on copies, and errors that say nothing about samples."""
+"""The stages of a pipeline: their names and arguments, and copies of them that run one by one."""
 
 import copy
 import functools
 import inspect
-import logging
 import random
 import sys
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TextIO, cast
+from operator import attrgetter
+from typing import Literal, NamedTuple, Protocol, SupportsInt, TypeGuard
 
 from wdsflow.text.shell import escape
 
-from .meter import TraceRun
-from .stage_words import bare_name, title
+_CUT = 60
+Note = Callable[[Exception, bool], object]  # the swallowed error; whether the stage continues
+Handler = Callable[..., object]
+Call = Callable[..., Iterable[object]]
+LEFT_OUT = object()  # what a collate function of a probe returns that makes no batch of its items
 
-Note = Callable[[Exception, bool], None]  # the swallowed error; whether the stage continues
-Handler = Callable[..., Any]
+
+class Pipeline(Protocol):
+    """A ``wds.DataPipeline``."""
+
+    pipeline: list[object]
+    invoke: Call
 
 
-def with_handler(stage: Any, note: Note) -> Any:
-    """Return a stage whose handler also reports to ``note`` which errors it swallows.
+class Loader(Protocol):
+    """A torch ``DataLoader``."""
 
-    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and objects
-    with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
+    dataset: object
+    num_workers: int
+    batch_size: int | None
+    drop_last: bool
+    sampler: Iterable[object]
+    batch_sampler: Iterable[Iterable[object]] | None
+    collate_fn: Callable[[object], object]
+
+
+def is_pipeline(thing: object) -> TypeGuard[Pipeline]:
+    """Return whether an object is a ``wds.DataPipeline`` or made like one."""
+    return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
+
+
+def is_loader(thing: object) -> TypeGuard[Loader]:
+    """Return whether an object is a torch ``DataLoader``."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(thing, data.DataLoader)
+
+
+def is_nested(stage: object) -> bool:
+    """Return whether an object has stages of its own."""
+    return is_pipeline(stage) or is_loader(stage)
+
+
+def bare_name(stage: object) -> str:
+    """Return the usual name of a stage: ``select`` for webdataset's curried ``_select``.
+
+    >>> bare_name(partial(sorted, reverse=True)), bare_name(["a.tar"])
+    ('sorted', 'list')
     """
-    if callable(getattr(stage, "f", None)) and isinstance(getattr(stage, "kw", None), dict):
-        found = _bound(stage.f, (None, *stage.args), stage.kw)
-        if found is None:
-            return stage
-        twin = copy.copy(stage)
-        twin.args, twin.kw = _replaced(stage.args, stage.kw, found, note, skip=1)
-        return twin
-    if isinstance(stage, functools.partial):
-        found = _bound(stage.func, (*stage.args, None), stage.keywords)
-        if found is None:
-            return stage
-        args, keywords = _replaced(stage.args, stage.keywords, found, note, skip=0)
-        return functools.partial(stage.func, *args, **keywords)
-    if inspect.isroutine(stage):
-        found = _bound(stage, (None,), {})
-        return stage if found is None else functools.partial(stage, handler=_listening(found[0], note))
-    handler = getattr(stage, "handler", None)
-    if callable(handler) and "handler" in getattr(stage, "__dict__", {}):
-        twin = copy.copy(stage)
-        twin.handler = _listening(handler, note)
-        return twin
-    return stage
+    inner = getattr(stage, "f", None) if hasattr(stage, "kw") else getattr(stage, "func", None)
+    function = inner if callable(inner) else stage
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return escape(name.strip("_") or name, _CUT)
 
 
-def continues(stage: Any) -> bool:
-    """Return whether a stage of webdataset drops the samples for which its code raises an error, and goes on.
+def title(stage: object) -> str:
+    """Describe a stage as one would write it, without its handler: ``batched(64, partial=False)``."""
+    positional = getattr(stage, "args", None)
+    named = getattr(stage, "kw", None)
+    if named is None:
+        named = getattr(stage, "keywords", None)
+    if not isinstance(positional, tuple) or not isinstance(named, dict):
+        return bare_name(stage)
+    shown = {name: value for name, value in named.items() if name not in ("handler", "collation_fn")}
+    parts = [*map(_brief, positional), *(f"{name}={_brief(each)}" for name, each in shown.items() if each is not None)]
+    return escape(f"{bare_name(stage)}({', '.join(parts)})", _CUT)
 
-    That is known of handlers whose names end as those of webdataset do, such as ``log_and_continue`` of OpenCLIP.
-    """
-    found = None
-    if callable(getattr(stage, "f", None)) and isinstance(getattr(stage, "kw", None), dict):
-        found = _bound(stage.f, (None, *stage.args), stage.kw)
-    ours = str(getattr(getattr(stage, "f", None), "__module__", "")).startswith("webdataset.")
-    return ours and found is not None and str(getattr(found[0], "__name__", "")).endswith("_and_continue")
+
+def _brief(value: object) -> str:
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, list | tuple | dict | set) and len(value) > 3:
+        return f"{type(value).__name__} of {len(value)}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_brief(item) for item in value) + "]"
+    name = getattr(value, "__name__", None)
+    return name if isinstance(name, str) else type(value).__name__
 
 
-def _bound(function: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[Handler, int] | None:
-    """The handler that a call would use, and its position among the positional parameters."""
+def positional(stage: object) -> tuple[object, ...]:
+    """Return the positional arguments of a stage, after the source."""
+    values = getattr(stage, "args", ())
+    return values if isinstance(values, tuple) else ()
+
+
+def named(stage: object) -> dict[str, object]:
+    """Return the named arguments of a curried stage of webdataset."""
+    values = getattr(stage, "kw", {})
+    return values if isinstance(values, dict) else {}
+
+
+def argument(stage: object, name: str, place: int, default: object = None) -> object:
+    """Return an argument that a stage was given by its name or place, or the default."""
+    values = positional(stage)
+    return values[place] if len(values) > place else named(stage).get(name, default)
+
+
+def batch_size(stage: object) -> int:
+    """Return how many items ``batched`` puts into one: 20 is webdataset's default."""
+    size = argument(stage, "batchsize", 0)
+    return int(size) if isinstance(size, SupportsInt) else 20
+
+
+class _StageCall(NamedTuple):
+    """How a stage calls its function: with the source between its arguments."""
+
+    function: Call
+    signature: inspect.Signature
+    before: tuple[object, ...]
+    after: tuple[object, ...]
+    named: dict[str, object]
+    handler: Handler
+
+
+def _call_of(stage: object) -> _StageCall | None:
+    """Return how a curried filter of webdataset, a partial or a function is called; None if it takes no handler."""
+    function: object = getattr(stage, "f", None)
+    before: tuple[object, ...] = ()
+    after, options = positional(stage), named(stage)
+    if callable(function) and isinstance(getattr(stage, "kw", None), dict):
+        pass
+    elif isinstance(stage, functools.partial):
+        function, before, after, options = stage.func, stage.args, (), stage.keywords
+    elif inspect.isroutine(stage):
+        function = stage
+    else:
+        return None
     try:
         signature = inspect.signature(function)
-        bound = signature.bind(*args, **kw)
+        bound = signature.bind(*before, None, *after, **options)
     except (TypeError, ValueError):
         return None
     if "handler" not in signature.parameters:
         return None
     handler = bound.arguments.get("handler", signature.parameters["handler"].default)
-    return (handler, list(signature.parameters).index("handler")) if callable(handler) else None
+    return _StageCall(function, signature, before, after, options, handler) if callable(handler) else None
 
 
-def _replaced(
-    args: tuple[Any, ...], kw: dict[str, Any], found: tuple[Handler, int], note: Note, skip: int
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    handler, position = found
-    place = position - skip
-    if "handler" not in kw and 0 <= place < len(args) and args[place] is handler:
-        return (*args[:place], _listening(handler, note), *args[place + 1 :]), kw
-    return args, {**kw, "handler": _listening(handler, note)}
+def with_handler(stage: object, note: Note) -> object:
+    """Return a stage whose handler also reports to ``note`` which errors it swallows.
+
+    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and objects
+    with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
+    """
+
+    def listening(handler: Handler) -> Handler:
+        def listen(error: Exception, *rest: object, **more: object) -> object:
+            verdict = handler(error, *rest, **more)  # raises if the handler passes the error on
+            note(error, bool(verdict))
+            return verdict
+
+        return listen
+
+    if call := _call_of(stage):
+
+        def run(*source: object) -> Iterable[object]:
+            bound = call.signature.bind(*call.before, *source, *call.after, **call.named)
+            bound.arguments["handler"] = listening(call.handler)
+            return call.function(*bound.args, **bound.kwargs)
+
+        return run
+    handler = vars(stage).get("handler") if hasattr(stage, "__dict__") else None
+    if not callable(handler) or inspect.isroutine(stage):
+        return stage
+    twin = copy.copy(stage)
+    setattr(twin, "handler", listening(handler))  # noqa: B010 - any object may have one
+    return twin
 
 
-def _listening(handler: Handler, note: Note) -> Handler:
-    def listen(error: Exception, *rest: Any, **kw: Any) -> Any:
-        verdict = handler(error, *rest, **kw)  # raises if the handler passes the error on
-        note(error, bool(verdict))
-        return verdict
+def continues(stage: object) -> bool:
+    """Return whether a stage of webdataset drops the samples for which its code raises an error, and goes on.
 
-    return listen
-
-
-class _Ear(logging.Handler):
-    """Counts the warnings that a stage logs while it runs: they suggest errors that it swallows without a handler."""
-
-    def __init__(self, run: TraceRun, thread: threading.Thread) -> None:
-        super().__init__(logging.WARNING)
-        self.run, self.thread = run, thread
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.thread == self.thread.ident:
-            try:
-                note_log(self.run, record.getMessage())
-            except Exception:  # noqa: BLE001 - a log call with wrong arguments is no reason to end a run
-                note_log(self.run, str(record.msg))
+    That is known of handlers whose names end as those of webdataset do, such as ``log_and_continue`` of OpenCLIP.
+    """
+    call = _call_of(stage) if module_of(getattr(stage, "f", None)).startswith("webdataset.") else None
+    return call is not None and str(getattr(call.handler, "__name__", "")).endswith("_and_continue")
 
 
-def note_log(run: TraceRun, message: str) -> None:
-    """Attribute a log line or warning to the running stage."""
-    seen = run.seen[run.owner]
-    seen.logged += 1
-    seen.first_log = seen.first_log or escape(message, 200)
+def module_of(thing: object) -> str:
+    """Return the module of a function, or of the class of an object."""
+    return str(getattr(thing, "__module__", None) or type(thing).__module__)
 
 
-@contextmanager
-def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
-    """Count logs and warnings of ``thread``; restore loggers and warnings afterwards."""
-    ear, show = _Ear(run, thread), warnings.showwarning
+_GENERATORS = {
+    "random": {"get": "getstate", "set": "setstate", "seed": "seed"},
+    "numpy": {"get": "random.get_state", "set": "random.set_state", "seed": "random.seed"},
+    "torch": {"get": "get_rng_state", "set": "set_rng_state", "seed": "manual_seed"},
+}
 
-    def showwarning(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if threading.current_thread() is thread:
-            note_log(run, f"{category.__name__}: {message}")
-        show(message, category, filename, lineno, file, line)
 
-    root = logging.getLogger()
-    root.addHandler(ear)
-    warnings.showwarning = showwarning
-    try:
-        yield
-    finally:
-        root.removeHandler(ear)
-        if warnings.showwarning is showwarning:
-            warnings.showwarning = show
+def of_generators(what: Literal["get", "set", "seed"]) -> list[Callable[..., object]]:
+    """Return the functions of the global generators of Python, numpy and torch, as far as these are imported."""
+    loaded = ((sys.modules.get(name), paths) for name, paths in _GENERATORS.items())
+    return [attrgetter(paths[what])(module) for module, paths in loaded if module is not None]
+
+
+def random_state() -> list[str]:
+    """Return the states of the global random generators, to be compared."""
+    states = [get() for get in of_generators("get")]
+    return [str(getattr(state, "tolist", lambda state=state: state)()) for state in states]
 
 
 @contextmanager
 def same_random_state() -> Iterator[None]:
-    """Restore the global random generators of Python, NumPy and torch."""
-    undo: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
-    if numpy := sys.modules.get("numpy"):
-        undo.append((numpy.random.set_state, numpy.random.get_state()))
-    if torch := sys.modules.get("torch"):
-        undo.append((torch.set_rng_state, torch.get_rng_state()))
+    """Restore the global random generators afterwards."""
+    states = [(restore, get()) for get, restore in zip(of_generators("get"), of_generators("set"), strict=True)]
     try:
         yield
     finally:
-        for restore, state in undo:
+        for restore, state in states:
             restore(state)
-
-
-def state_of_chance() -> list[object]:
-    """Return the states of the global generators of Python, numpy and torch, as far as these are imported."""
-    states: list[object] = [random.getstate()]
-    if numpy := sys.modules.get("numpy"):
-        states.append(str(numpy.random.get_state()))
-    if torch := sys.modules.get("torch"):
-        states.append(torch.get_rng_state().numpy().tobytes())
-    return states
-
-
-Call = Callable[..., Iterable[Any]]
-LEFT_OUT: Any = object()  # what a collate function of a probe returns that makes no batch of its items
 
 
 @dataclass
@@ -196,12 +246,19 @@ class Chain:
     urls: frozenset[str] = frozenset()  # of a source that endlessly draws shards with replacement
     workers: int = 0  # loader processes that the object would start
 
-    def add(self, stage: object, invoke: Callable[..., Any]) -> None:
+    def add(self, stage: object, invoke: Call) -> None:
         """Append a stage that ``invoke(stage, source)`` runs."""
         if not self.steps:
             self.urls = _resampled_urls(stage)
             self.endless = bool(self.urls)
-        self.steps.append(_step(stage, invoke))
+
+        def make(note: Note) -> Call:
+            return partial(invoke, with_handler(_copied(stage), note))
+
+        name = bare_name(stage)
+        batch = batch_size(stage) if name == "batched" else -1 if name in ("unbatched", "unlisted") else 0
+        package = module_of(getattr(stage, "f", None) or getattr(stage, "func", None) or stage)
+        self.steps.append(PipelineStep(title(stage), make, batch, package))
 
     @property
     def by_open_clip(self) -> bool:
@@ -221,34 +278,26 @@ def take_apart(thing: object) -> Chain:
     return chain
 
 
-def _collect(thing: Any, chain: Chain) -> None:
-    if hasattr(thing, "dataloader"):  # OpenCLIP's DataInfo
-        thing = thing.dataloader
+def _collect(thing: object, chain: Chain) -> None:
+    thing = getattr(thing, "dataloader", thing)  # of OpenCLIP's DataInfo
     if is_pipeline(thing):
-        _collect_pipeline(thing, chain)
+        for stage in thing.pipeline:
+            _collect(stage, chain) if not chain.steps and is_nested(stage) else chain.add(stage, thing.invoke)
+        endless, breaks = repetition(thing)
+        if endless:
+            chain.endless, chain.breaks = True, breaks and not chain.urls
     elif is_loader(thing):
         _collect_loader(thing, chain)
     elif isinstance(thing, list | tuple):
         for stage in thing:
-            _collect(stage, chain) if not chain.steps and _is_nested(stage) else chain.add(stage, invoke_plain)
+            _collect(stage, chain) if not chain.steps and is_nested(stage) else chain.add(stage, invoke_plain)
     elif hasattr(thing, "__iter__") and not isinstance(thing, str | bytes | dict):
         chain.add(thing, invoke_plain)
     else:
         raise TypeError(f"not a pipeline: {type(thing).__name__}; give a DataPipeline, a loader or a list of stages")
 
 
-def _collect_pipeline(pipeline: Any, chain: Chain) -> None:
-    for index, stage in enumerate(pipeline.pipeline):
-        if index == 0 and not chain.steps and _is_nested(stage):
-            _collect(stage, chain)
-        else:
-            chain.add(stage, pipeline.invoke)
-    endless, breaks = repetition(pipeline)
-    if endless:
-        chain.endless, chain.breaks = True, breaks and not chain.urls
-
-
-def repetition(pipeline: Any) -> tuple[bool, bool]:
+def repetition(pipeline: object) -> tuple[bool, bool]:
     """Return whether a pipeline repeats endlessly, and whether it ends all the same after a pass without a sample."""
     if getattr(pipeline, "repetitions", 1) <= sys.maxsize // 2:
         return False, False
@@ -256,59 +305,45 @@ def repetition(pipeline: Any) -> tuple[bool, bool]:
     return True, code is not None and "count" in code.co_varnames
 
 
-def _collect_loader(loader: Any, chain: Chain) -> None:
+def _collect_loader(loader: Loader, chain: Chain) -> None:
     chain.workers = max(chain.workers, int(loader.num_workers))
     dataset = loader.dataset
-    if _is_nested(dataset):
+    if is_nested(dataset):
         _collect(dataset, chain)
     elif hasattr(dataset, "__getitem__") and not isinstance(dataset, sys.modules["torch.utils.data"].IterableDataset):
-        chain.add(dataset, lambda d: (d[index] for index in loader.sampler))
+        chain.add(dataset, lambda items: (items[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)
     text = f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})"
     chain.steps.append(PipelineStep(text, lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
 
 
-def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
+def _collated(loader: Loader, source: Iterable[object]) -> Iterator[object]:
     """Does the work of torch's DataLoader without workers."""
-    yield from (batch for batch in map(loader.collate_fn, _gathered(loader, source)) if batch is not LEFT_OUT)
-
-
-def _gathered(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
-    if loader.batch_size is None:
-        yield from source
-        return
-    batch: list[Any] = []
+    items: list[object] = []
     for item in source:
-        batch.append(item)
-        if len(batch) == loader.batch_size:
-            yield batch
-            batch = []
-    if batch and not loader.drop_last:
+        items.append(item)
+        if loader.batch_size is None or len(items) == loader.batch_size:
+            batch = loader.collate_fn(item if loader.batch_size is None else items)
+            items = []
+            if batch is not LEFT_OUT:
+                yield batch
+    if items and not loader.drop_last and (batch := loader.collate_fn(items)) is not LEFT_OUT:
         yield batch
 
 
-def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
+def invoke_plain(stage: object, *source: Iterable[object]) -> Iterable[object]:
     """Run one stage of a plain list: an iterable as source, an object with ``run``, or a callable."""
-    if not source and not callable(stage) and hasattr(stage, "__iter__"):
-        return cast("Iterable[Any]", iter(stage))
-    call = stage.run if hasattr(stage, "run") else stage
+    if not source and not callable(stage) and isinstance(stage, Iterable):
+        return iter(stage)
+    call: object = getattr(stage, "run", stage)
     if not callable(call):
         raise TypeError(f"{type(stage).__name__} is not a valid stage")
-    return cast("Iterable[Any]", call(*source))
+    found: Iterable[object] = call(*source)
+    return found
 
 
-def _step(stage: Any, invoke: Callable[..., Any]) -> PipelineStep:
-    def make(note: Note) -> Call:
-        own = with_handler(_copied(stage), note)
-        return lambda *source: invoke(own, *source)
-
-    function = getattr(stage, "f", None) or getattr(stage, "func", None) or stage
-    package = getattr(function, "__module__", None) or type(stage).__module__
-    return PipelineStep(title(stage), make, batch=_batch_size(stage), package=str(package))
-
-
-def _copied(stage: Any) -> Any:
+def _copied(stage: object) -> object:
     """Return a shallow copy with its own random generators: a run does not change the stage."""
     if isinstance(stage, list | tuple | type) or not hasattr(stage, "__dict__") or hasattr(stage, "__code__"):
         return stage
@@ -322,32 +357,7 @@ def _copied(stage: Any) -> Any:
     return twin
 
 
-def _batch_size(stage: Any) -> int:
-    name = bare_name(stage)
-    if name in ("unbatched", "unlisted"):
-        return -1
-    if name != "batched":
-        return 0
-    values = [*getattr(stage, "args", ())[:1], getattr(stage, "kw", {}).get("batchsize")]
-    return next((value for value in values if isinstance(value, int)), 20)  # webdataset's default is 20
-
-
-def is_pipeline(thing: object) -> bool:
-    """Return whether an object is a ``wds.DataPipeline`` or made like one."""
-    return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
-
-
-def is_loader(thing: object) -> bool:
-    """Return whether an object is a torch ``DataLoader``."""
-    data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(thing, data.DataLoader)
-
-
-def _is_nested(stage: object) -> bool:
-    return is_pipeline(stage) or is_loader(stage)
-
-
-def _resampled_urls(stage: Any) -> frozenset[str]:
+def _resampled_urls(stage: object) -> frozenset[str]:
     """Return the shards of a source that endlessly draws them with replacement; nothing for any other source."""
     urls = getattr(stage, "urls", None)
     if getattr(stage, "nshards", 0) <= sys.maxsize // 2 or not isinstance(urls, list | tuple):

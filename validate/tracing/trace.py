@@ -2,52 +2,21 @@
 
 import contextvars
 import ctypes
+import logging
 import math
 import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal, TextIO
 
-from .meter import Kind, Meter, Stopped, TraceRun
-from .pipeline_steps import Chain, listening, same_random_state, take_apart
-from .stage_words import error_text
+from .meter import Meter, StageTrace, Stopped, TraceRun, error_text
+from .pipeline_steps import same_random_state, take_apart
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
-
-
-@dataclass(frozen=True, slots=True)
-class StageTrace:
-    """Input and output of one stage."""
-
-    number: int  # from 1
-    title: str
-    taken: int  # input items; 0 for the source
-    out: int  # output items
-    kind: Kind  # of its output items: "shard", "member", "sample", "batch"
-    taken_kind: Kind
-    rows: int  # samples inside its batches
-    batch: int  # samples that one of its batches needs, if known
-    seconds: float  # in its own code
-    errors: int  # swallowed by its handler
-    error_types: dict[str, int]  # the same, by the name of the exception
-    first_error: str
-    error_line: str  # "train.py:31": of the user's code, if it passed through any
-    error_key: str
-    error_shard: str
-    ended_stream: bool  # its handler ended the stream
-    logged: int  # warnings that it logged: they suggest errors swallowed without a handler
-    first_log: str
-    fields: dict[str, int]  # of its input samples, most frequent first
-
-    @property
-    def lost(self) -> int:
-        """Samples (or batches) that went in and did not come out, 0 if unknown."""
-        if self.kind == "batch" and self.taken_kind == "sample":
-            return max(0, self.taken - self.rows) if self.batch and self.rows else 0
-        comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
-        return max(0, self.taken - self.out) if comparable else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +74,7 @@ def where(key: str, shard: str) -> str:
 _MOST = 8  # fields in the message
 
 
-def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
     """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
     if ending == "blocked":
         return _blocked(run, stages)
@@ -113,9 +82,9 @@ def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending
         return _raised(run.raised, run, stages)
     if ending == "asks-ended-source":
         at = stages[min(run.endless_at, len(stages) - 1)]
-        return f"{name(at)} asks its ended input again and again: it would never end"
+        return f"{at.name} asks its ended input again and again: it would never end"
     if not stages[-1].out:
-        return _nothing(chain, stages, ending, drained=run.drained)
+        return _nothing(run, stages, ending)
     worst = max(stages, key=lambda stage: _loss(stage, run, ending))
     if _loss(worst, run, ending):
         return _drops(worst)
@@ -126,7 +95,7 @@ def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending
     rest = max(stages, key=lambda stage: stage.lost if stage.kind == "batch" else 0)
     if ending == "pass" and rest.kind == "batch" and rest.lost:
         what += f" but the last {rest.lost:,}, too few for another batch of {rest.batch:,}"
-    return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
+    return f"{what}: {count:,} samples, {len(stages)} stages; {slowest.name} takes {share:.0%} of the time"
 
 
 def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
@@ -140,7 +109,7 @@ def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
 
 def _drops(stage: StageTrace) -> str:
     unit = "batches" if stage.taken_kind == "batch" else "samples"
-    text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
+    text = f"{stage.name} drops {stage.lost:,} of {stage.taken:,} {unit}"
     if stage.fields:
         seen = [field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items()]
         more = f" and {len(seen) - _MOST} more" if len(seen) > _MOST else ""
@@ -154,60 +123,52 @@ def _drops(stage: StageTrace) -> str:
     return text
 
 
-def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending, *, drained: bool) -> str:
+def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
     culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
-    if ending == "time" and not drained:
-        return f"{name(culprit)} took {culprit.taken:,} items and gave none before time was up"
+    if ending == "time" and not run.drained:
+        return f"{culprit.name} took {culprit.taken:,} items and gave none before time was up"
     if culprit.number == 1 and not culprit.out:
-        text = f"{name(culprit)} gives nothing"
+        text = f"{culprit.name} gives nothing"
     elif culprit.batch > 0 and culprit.taken < culprit.batch:
-        text = f"{name(culprit)} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
+        text = f"{culprit.name} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
         if ending != "pass":
             return text + ": nothing is lost so far, trace more samples"
     elif culprit.taken_kind in ("sample", "batch"):
         text = _drops(culprit)
     else:
-        text = f"{name(culprit)} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
+        text = f"{culprit.name} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
         if culprit.errors:
             text += f"; {swallowed(culprit)}"
     if ending == "time":
         text += "; time was up"
-    return text + _for_ever(chain, ending)
-
-
-def _for_ever(chain: Chain, ending: Ending) -> str:
+    chain = run.chain
     if not chain.endless or ending not in ("pass", "samples"):
-        return ""
-    who = "OpenCLIP" if chain.by_open_clip else "this pipeline"
+        return text
     if chain.breaks:
-        return "; 0 samples left after one full pass: the epoch ends empty, without an error"
+        return f"{text}; 0 samples left after one full pass: the epoch ends empty, without an error"
+    who = "OpenCLIP" if chain.by_open_clip else "this pipeline"
     if ending == "samples":
-        return f"; if the rest is like this, {who} will read endlessly"
-    return f"; 0 samples left after one full pass: {who} would repeat it endlessly"
+        return f"{text}; if the rest is like this, {who} will read endlessly"
+    return f"{text}; 0 samples left after one full pass: {who} would repeat it endlessly"
 
 
-def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: Sequence[StageTrace]) -> str:
     index, error = raised
-    text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+    text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
     if index and not stages[index].taken:
         empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
-        text += f"; its input was empty, the last stage that got anything is {name(empty)}"
+        text += f"; its input was empty, the last stage that got anything is {empty.name}"
     return text
 
 
-def _blocked(run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
+def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
     index, waited = run.blocked or (-1, 0.0)
     if not 0 <= index < len(stages):
         return "the pipeline did not start in time"
     return (
-        f"{name(stages[index])} is blocked: no answer for {waited:.1f} s"
+        f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
         f"{where(*run.place(index))}, after {stages[index].out:,} items"
     )
-
-
-def name(stage: StageTrace) -> str:
-    """Return ``stage 6 select(...)``."""
-    return f"stage {stage.number} {stage.title}"
 
 
 _GRACE = 0.5  # seconds for a run to notice that its time is up
@@ -238,53 +199,96 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     """
     if samples < 1 or seconds <= 0:
         raise ValueError("samples and seconds must be positive")
-    chain = take_apart(pipeline)
-    run = TraceRun(len(chain.steps), samples, seconds, chain.urls)
     with same_random_state():
-        ending = observe(chain, run, seconds)
-    return summary(chain, run, ending)
+        return observe(TraceRun(take_apart(pipeline), samples, seconds))
 
 
-def observe(chain: Chain, run: TraceRun, seconds: float, patience: float = math.inf) -> Ending:
-    """Run a chain in a thread for at most ``seconds``; its meters write into ``run``. Return how it ended.
+def observe(run: TraceRun, patience: float = math.inf) -> Trace:
+    """Run a chain in a thread, within its time, and return what its meters saw.
 
     It also ends where no item passes any stage for ``patience`` seconds.
     """
     context = contextvars.copy_context()
-    ending: list[Ending] = []
+    endings: list[Ending] = []
 
     def drive() -> None:
         meters: list[Meter] = []
         with suppress(Stopped):
-            ending.append(context.run(_drive, chain, run, meters))
+            endings.append(context.run(_drive, run, meters))
             context.run(_close, meters)
 
     thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
-    with listening(run, thread):
+    with _listening(run, thread):
         try:
             thread.start()
-            thread.join(min(patience, seconds + _GRACE))
-            while patience < seconds and thread.is_alive() and (idle := time.monotonic() - run.since) < patience:
+            thread.join(min(patience, run.seconds + _GRACE))
+            while patience < run.seconds and thread.is_alive() and (idle := time.monotonic() - run.since) < patience:
                 thread.join(patience - idle)
-            if thread.is_alive() and not ending:  # slow closing does not affect the verdict
+            if thread.is_alive() and not endings:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
-                _interrupt(thread)
+                # Ends a stage that computes without output; one that waits for input stays.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
+                thread.join(_GRACE)
         finally:
             run.stopping = True  # also after Ctrl-C: the thread ends at its next item
-    if run.blocked or not ending:
-        return "asks-ended-source" if run.endless_at >= 0 else "blocked"
-    return ending[0]
+    if run.blocked or not endings:
+        return _summary(run, "asks-ended-source" if run.endless_at >= 0 else "blocked")
+    return _summary(run, endings[0])
 
 
-def _drive(chain: Chain, run: TraceRun, meters: list[Meter]) -> Ending:
+class _Ear(logging.Handler):
+    """Counts the warnings that a stage logs while it runs: they suggest errors that it swallows without a handler."""
+
+    def __init__(self, run: TraceRun, thread: threading.Thread) -> None:
+        super().__init__(logging.WARNING)
+        self.run, self.thread = run, thread
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self.thread.ident:
+            try:
+                message = record.getMessage()
+            except Exception:  # noqa: BLE001 - a log call with wrong arguments is no reason to end a run
+                message = str(record.msg)
+            self.run.seen[self.run.owner].log(message)
+
+
+@contextmanager
+def _listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
+    """Count logs and warnings of ``thread``; restore loggers and warnings afterwards."""
+    ear, show = _Ear(run, thread), warnings.showwarning
+
+    def showwarning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if threading.current_thread() is thread:
+            run.seen[run.owner].log(f"{category.__name__}: {message}")
+        show(message, category, filename, lineno, file, line)
+
+    root = logging.getLogger()
+    root.addHandler(ear)
+    warnings.showwarning = showwarning
+    try:
+        yield
+    finally:
+        root.removeHandler(ear)
+        if warnings.showwarning is showwarning:
+            warnings.showwarning = show
+
+
+def _drive(run: TraceRun, meters: list[Meter]) -> Ending:
     """Build the chain with a meter after each stage and read from it."""
     try:
-        for index, step in enumerate(chain.steps):
-            meter = Meter(run, index, step.batch)
+        for index, step in enumerate(run.chain.steps):
+            meter = Meter(run, index)
             before = run.switch(index)
             try:
                 call = step.make(partial(run.swallowed, index))
-                meter.attach(call(*meters[-1:]))
+                meter.source = iter(call(*meters[-1:]))
             except Exception as error:
                 run.raised = run.raised or (index, error)
                 raise
@@ -313,53 +317,32 @@ def _close(meters: list[Meter]) -> None:
             continue
 
 
-def _interrupt(thread: threading.Thread) -> None:
-    """End a stage that computes without output; a stage that waits for input stays."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
-    thread.join(_GRACE)
-
-
-def summary(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
-    """Return what a run found out."""
+def _summary(run: TraceRun, ending: Ending) -> Trace:
     stages: list[StageTrace] = []
     blocked, waited = run.blocked or (-1, 0.0)
-    for index, (step, seen) in enumerate(zip(chain.steps, run.seen, strict=False)):
+    for index, seen in enumerate(run.seen[:-1]):
         before = run.seen[index - 1] if index else None
-        fields: Any = before.fields if before else seen.fields
+        fields = sorted((before or seen).fields.items(), key=lambda each: -each[1])
         stages.append(
-            StageTrace(
-                number=index + 1,
-                title=step.title,
+            replace(
+                seen,
                 taken=before.out if before else 0,
-                out=seen.out,
-                kind=seen.kind,
                 taken_kind=before.kind if before else "",
-                rows=seen.rows,
-                batch=step.batch,
                 seconds=max(seen.seconds, waited if index == blocked else 0.0),
-                errors=seen.errors,
                 error_types=dict(seen.error_types),
-                first_error=seen.first_error,
-                error_line=seen.error_line,
-                error_key=seen.error_key,
-                error_shard=seen.error_shard,
-                ended_stream=seen.ended_stream,
-                logged=seen.logged,
-                first_log=seen.first_log,
-                fields=dict(fields.most_common()),
+                fields=dict(fields),
             )
         )
-    table = tuple(stages)
     ok = stages[-1].out > 0 and ending not in ("raised", "blocked", "asks-ended-source")
-    verdict = sentence(chain, run, table, ending)
-    return Trace(verdict, ending, table, time.monotonic() - run.started, ok, _notes(chain, ending))
+    verdict = sentence(run, stages, ending)
+    return Trace(verdict, ending, tuple(stages), time.monotonic() - run.started, ok, _notes(run.chain.workers, ending))
 
 
-def _notes(chain: Chain, ending: Ending) -> tuple[str, ...]:
+def _notes(workers: int, ending: Ending) -> tuple[str, ...]:
     how = {
         "pass": "one full pass over the source",
         "samples": "ended by the trace after enough samples",
         "time": "ended by the time limit",
     }.get(ending, "")
-    workers = f"; the loader itself would split the shards over {chain.workers} workers" if chain.workers > 1 else ""
-    return (f"{how}{workers}",) if how else ()
+    split = f"; the loader itself would split the shards over {workers} workers" if workers > 1 else ""
+    return (f"{how}{split}",) if how else ()

@@ -17,7 +17,7 @@ from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence, Stop
 class LossPlace(NamedTuple):
     """Where something was seen first."""
 
-    shard: str
+    shard: str | None
     key: str | None
     offset: int | None
 

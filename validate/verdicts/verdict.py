@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part
+from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape
 from wdsflow.scan.naming import is_dotted
 from wdsflow.scan.runs import merged
 from wdsflow.text.shell import escape
 
 from ..finding import Advice
-from .reader_pass import PassResult, run_pass
+from .reader_pass import LossPlace, PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
@@ -108,7 +108,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_adding_up(_reasons(result, evidence, samples, reader), result, evidence, samples, reader)),
+        reasons=tuple(_adding_up([*_reasons(result, evidence, samples, reader)], result, evidence, samples, reader)),
         funnel=Funnel(
             members=sum(shard.members for shard in evidence.shards),
             samples=result.formed,
@@ -160,15 +160,15 @@ def _guessed(evidence: Evidence) -> bool:
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
     """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
     shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
-    return any(reader.fates(shape) != reader.fates(tuple(map(_spoiled, shape))) for shape in shapes)
+    return any(reader.fates(shape) != reader.fates(_spoiled(shape)) for shape in shapes)
 
 
 def _is_unsafe(part: Part) -> bool:
     return part.status == UNSAFE
 
 
-def _spoiled(part: Part) -> Part:
-    return Part(part.suffix, BAD) if _is_unsafe(part) else part
+def _spoiled(shape: Shape) -> Shape:
+    return tuple(Part(part.suffix, BAD) if _is_unsafe(part) else part for part in shape)
 
 
 def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
@@ -181,41 +181,39 @@ def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
     return "pickled fields are never opened here: they are taken as valid" if pickled else ""
 
 
-def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> list[Reason]:
-    reasons = []
+def _counted(slug: str, count: int, samples: int, text: str, place: LossPlace | tuple[()] = ()) -> Reason:
+    return Reason(slug, count, f"{count:,} of {max(samples, count):,} samples: {text}", *place)
+
+
+def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> Iterator[Reason]:
     if result.crash is not None and result.crash_place is not None:
-        place = result.crash_place
         text = crash_text(result.crash.reason, result.crash.detail)
-        reasons.append(Reason(result.crash.reason, 0, text, place.shard, place.key, place.offset))
+        yield Reason(result.crash.reason, 0, text, *result.crash_place)
     for loss, count in result.lost.most_common():
-        place = result.first[loss]
         text = loss_text(loss.reason, loss.detail, fields_of(result.shapes[loss]))
-        message = f"{count:,} of {max(samples, count):,} samples: {text}"
-        reasons.append(Reason(loss.reason, count, message, place.shard, place.key, place.offset))
+        yield _counted(loss.reason, count, samples, text, result.first[loss])
     unopened = [shard for shard in evidence.shards if shard.samples and not shard.error and not reader.opens(shard)]
     if unopened and result.crash is None:
+        place = LossPlace(unopened[0].url, None, unopened[0].stop.offset)
         count = sum(shard.samples for shard in unopened)
-        message = f"{count:,} of {samples:,} samples: they are in shards that {reader.unopened}"
-        reasons.append(Reason("unopened", count, message, unopened[0].url, None, unopened[0].stop.offset))
+        yield _counted("unopened", count, samples, f"they are in shards that {reader.unopened}", place)
+    read = [reader.as_read(shard) for shard in evidence.shards]
     joined = [
-        (shard.samples - own.unreached - own.runs.count, shard)
-        for shard, own in zip(evidence.shards, map(reader.as_read, evidence.shards), strict=True)
-        if own is not shard and own.error is None
+        (more, shard.url)
+        for shard, own in zip(evidence.shards, read, strict=True)
+        if own is not shard and own.error is None and (more := shard.samples - own.unreached - own.runs.count) > 0
     ]
-    if (count := sum(max(0, more) for more, _ in joined)) > 0:
-        message = f"{count:,} of {samples:,} samples: {reader.title.split(' (')[0]} does not find them as samples of their own"
-        url = next(shard.url for more, shard in joined if more > 0)
-        reasons.append(Reason("joined", count, message, url, None, None))
-    behind = [
-        shard
-        for shard in map(reader.as_read, evidence.shards)
-        if shard.unreached and (shard.error or reader.opens(shard))
-    ]
+    if joined:
+        text = f"{_title(reader)} does not find them as samples of their own"
+        yield _counted("joined", sum(more for more, _ in joined), samples, text, LossPlace(joined[0][1], None, None))
+    behind = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
     if behind:
-        unreached, shard = sum(shard.unreached for shard in behind), behind[0]
-        message = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
-        reasons.append(Reason("unreached", unreached, message, shard.url, None, shard.stop.offset))
-    return reasons
+        count, place = sum(shard.unreached for shard in behind), LossPlace(behind[0].url, None, behind[0].stop.offset)
+        yield _counted("unreached", count, samples, "they are after damage at which readers stop", place)
+
+
+def _title(reader: Reader) -> str:
+    return reader.title.split(" (")[0]
 
 
 def _adding_up(
@@ -228,31 +226,26 @@ def _adding_up(
     if result.crash is not None:
         return reasons
     lost, told = max(0, samples - result.usable), sum(reason.count for reason in reasons)
-    title = reader.title.split(" (")[0]
-    junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
     if told > lost:
-        formed = [replace(each, count=0, message=_of_formed(each, told)) for each in reasons]
-        text = f"{title} makes {told:,} incomplete samples of their members{' and of junk files' if junk else ''}"
-        first = reasons[0]
-        whole = Reason("pieces", lost, f"{lost:,} of {samples:,} samples: {text}", first.shard, first.key, first.offset)
-        return [whole, *formed] if lost else formed
+        formed = [replace(each, count=0, message=f"{each.count:,} of the {told:,}: {_text(each)}") for each in reasons]
+        junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
+        text = (
+            f"{_title(reader)} makes {told:,} incomplete samples of their members{' and of junk files' if junk else ''}"
+        )
+        place = LossPlace(reasons[0].shard, reasons[0].key, reasons[0].offset)
+        return [_counted("pieces", lost, samples, text, place), *formed] if lost else formed
     for index, loss in enumerate(loss for loss, _ in result.lost.most_common()):
         hidden = sum(count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items())
         if more := min(lost - told, hidden):
             told += more
-            reasons[index] = _more(reasons[index], more, samples)
+            count, text = reasons[index].count + more, _text(reasons[index])
+            reasons[index] = replace(reasons[index], count=count, message=f"{count:,} of {samples:,} samples: {text}")
     if told < lost:
-        text = f"{title} takes their members as parts of other samples"
-        reasons.append(Reason("joined", lost - told, f"{lost - told:,} of {samples:,} samples: {text}"))
+        reasons.append(
+            _counted("joined", lost - told, samples, f"{_title(reader)} takes their members as parts of other samples")
+        )
     return sorted(reasons, key=lambda reason: -reason.count)
 
 
-def _of_formed(reason: Reason, formed: int) -> str:
-    return f"{reason.count:,} of the {formed:,}: {reason.message.partition(' samples: ')[2]}"
-
-
-def _more(reason: Reason, count: int, samples: int) -> Reason:
-    total = reason.count + count
-    return replace(
-        reason, count=total, message=f"{total:,} of {samples:,} samples: {reason.message.partition(' samples: ')[2]}"
-    )
+def _text(reason: Reason) -> str:
+    return reason.message.partition(" samples: ")[2]

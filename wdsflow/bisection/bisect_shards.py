@@ -4,18 +4,18 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
+from wdsflow.bisection.tried_command import FOLDER, SHARDS, RunEnd, TriedCommand, filled
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import LocalSource, Range, SourceError, local_file, open_file
 from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.text.words import duration, how_many
-
-from .minimize import minimize
-from .tried_command import FOLDER, SHARDS, RunEnd, TriedCommand, filled
 
 WORK = ".work"
 NEW_FOLDER = "NEW-FOLDER"  # in a command to be run by hand
@@ -205,3 +205,42 @@ class _Search:
             for number, shard in enumerate(shards):
                 (folder / f"{number:06d}.tar").symlink_to(shard.path.absolute())
             yield named_shards(folder, len(shards))
+
+
+T = TypeVar("T")
+
+
+def minimize(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
+    """Return a part of ``items``, in their order, that fails, while it does not if any one of its items is left out.
+
+    One item at fault among n takes about 2 log2(n) calls; several that fail only together take more, n² at worst.
+
+    Args:
+        items: fail all together; this is not tried again.
+        fails: is asked for parts of them, never for none.
+
+    Source: the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
+
+    >>> minimize(range(1000), lambda part: 17 in part and 800 in part)
+    [17, 800]
+    """
+    current, parts = list(items), 2
+    while len(current) > 1:
+        smaller = next((each for each in _smaller(current, parts) if fails(each)), None)
+        if smaller is not None:
+            parts = 2 if len(smaller) <= -(-len(current) // parts) else max(parts - 1, 2)
+            current = smaller
+        elif parts >= len(current):
+            break
+        else:
+            parts = min(2 * parts, len(current))
+    return current
+
+
+def _smaller(items: list[T], parts: int) -> Iterator[list[T]]:
+    """Yield each of so many equal parts, then all items but those of one part."""
+    borders = [len(items) * number // parts for number in range(parts + 1)]
+    between = list(pairwise(borders))
+    yield from (items[start:end] for start, end in between)
+    if parts > 2:  # with two, what is left is the other part
+        yield from (items[:start] + items[end:] for start, end in between)

@@ -15,8 +15,7 @@ from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.stages.base import Dropped, Sample, SampleStage, StageError
-from wdsflow.stages.clean_text import CleanText
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import CleanText, JsonText
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
 from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions

@@ -1,8 +1,10 @@
-"""The header of an image, and its EXIF and XMP orientation."""
+"""Headers of images: what they tell, EXIF and XMP orientation, and those of GIF, PNG and WebP."""
 
 import re
+from collections.abc import Callable, Iterator
 from struct import Struct, error
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
 
 MAX_HEADER = 1 << 20  # bytes: no header is looked for beyond; CMYK photographs carry profiles of 550 KB
 
@@ -81,3 +83,254 @@ def xmp_orientation(packet: bytes) -> int | None:
     """Return the orientation of an XMP packet; Pillow takes it where EXIF has none."""
     match = _XMP.search(packet)
     return int(match[1]) if match else None
+
+
+_screen = Struct("<HHBBB").unpack_from
+_frame = Struct("<HHHHB").unpack_from
+
+_GREYS = bytes(value for level in range(256) for value in (level, level, level))
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
+_CONTROL, _APPLICATION = 0xF9, 0xFF
+_MOST_BLOCKS = 100_000
+_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+
+
+def read_gif(data: bytes) -> ImageHeader:
+    """Return the header of GIF bytes that start with ``GIF87a`` or ``GIF89a``.
+
+    Size and mode are those of the first frame, as Pillow gives them: a frame that sticks out enlarges the
+    screen, and a palette of plain greys makes mode "L". ``animated`` is true if a second frame begins within
+    ``data``, or if the file loops.
+    """
+    try:
+        width, height, flags, _background, _aspect = _screen(data, 6)
+        position = 13
+        coloured = False
+        if flags & 0x80:
+            coloured, position = _palette(data, position, flags)
+        position, alpha, loops = _to_frame(data, position)
+        if position < 0:
+            return ImageHeader("gif", 0, 0, "")
+        left, top, across, down, flags = _frame(data, position + 1)
+        position += 10
+        if flags & 0x80:
+            coloured, position = _palette(data, position, flags)
+    except (error, IndexError):
+        return ImageHeader("gif", 0, 0, "", needs=more_bytes(len(data)), length=len(data) + 1)
+    width, height = max(width, left + across), max(height, top + down)
+    mode = ("P" if coloured else "L") if width and height else ""
+    animated = loops or _has_second_frame(data, position + 1)
+    return ImageHeader("gif", width, height, mode, 8, 1, animated, bool(flags & 0x40), alpha)
+
+
+def _palette(data: bytes, position: int, flags: int) -> tuple[bool, int]:
+    """Return whether the palette has colours, and where it ends."""
+    size = 3 << ((flags & 7) + 1)
+    end = position + size
+    if end > len(data):
+        raise IndexError
+    return data[position:end] != _GREYS[:size], end
+
+
+def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
+    """Return where the next frame's descriptor starts (-1 at the end), whether it is transparent, and if it loops."""
+    alpha = loops = False
+    for _ in range(_MOST_BLOCKS):
+        kind = data[position]
+        if kind == _IMAGE:
+            return position, alpha, loops
+        if kind == _TRAILER:
+            return -1, alpha, loops
+        if kind == _EXTENSION:
+            label = data[position + 1]
+            if label == _CONTROL and data[position + 2] >= 4:
+                alpha = bool(data[position + 3] & 1)
+            elif label == _APPLICATION:
+                loops = loops or data.startswith(_LOOPS, position + 3)
+            position = _skip_blocks(data, position + 2)
+        else:
+            position += 1
+    return -1, alpha, loops
+
+
+def _skip_blocks(data: bytes, position: int) -> int:
+    """Return the place after a chain of sub-blocks."""
+    while size := data[position]:
+        position += 1 + size
+    return position + 1
+
+
+def _has_second_frame(data: bytes, position: int) -> bool:
+    try:
+        return _to_frame(data, _skip_blocks(data, position))[0] >= 0
+    except IndexError:
+        return False
+
+
+_chunk = Struct(">I4s").unpack_from
+_start = Struct(">I4sIIBBBBBI").unpack_from
+_count = Struct(">I").unpack_from
+_new: Any = tuple.__new__  # half the time of ImageHeader(...), which adds up over millions of images
+
+# Bits a channel and colour type -> Pillow's mode; others are refused.
+_PNG_MODES = {
+    0x0100: "1",
+    0x0200: "L",
+    0x0400: "L",
+    0x0800: "L",
+    0x1000: "I;16",
+    0x0802: "RGB",
+    0x1002: "RGB",
+    0x0103: "P",
+    0x0203: "P",
+    0x0403: "P",
+    0x0803: "P",
+    0x0804: "LA",
+    0x1004: "RGBA",
+    0x0806: "RGBA",
+    0x1006: "RGBA",
+}
+_WITH_ALPHA = (4, 6)
+_HEADER, _DATA, _END_CHUNK, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
+_TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT = b"tRNS", b"iCCP", b"eXIf", b"acTL", b"iTXt"
+_OF_INTEREST = frozenset((_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT))
+_XMP_KEY = b"XML:com.adobe.xmp\0"
+_MOST_PNG_CHUNKS = 1000
+
+
+def read_png(data: bytes) -> ImageHeader:
+    """Return the header of PNG bytes that start with its signature.
+
+    ``alpha``, ``animated``, ``icc`` and ``orientation`` tell of chunks that lie within ``data``. ``mode`` is ""
+    where Pillow refuses: a wrong checksum, an unknown colour type, no header before the image data.
+    """
+    position = 8
+    try:
+        length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(data, position)
+        if name != _HEADER:
+            position = _find_header(data)
+            length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(data, position)
+    except error:
+        needs = more_bytes(len(data)) if position > 8 else 33
+        return ImageHeader("png", 0, 0, "", needs=needs, length=len(data) + 1)
+    mode = _PNG_MODES.get(bits << 8 | colour, "")
+    if length != 13 or kind or not width or not height or crc32(data[position + 4 : position + 21]) != crc:
+        mode = ""
+    position += 12 + length
+    alpha, animated, icc, orientation = colour in _WITH_ALPHA, False, False, 1
+    try:
+        length, name = _chunk(data, position)
+        if name != _DATA:
+            transparent, animated, icc, orientation = _walk(data, position)
+            alpha = alpha or transparent
+    except error:
+        pass
+    header: ImageHeader = _new(
+        ImageHeader,
+        ("png", width, height, mode, bits, orientation, animated, interlace > 0, alpha, icc, 0, 0),
+    )
+    return header
+
+
+def _find_header(data: bytes) -> int:
+    """Return where the header chunk starts in a file that has other chunks before it."""
+    position = 8
+    for _ in range(_MOST_PNG_CHUNKS):
+        length, name = _chunk(data, position)
+        if name == _HEADER:
+            break
+        position += 12 + length
+    return position
+
+
+def _walk(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
+    """Return transparency, animation, colour profile and orientation from the chunks before the image data."""
+    alpha = animated = icc = False
+    orientation, packet = None, b""
+    try:
+        for _ in range(_MOST_PNG_CHUNKS):
+            length, name = _chunk(data, position)
+            if name in _OF_INTEREST:
+                place = position + 8
+                if name == _TRANSPARENCY:
+                    alpha = True
+                elif name == _PROFILE:
+                    icc = True
+                elif name == _EXIF:
+                    orientation = exif_orientation(data[place : place + length])
+                elif name == _ANIMATION:
+                    animated = _count(data, place)[0] > 1
+                elif name == _TEXT:
+                    if data.startswith(_XMP_KEY, place):
+                        packet = data[place : place + length]
+                else:
+                    break
+            position += 12 + length
+    except error:
+        pass
+    if orientation is None:
+        orientation = xmp_orientation(packet)
+    return alpha, animated, icc, 1 if orientation is None else orientation
+
+
+_riff = Struct("<4xI4x4s").unpack_from
+_lossy = Struct("<3sHH").unpack_from
+_lossless = Struct("<BI").unpack_from
+_extended = Struct("<B3xHBHB").unpack_from
+_ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
+_MOST_WEBP_CHUNKS = 10_000  # an animation has one a frame
+_START_CODE = b"\x9d\x01\x2a"
+
+
+def read_webp(data: bytes) -> ImageHeader:
+    """Return the header of bytes that start with ``RIFF....WEBP``.
+
+    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``. ``length`` is what the
+    container claims; Pillow refuses a file that is shorter.
+    """
+    try:
+        size, chunk = _riff(data)
+        length = size + 8
+        width = height = 0
+        known = True
+        alpha = animated = icc = False
+        if chunk == b"VP8X":
+            flags, wide, wider, high, higher = _extended(data, 20)
+            width, height = (wide | wider << 16) + 1, (high | higher << 16) + 1
+            alpha, animated, icc = bool(flags & _ALPHA_FLAG), bool(flags & _ANIMATION_FLAG), bool(flags & _ICC_FLAG)
+        elif chunk == b"VP8L":
+            signature, fields = _lossless(data, 20)
+            width, height = (fields & 0x3FFF) + 1, (fields >> 14 & 0x3FFF) + 1
+            alpha = bool(fields >> 28 & 1)
+            known = signature == 0x2F
+        elif chunk == b"VP8 ":
+            start, across, down = _lossy(data, 23)
+            width, height = across & 0x3FFF, down & 0x3FFF
+            known = start == _START_CODE
+        else:
+            known = False
+    except error:
+        return ImageHeader("webp", 0, 0, "", needs=30, length=len(data) + 1)
+    if not known or not width or not height:
+        return ImageHeader("webp", 0, 0, "", length=length)
+    mode = "RGBA" if alpha else "RGB"
+    return ImageHeader("webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length)
+
+
+def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file that says it has any: name, offset, size of the contents.
+
+    ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing but the heads is read.
+    """
+    start = read(12, 9)
+    if start[:4] != b"VP8X" or len(start) < 9 or not start[8] & (_EXIF_FLAG | _XMP_FLAG):
+        return
+    at = 12
+    for _ in range(_MOST_WEBP_CHUNKS):
+        if at + 8 > size:
+            return
+        head = read(at, 8)
+        length = int.from_bytes(head[4:], "little")
+        if head[:4] in (b"EXIF", b"XMP "):
+            yield head[:4], at + 8, min(length, size - at - 8)
+        at += 8 + length + length % 2

@@ -9,9 +9,8 @@ from io import BytesIO
 from struct import Struct, error
 from typing import IO, Any
 
-from .header import ImageHeader, more_bytes
+from .header import ImageHeader, more_bytes, read_gif, read_png, read_webp
 from .jpeg import read_jpeg
-from .plain_headers import read_gif, read_png, read_webp
 
 __all__ = ["UNREADABLE", "ImageHeader", "read_header", "tiff_header"]
 

@@ -1,4 +1,4 @@
-"""Puts the Arrow files of the batches together: few files, one schema, never more than a record batch in memory."""
+"""Joins the Arrow files of the batches: few files, one schema, never more than a record batch in memory."""
 
 import dataclasses
 import json
@@ -6,30 +6,40 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from wdsflow.text.shell import escape
 
 log = logging.getLogger("wdsflow.mapping")
 
-_OWN = 32 << 20  # bytes; a file of that size stays as it is, smaller ones are put together
+# datasets and pyarrow have no annotations.
+Dataset: TypeAlias = Any
+Feature: TypeAlias = Any
+Features: TypeAlias = Any
+Arrow: TypeAlias = Any  # a type, schema, table or reader
+_OWN = 32 << 20  # bytes; a file of that size stays as it is, smaller ones are joined
 _FULL = 256 << 20
+_LISTS = {"List", "LargeList", "Sequence"}
+
+
+class KindError(TypeError):
+    """A column has no type for all rows, or some rows have other columns. The message is for users."""
 
 
 class Parts:
-    """Collects files in order. All of them are in ``folder`` at the end."""
+    """Collects files in order, in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: list[Path] = []
-        self._writer: Any = None
-        self._schema: Any = None
+        self._writer: Arrow = None
+        self._schema: Arrow = None
         self._size = 0
-        self._wanted: Any = None  # the features of all rows so far
-        self._empty: Path | None = None  # a file without a row; it says nothing of types
+        self._wanted: Features = None  # of all rows so far
+        self._empty: Path | None = None  # a file without rows, whose types do not count
 
     def add(self, path: Path, rows: int) -> None:
-        """Take over the next file, which has so many rows. Raises KindError if its types do not go with the others'."""
+        """Move the next file, which has so many rows, here. Raises KindError if its types do not fit the others'."""
         import datasets
         import pyarrow
 
@@ -50,7 +60,7 @@ class Parts:
         os.replace(path, self._new())
 
     def finish(self) -> None:
-        """Close the file that is being written. There is one file at least, if any was added."""
+        """Close the present file. There is at least one file, if any was added."""
         self._close()
         if self._empty is not None:
             if self.files:
@@ -58,7 +68,7 @@ class Parts:
             else:
                 self.files.append(self._empty)
 
-    def _look(self, found: Any) -> None:
+    def _look(self, found: Features) -> None:
         before = self._wanted
         self._wanted = found if before is None else unified([before, found])
         for name, kind in self._wanted.items() if before is not None else ():
@@ -66,7 +76,7 @@ class Parts:
                 told = f"column {name!r} becomes Json: it is {before[name]} in some rows, {found[name]} in others"
                 log.warning("%s", escape(told, 500))
 
-    def _copy(self, reader: Any, found: Any) -> None:
+    def _copy(self, reader: Arrow, found: Features) -> None:
         import pyarrow
 
         schema = self._wanted.arrow_schema
@@ -91,11 +101,11 @@ class Parts:
         return self.files[-1]
 
 
-def to_dataset(files: list[Path], like: Any) -> Any:
-    """Return the Dataset that the files are, with the description, split and format of another.
+def to_dataset(files: list[Path], like: Dataset) -> Dataset:
+    """Return the Dataset in the files, with the description, split and format of another.
 
-    If a column has a narrower type in some files, as only nulls or only whole numbers were there, these are written
-    again. Raises KindError if there is no type for all.
+    Files in which a column has a narrower type, because they have only nulls or only whole numbers, are written again.
+    Raises KindError if there is no type for all.
     """
     import datasets
 
@@ -110,7 +120,7 @@ def to_dataset(files: list[Path], like: Any) -> Any:
     return _formatted(datasets.concatenate_datasets(parts) if len(parts) > 1 else parts[0], like)
 
 
-def _cast(path: Path, kinds: Any, wanted: Any) -> None:
+def _cast(path: Path, kinds: Features, wanted: Features) -> None:
     import pyarrow
 
     wider = path.with_suffix(".wider")
@@ -124,7 +134,7 @@ def _cast(path: Path, kinds: Any, wanted: Any) -> None:
     os.replace(wider, path)
 
 
-def _formatted(dataset: Any, like: Any) -> Any:
+def _formatted(dataset: Dataset, like: Dataset) -> Dataset:
     """Give a dataset the format of another; as with map, new columns are formatted if all were."""
     form = dict(like.format)
     columns = form.pop("columns")
@@ -136,17 +146,10 @@ def _formatted(dataset: Any, like: Any) -> Any:
     return dataset.with_format(form.pop("type"), **form.pop("format_kwargs"), **form)
 
 
-_LISTS = {"List", "LargeList", "Sequence"}
+def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
+    """Return Features that hold the values of all given ones, in the column order of the first. Raises KindError.
 
-
-class KindError(TypeError):
-    """There is no type for all rows of a column, or some rows have other columns. Written to be read."""
-
-
-def unified(features: Iterable[Mapping[str, Any]]) -> Any:
-    """Return the Features that hold what each of the given holds; columns are in the order of the first. Raises KindError.
-
-    As with ``Dataset.map``, what has no common type in Arrow becomes Json, in versions of datasets that know it.
+    As with ``Dataset.map``, values without a common Arrow type become Json, in versions of datasets that have it.
     """
     import datasets
 
@@ -159,16 +162,16 @@ def unified(features: Iterable[Mapping[str, Any]]) -> Any:
     return datasets.Features(first)
 
 
-def holds_json(kind: Any) -> bool:
-    """Say whether a feature is Json, or has Json inside."""
+def holds_json(kind: Feature) -> bool:
+    """Return whether a feature is Json, or has Json inside."""
     if isinstance(kind, dict):
         return any(map(holds_json, kind.values()))
     inner = _inner(kind)
     return holds_json(inner) if inner is not None else _is_json(kind)
 
 
-def widened(table: Any, kinds: Mapping[str, Any], wanted: Any) -> Any:
-    """Return an Arrow table of the features ``kinds`` as one of the features ``wanted``, which hold it."""
+def widened(table: Arrow, kinds: Mapping[str, Feature], wanted: Features) -> Arrow:
+    """Convert an Arrow table from the features ``kinds`` to the wider features ``wanted``."""
     import pyarrow
     from datasets.table import cast_array_to_feature
 
@@ -183,11 +186,12 @@ def widened(table: Any, kinds: Mapping[str, Any], wanted: Any) -> Any:
     return pyarrow.Table.from_arrays(columns, schema=wanted.arrow_schema)
 
 
-def _merged(name: str, one: Any, other: Any) -> Any:
+def _merged(name: str, one: Feature, other: Feature) -> Feature:
     if one == other:
         return one
-    if _is_null(one) or _is_null(other):
-        return other if _is_null(one) else one
+    for kind, wider in ((one, other), (other, one)):
+        if getattr(kind, "dtype", None) == "null":
+            return wider
     if isinstance(one, dict) and isinstance(other, dict) and set(one) == set(other):
         return {key: _merged(name, kind, other[key]) for key, kind in one.items()}
     inner = _inner(one), _inner(other)
@@ -196,7 +200,7 @@ def _merged(name: str, one: Any, other: Any) -> Any:
     return _by_arrow(name, one, other)
 
 
-def _by_arrow(name: str, one: Any, other: Any) -> Any:
+def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
     import datasets
     import pyarrow
 
@@ -218,22 +222,18 @@ def _by_arrow(name: str, one: Any, other: Any) -> Any:
     return datasets.Json()
 
 
-def _is_null(kind: Any) -> bool:
-    return getattr(kind, "dtype", None) == "null"
-
-
-def _is_json(kind: Any) -> bool:
+def _is_json(kind: Feature) -> bool:
     return type(kind).__name__ == "Json"
 
 
-def _inner(kind: Any) -> Any:
-    """Return what a list is of, None if it is no list."""
+def _inner(kind: Feature) -> Feature:
+    """Return the feature of a list's entries, None if it is no list."""
     if isinstance(kind, list):
         return kind[0]
     return kind.feature if type(kind).__name__ in _LISTS else None
 
 
-def _list_like(one: Any, other: Any, inner: Any) -> Any:
+def _list_like(one: Feature, other: Feature, inner: Feature) -> Feature:
     if isinstance(one, list):
         return [inner]
     if getattr(one, "length", -1) != getattr(other, "length", -1):
@@ -241,14 +241,14 @@ def _list_like(one: Any, other: Any, inner: Any) -> Any:
     return dataclasses.replace(one, feature=inner)
 
 
-def _arrow(name: str, kind: Any) -> Any:
+def _arrow(name: str, kind: Feature) -> Arrow:
     import datasets
 
     return datasets.Features({name: kind}).arrow_schema.field(name).type
 
 
-def _in_json(kind: Any) -> bool:
-    """Say whether JSON has all values of an Arrow type."""
+def _in_json(kind: Arrow) -> bool:
+    """Return whether JSON can hold all values of an Arrow type."""
     import pyarrow.types as of
 
     if of.is_struct(kind):
@@ -259,8 +259,8 @@ def _in_json(kind: Any) -> bool:
     return any(check(kind) for check in plain) or getattr(kind, "extension_name", "") == "arrow.json"
 
 
-def _stored(kind: Any) -> Any:
-    """Return a feature with text where it has Json."""
+def _stored(kind: Feature) -> Feature:
+    """Return a feature with text in place of Json."""
     import datasets
 
     if isinstance(kind, dict):
@@ -271,8 +271,8 @@ def _stored(kind: Any) -> Any:
     return datasets.Value("string") if _is_json(kind) else kind
 
 
-def _encoded(value: Any, kind: Any, wanted: Any) -> Any:
-    """Return a value with JSON text where that is wanted and is not there already."""
+def _encoded(value: Any, kind: Feature, wanted: Feature) -> object:
+    """Return a value with JSON text where ``wanted`` is Json and ``kind`` is not."""
     if value is None or not holds_json(wanted) or kind == wanted:
         return value
     if isinstance(wanted, dict):

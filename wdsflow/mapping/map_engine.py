@@ -1,4 +1,4 @@
-"""Hands batches to workers, splits those that fail, and gives the results back in the order of the rows."""
+"""Sends batches to workers, splits those that fail, and returns the results in row order."""
 
 import contextlib
 import heapq
@@ -6,35 +6,84 @@ import logging
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Generator
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from wdsflow.engines.retries import MAP_STARTS, rows_again
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import HeldMemory
+from wdsflow.text.shell import escape
 
 from .map_process import MapWorker, Watch
 from .map_worker import Done, Failed, MappingError, MapSetup, RowBatch
-from .sizing import Doubts, Sizer, fitting
 
 log = logging.getLogger("wdsflow.mapping")
 
-_NEAR = 0.8  # of its room: whoever fails there fails for want of memory, whatever it says
-_SILENCE = 1.0  # seconds, after which workers are looked at: a line may stay open without them
-
-
+_NEAR = 0.8  # of its room: a failure beyond counts as a lack of memory, whatever its message
+_SILENCE = 1.0  # seconds until workers are checked: other processes may keep a dead worker's line open
 _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
+_COMFORT = 0.6  # of the room that a worker has; rows differ
+_CLEAN = 8  # batches without trouble, after which they may grow beyond what was too much
+_EACH = 2  # rows that each of several workers has room for, at least
+
+
+class Sizer:
+    """Learns how much memory a row takes.
+
+    A batch is at most twice as long as the longest so far, and half as long as one that was too much; that limit fades,
+    because another program may have held the memory for a while.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._needs: deque[float] = deque(maxlen=16)
+        self._longest = 0
+        self._ceiling = float(most)
+        self._clean = 0
+
+    @property
+    def need(self) -> float:
+        """Bytes of a row, by the greediest of the latest batches."""
+        return max(self._needs, default=0.0)
+
+    def rows(self, room: int) -> int:
+        """Return how many rows to map at once if a worker may grow by ``room`` bytes."""
+        fits = room * _COMFORT / self.need if self.need else self.most
+        return max(1, int(min(fits, 2 * self._longest or 1, self._ceiling, self.most)))
+
+    def learn(self, rows: int, grown: int) -> None:
+        """Record a successful batch and the bytes that it took."""
+        self._needs.append(grown / rows)
+        self._longest = max(self._longest, rows)
+        self._clean += 1
+        if self._clean >= _CLEAN:
+            self._clean, self._ceiling = 0, min(self._ceiling * 1.25 + 1, self.most)
+
+    def too_much(self, rows: int) -> None:
+        """Record a batch that ran out of memory."""
+        self._clean, self._ceiling = 0, max(1.0, min(self._ceiling, rows / 2))
+
+
+def fitting(memory: int, idle: int, need: float, most: int) -> int:
+    """Return how many workers fit into ``memory`` bytes, each with room for two rows; at least 1, at most ``most``.
+
+    ``idle``: bytes of a worker without rows.
+
+    >>> fitting(2 << 30, 200 << 20, 60 << 20, 16)
+    5
+    """
+    return max(1, min(most, int(memory // (idle + _EACH * need / _COMFORT + 1))))
 
 
 class Team:
-    """Shares the memory among workers. There is one until its first batch tells how many fit."""
+    """Shares the memory among workers. The first worker's first batch shows how many fit."""
 
     def __init__(self, setup: MapSetup, memory: int, most: int, sizer: Sizer) -> None:
         self.setup, self.memory, self.most, self.sizer = setup, memory, most, sizer
-        # Something may grow for a moment before it is noticed.
-        self.usable = memory - max(memory // 20, 16 << 20)
+        self.usable = memory - max(memory // 20, 16 << 20)  # growth is noticed a moment later
         self.target = 1
         self.workers: list[MapWorker] = []
         self._held = HeldMemory()
@@ -43,27 +92,19 @@ class Team:
         """Return the workers that have a batch."""
         return [worker for worker in self.workers if worker.batch is not None]
 
-    def waiting(self) -> MapWorker | None:
-        """Return a worker that has begun and has no batch."""
-        return next((worker for worker in self.workers if worker.idle and worker.batch is None), None)
-
-    def fill(self, count: int) -> None:
-        """Start and end workers until there are so many; those that have a batch stay."""
+    def fill(self, count: int) -> MapWorker | None:
+        """Start or end workers without a batch until there are so many; return one that is ready for a batch."""
         spare = [worker for worker in self.workers if worker.batch is None]
         for worker in sorted(spare, key=lambda worker: worker.idle, reverse=True)[: max(len(self.workers) - count, 0)]:
             self.drop(worker)
         while len(self.workers) < count:
             self.workers.append(MapWorker(self.setup))
+        return next((worker for worker in self.workers if worker.idle and worker.batch is None), None)
 
     def drop(self, worker: MapWorker) -> None:
         """End a worker."""
         self.workers.remove(worker)
         worker.close()
-
-    def close(self) -> None:
-        """End all workers."""
-        for worker in self.workers:
-            worker.close()
 
     def room(self, worker: MapWorker, *, alone: bool) -> int:
         """Return by how many bytes a worker may grow. Raises MappingError if that is next to nothing."""
@@ -80,7 +121,7 @@ class Team:
         return 0
 
     def settle(self, worker: MapWorker, batches_left: int | None) -> None:
-        """Take in what a worker takes after a batch; decide again how many workers there are to be."""
+        """Measure a worker after a batch, and decide how many workers there should be."""
         worker.idle = self._held(worker.pid)
         worker.base = worker.base or worker.idle
         if worker.idle - worker.base > worker.room // 2:  # it keeps more and more
@@ -89,46 +130,74 @@ class Team:
         if batches_left is not None:
             most = max(1, min(most, batches_left + len(self.busy())))
         fits = fitting(memory, worker.idle, self.sizer.need, most)
-        # One more is not worth its start where it would soon be one too many.
+        # One more is not worth its start if it would soon be one too many.
         self.target = max(min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most))
 
 
+class Doubts:
+    """Remembers batches that failed until one of their rows did. The first of which none did is reported, once."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, int, str]] = []
+        self._told = False
+
+    def note(self, batch: RowBatch, failed: Failed) -> None:
+        """Record a batch that failed, and not for a lack of memory."""
+        if not self._told:
+            self._open.append((batch.start, batch.stop, failed.text))
+
+    def pass_by(self, batch: RowBatch, *, failed: bool) -> None:
+        """Record that the rows before ``batch.stop`` are done. ``failed``: the batch is one row, which failed."""
+        if failed:
+            self._open = [each for each in self._open if not each[0] <= batch.start < each[1]]
+        for start, stop, text in [each for each in self._open if each[1] <= batch.stop]:
+            self._open.remove((start, stop, text))
+            if not self._told:
+                log.warning(
+                    "rows %d to %d failed together (%s), but not in smaller batches: does fn take a batch for a whole?",
+                    start,
+                    stop - 1,
+                    escape(text, 300),
+                )
+            self._told = True
+
+
 class BatchSource(Protocol):
-    """Where rows come from."""
+    """The source of rows."""
 
     def take(self, rows: int, room: int) -> RowBatch | None:
-        """Return the next rows, not more than so many, nor than so many bytes; None if there are no more."""
+        """Return the next rows, at most so many and so many bytes; None if there are no more."""
 
     def left(self) -> int | None:
-        """Return how many rows are left, None if nobody knows."""
+        """Return the number of rows left, None if unknown."""
 
 
 class Result(NamedTuple):
-    """What became of a batch: the worker's answer and a file, or of a row: why it failed."""
+    """The result of a batch: the worker's answer and a file, or why a row failed."""
 
     batch: RowBatch
-    answer: Any = None
+    answer: int | None = None
     path: Path | None = None
     size: int = 0
     failed: Failed | None = None
 
 
 class MapEngine:
-    """One run. ``ahead``: bytes of results that may wait until those before them are there."""
+    """One run. ``ahead``: the most bytes of results that wait for earlier ones."""
 
     def __init__(self, team: Team, source: BatchSource, folder: Path, ahead: int | None = None) -> None:
         self.team, self.source, self.ahead = team, source, ahead
         self.folder = Path(tempfile.mkdtemp(prefix="batches-", dir=folder))
         self._again: list[tuple[int, RowBatch]] = []  # to be mapped again
         self._results: dict[int, Result] = {}  # by their first row
-        self._paths: dict[int, Path] = {}  # of batches that are worked on
+        self._paths: dict[int, Path] = {}  # of batches in work
         self._files = 0
         self._ended = False  # the source has
         self._failed_starts = 0
         self._doubts = Doubts()
 
     def run(self) -> Generator[Result, None, None]:
-        """Yield what became of each batch, in order. A file is removed when the next result is asked for."""
+        """Yield the result of each batch, in order. Its file is removed when the next result is asked for."""
         position = 0
         try:
             with contextlib.closing(Watch(self.team.memory - self.team.memory // 50, lambda: self.team.workers)):
@@ -146,19 +215,19 @@ class MapEngine:
                         return
                     self._receive()
         finally:
-            self.team.close()
+            for worker in self.team.workers:
+                worker.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _dispatch(self) -> None:
-        """Give each worker that waits a batch."""
+        """Give each ready worker a batch."""
         team = self.team
         while not (self._ended and not self._again):
             busy = team.busy()
             alone = bool(self._again) and self._again[0][1].alone
             if any(worker.batch and worker.batch.alone for worker in busy) or (alone and busy):
                 return
-            team.fill(1 if alone else team.target)
-            worker = team.waiting()
+            worker = team.fill(1 if alone else team.target)
             if worker is None:
                 return
             room = team.room(worker, alone=alone)
@@ -185,10 +254,11 @@ class MapEngine:
 
     def _receive(self) -> None:
         workers = {worker.line: worker for worker in self.team.workers}
-        ready: list[Any] = wait(list(workers), _SILENCE)
-        ended = [] if ready else [worker for worker in workers.values() if worker.gone()]
-        answers = [(workers[line], workers[line].answer()) for line in ready]
-        for worker, answer in [*answers, *((worker, worker.death()) for worker in ended)]:
+        ready = wait(list(workers), _SILENCE)
+        answers = [(workers[line], workers[line].answer()) for line in workers if line in ready]
+        if not ready:
+            answers = [(worker, worker.death()) for worker in workers.values() if worker.gone()]
+        for worker, answer in answers:
             batch = worker.batch
             if batch is None:
                 self._begun(worker, answer)
@@ -197,9 +267,12 @@ class MapEngine:
             path = self._paths.pop(batch.start)
             if isinstance(answer, Done):
                 self.team.sizer.learn(len(batch), answer.measure.grown)
-                done = RowBatch(batch.start, batch.stop)  # its rows are of no use any more
+                done = RowBatch(batch.start, batch.stop)  # without its rows
                 self._results[batch.start] = Result(done, answer.answer, path, answer.measure.results)
-                self.team.settle(worker, self._batches_left(worker.room))
+                left = self.source.left()
+                if left is not None:
+                    left = -(-left // self.team.sizer.rows(worker.room)) + len(self._again)
+                self.team.settle(worker, left)
             elif isinstance(answer, Failed):
                 path.unlink(missing_ok=True)
                 self._split(worker, batch, answer)
@@ -214,22 +287,22 @@ class MapEngine:
         self._failed_starts += not worker.idle
         if self._failed_starts >= MAP_STARTS:
             raise MappingError(f"no worker starts: {answer.text}")
-        self.team.drop(worker)  # another takes its place
+        self.team.drop(worker)  # it is replaced
 
     def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
-        """Map the rows of a batch that failed again, as the policy of retries has it."""
+        """Map the rows of a failed batch again, by the policy of retries."""
         full = batch.alone or (self.team.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
         memory = answer.kind == "memory" or grown > _NEAR * worker.room
-        if answer.measure is None:  # it is gone
+        if answer.measure is None:  # the worker has ended
             self.team.drop(worker)
         rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
         if answer.kind == "refused":
             raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
-        if answer.kind == "full":  # no row's fault: it is not to be dropped for that
+        if answer.kind == "full":  # no fault of a row
             where = f"results go to {self.folder.parent}"
             raise MappingError(f"the disk is full, at {rows}: {answer.text}; {where}", detail=answer.detail)
-        log.info("%s: %s (%s may grow by %s)", rows, answer.text, "the worker", format_size(worker.room))
+        log.info("%s: %s (the worker may grow by %s)", rows, answer.text, format_size(worker.room))
         what = rows_again(len(batch), had_all=full, may_be_blameless=memory or answer.kind == "died")
         if what == "halves":
             if memory:
@@ -245,7 +318,3 @@ class MapEngine:
                 more = f"; it could have {format_size(worker.room)} of {format_size(self.team.memory)}"
                 answer = Failed(answer.kind, answer.text + more, answer.detail)
             self._results[batch.start] = Result(batch, failed=answer)
-
-    def _batches_left(self, room: int) -> int | None:
-        left = self.source.left()
-        return None if left is None else -(-left // self.team.sizer.rows(room)) + len(self._again)

@@ -1,4 +1,4 @@
-"""One worker process, from the side of the process that asks, and the watch over what all of them take together."""
+"""A worker process, as its parent sees it, and the watch over the memory of all of them."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from wdsflow.memory.usage import descendants, held, resident
 
 from .map_worker import Done, Failed, MapOrder, MapSetup, RowBatch
 
-# Memory that is given back counts as free: large blocks go back to the system at once, small ones when they can.
+# Freed memory should return to the system: large blocks at once, small ones when possible.
 _GIVE_BACK = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "2",
@@ -22,50 +22,49 @@ _GIVE_BACK = {
 
 
 class MapWorker:
-    """A fresh Python that maps batches. It is no fork: the caller's threads, models and locks stay where they are."""
+    """A new Python process that maps batches. It is not a fork: the caller's threads, models and locks stay there."""
 
     def __init__(self, setup: MapSetup) -> None:
-        # Modules of the working directory are not for the worker by default.
+        # The worker does not import from the working directory until it has the caller's path.
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve; serve()"
         self._peer = Peer(start, environment=_GIVE_BACK)
         self.line = self._peer.line
         self.pid = self._peer.pid
         self.batch: RowBatch | None = None
         self.room = 0  # bytes by which it may grow
-        self.idle = 0  # bytes that it takes between two batches; 0 until it has begun
+        self.idle = 0  # bytes that it takes between batches; 0 until it has begun
         self.base = 0  # resident bytes after its first batch; 0 until then
         self.killed = ""  # why it was killed
         self.gone = self._peer.gone
-        with contextlib.suppress(OSError):  # it died already; its answer will say so
+        with contextlib.suppress(OSError):  # it has died; its answer will say so
             self._peer.send(setup)
 
     def ask(self, batch: RowBatch, path: Path, room: int) -> None:
-        """Hand over a batch."""
+        """Send a batch."""
         self.batch, self.room = batch, room
         with contextlib.suppress(OSError):
             self._peer.send(MapOrder(batch, str(path), room))
 
     def answer(self) -> Done | Failed | int:
-        """Receive an answer: the resident bytes when it has begun, or the result of a batch."""
+        """Receive an answer: its resident bytes at the beginning, later the result of a batch."""
         try:
-            answer: Done | Failed | int = self._peer.receive()
+            return self._peer.receive()  # type: ignore[no-any-return]
         except EOFError:
             return self.death()
-        return answer
 
     def death(self) -> Failed:
-        """Wait for its end and that of all it started, and return why it ended."""
+        """Wait for its end and that of its children, and return why it ended."""
         status = self._peer.wait()
         by_itself = ending(status, "ended by itself (exit status") + ")" * (status >= 0)
         how = f"its process {by_itself}{likely_memory(status, 'a process')}"
         return Failed("memory" if self.killed else "died", self.killed or how)
 
     def takes(self) -> int:
-        """Return the bytes that it and those it started take now."""
+        """Return the bytes that it and its children take now."""
         return held(self.pid) + sum(map(held, descendants(self.pid)))
 
     def kill(self, why: str) -> None:
-        """Kill it, and what it started, unless it has ended."""
+        """Kill it and its children, unless it has ended."""
         if not self.gone():
             self.killed = self.killed or why
             self._peer.end()
@@ -76,11 +75,11 @@ class MapWorker:
 
 
 _EVERY = 0.03  # seconds
-_FAMILY = 8  # looks after which processes are searched for that workers started
+_FAMILY = 8  # looks between two searches for children of workers
 
 
 class Watch:
-    """A thread that looks at the memory of this process and its workers, until it is closed."""
+    """A thread that watches the memory of this process and its workers until it is closed."""
 
     def __init__(self, memory: int, workers: Callable[[], Sequence[MapWorker]]) -> None:
         self.memory, self._workers = memory, workers

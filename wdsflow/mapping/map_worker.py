@@ -1,4 +1,4 @@
-"""What is said between the process that asks and its workers."""
+"""The main loop of a worker process, and the messages between it and its parent."""
 
 import contextlib
 import errno
@@ -10,14 +10,14 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from wdsflow.engines.peer import receive, send, take_line, when_gone
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 
 class MappingError(RuntimeError):
-    """A row could not be mapped. ``index`` counts rows from 0; ``detail`` has the worker's traceback, if there is one."""
+    """A row could not be mapped. ``index`` counts rows from 0; ``detail`` is the worker's traceback, if there is one."""
 
     def __init__(self, text: str, index: int = -1, detail: str = "") -> None:
         super().__init__(text)
@@ -28,12 +28,11 @@ class MappingError(RuntimeError):
 
 
 class UnreadableError(ValueError):
-    """A row cannot be unpickled in a worker; that is no fault of its own."""
+    """A row cannot be unpickled in a worker, for which the row is not to blame."""
 
 
-@dataclass(frozen=True)
-class MapSetup:
-    """The first message to a worker: where modules lie, and what it does, pickled."""
+class MapSetup(NamedTuple):
+    """The first message to a worker: its import path, and its ``MapWork``, pickled."""
 
     path: Sequence[str]
     work: bytes
@@ -41,9 +40,9 @@ class MapSetup:
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows ``start`` to ``stop``. ``rows`` are theirs, each pickled, where a worker cannot fetch them itself.
+    """Rows ``start`` to ``stop``. ``rows``: each pickled, if a worker cannot fetch them itself.
 
-    ``alone``: no other worker may run next to it, as the rows need the memory of all.
+    ``alone``: no other worker may run meanwhile, because the rows need all memory.
     """
 
     start: int
@@ -55,7 +54,7 @@ class RowBatch:
         return self.stop - self.start
 
     def halves(self) -> "tuple[RowBatch, RowBatch]":
-        """Return two batches that are half as long."""
+        """Return two batches of half the length."""
         middle = len(self) // 2
         return (
             RowBatch(self.start, self.start + middle, self.rows[:middle]),
@@ -64,7 +63,7 @@ class RowBatch:
 
 
 class MapOrder(NamedTuple):
-    """What a worker is asked to do: a batch, the file for its results, the bytes by which it may grow."""
+    """A batch, the file for its results, and the bytes by which the worker may grow."""
 
     batch: RowBatch
     path: str
@@ -72,7 +71,7 @@ class MapOrder(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What a batch took: resident bytes when it began, at most, and when it was done; bytes of the results themselves."""
+    """Memory of a batch: resident bytes before, at most and after; bytes of the results themselves."""
 
     before: int
     peak: int
@@ -81,23 +80,26 @@ class Measure(NamedTuple):
 
     @property
     def grown(self) -> int:
-        """The bytes that the batch took next to what the worker keeps."""
+        """Bytes that the batch took, without those that the worker keeps."""
         return max(self.peak - min(self.before, self.after), self.results, 0)
+
+
+Kind: TypeAlias = Literal["memory", "full", "error", "died", "refused"]
 
 
 @dataclass(frozen=True)
 class Done:
-    """A batch is mapped; ``answer`` says where the results lie."""
+    """A batch is mapped; ``answer``: the number of result rows, None if ``fn`` changes nothing."""
 
-    answer: Any
+    answer: int | None
     measure: Measure
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A batch is not mapped. ``kind``: what failed; memory, the disk, or something that is likely to fail again."""
+    """A batch is not mapped. ``kind``: what failed: memory, the disk ("full"), ``fn``, the process, the setup."""
 
-    kind: Literal["memory", "full", "error", "died", "refused"]
+    kind: Kind
     text: str
     detail: str = ""
     measure: Measure | None = None
@@ -105,7 +107,7 @@ class Failed:
 
 @dataclass
 class FailedRow:
-    """A row that could not be mapped. ``row`` is the row itself where it came from an iterable, None for a Dataset."""
+    """A row that could not be mapped. ``row`` is the row itself if it came from an iterable, None for a Dataset."""
 
     index: int
     error: str
@@ -117,9 +119,7 @@ def packed(value: object, what: str) -> bytes:
     import dill
 
     try:
-        return bytes(
-            dill.dumps(value, recurse=True)
-        )  # functions of __main__ and lambdas as they are, as datasets.map does
+        return bytes(dill.dumps(value, recurse=True))  # functions of __main__ and lambdas by value, as datasets.map
     except Exception as error:
         raise TypeError(
             f"{what} cannot be sent to a worker process ({type(error).__name__}: {error}). Open files, locks and models on"
@@ -127,41 +127,41 @@ def packed(value: object, what: str) -> bytes:
         ) from error
 
 
-_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # the last one: a limit on the size of files
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # EFBIG: a limit on the size of files
 _SIGNS = (
     "out of memory",
     "can't allocate memory",
     "cannot allocate memory",
     "insufficient memory",
     "unable to allocate",
-    "can't start new thread",  # its stack would be beyond the bound
+    "can't start new thread",  # its stack would exceed the limit
 )
 
 
 class MapWork(Protocol):
-    """What a worker does; picklable."""
+    """The work of a worker; picklable."""
 
     results: int  # bytes of the latest results
 
     def begin(self) -> None:
         """Prepare in the worker."""
 
-    def map(self, batch: RowBatch, path: str) -> Any:
-        """Map a batch, write its results to a file, and say what is in there."""
+    def map(self, batch: RowBatch, path: str) -> int | None:
+        """Map a batch, write its results to a file, and return the number of rows; None if nothing changes."""
 
 
 def serve() -> None:
     """Work on batches until the line ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     line = take_line(prints=True)
     when_gone(line, _end)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         setup: MapSetup = receive(line)
         try:
             sys.path[:] = setup.path
-            work: MapWork = pickle.loads(setup.work)  # noqa: S301 - written by the process that asks
+            work: MapWork = pickle.loads(setup.work)  # noqa: S301 - by the parent
             work.begin()
-        except Exception as error:  # noqa: BLE001 - told to the process that asks
+        except Exception as error:  # noqa: BLE001 - sent to the parent
             send(line, _failed(error, kind="refused"))
             return
         send(line, resident(os.getpid()))
@@ -177,16 +177,16 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     try:
         with _bound(order.room):
             answer = work.map(order.batch, order.path)
-    except Exception as error:  # noqa: BLE001 - told to the process that asks
+    except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = _failed(error)
     most = peak()
-    measure = Measure(before, most, resident(os.getpid()), work.results)  # what the exception held is free again
+    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception holds nothing any more
     return Done(answer, measure) if failed is None else replace(failed, measure=measure)
 
 
 @contextlib.contextmanager
 def _bound(room: int) -> Iterator[None]:
-    """Let allocations fail that would make this process grow by more than ``room`` bytes, where the system can do that."""
+    """Let allocations fail that would make this process grow by more than ``room`` bytes, on Linux."""
     held = private_data()
     if not held or not sys.platform.startswith("linux"):
         yield
@@ -200,20 +200,15 @@ def _bound(room: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _failed(error: Exception, kind: Any = "") -> Failed:
+def _failed(error: Exception, kind: Kind | None = None) -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    if isinstance(error, UnreadableError):
-        kind = "refused"
-    kind = kind or ("memory" if _is_memory(error) else "full" if _is_full_disk(error) else "error")
-    return Failed(kind, text, traceback.format_exc())
-
-
-def _is_full_disk(error: BaseException | None) -> bool:
-    return any(isinstance(each, OSError) and each.errno in _FULL for each in _chain(error))
+    full = any(isinstance(each, OSError) and each.errno in _FULL for each in _chain(error))
+    found: Kind = "memory" if _is_memory(error) else "full" if full else "error"
+    return Failed("refused" if isinstance(error, UnreadableError) else kind or found, text, traceback.format_exc())
 
 
 def _is_memory(error: BaseException | None) -> bool:
-    """Say whether an exception, or one that it follows from, means that memory was not to be had."""
+    """Return whether an exception, or one of its causes, means a lack of memory."""
     for each in _chain(error):
         if isinstance(each, MemoryError) or type(each).__name__ == "OutOfMemoryError":
             return True
@@ -236,7 +231,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _end() -> None:
-    """End at once as the process that asked is gone, with all that was started here."""
+    """End at once, with all children, because the parent is gone."""
     with contextlib.suppress(OSError):
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)

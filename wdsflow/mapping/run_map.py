@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.site import usable_cores
-from wdsflow.mapping.column_kinds import Parts, to_dataset
-from wdsflow.mapping.scratch import make_scratch, remove_scratch
-from wdsflow.mapping.sizing import Sizer
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.shell import escape
 
-from .column_kinds import KindError
-from .datasets_map import DatasetWork, SliceSource, on_disk
-from .map_engine import MapEngine, Result, Team
+from .column_kinds import KindError, Parts, to_dataset
+from .map_engine import MapEngine, Result, Sizer, Team
+from .map_work import DatasetWork, RowSource, RowWork, SliceSource, on_disk, read_rows
 from .map_worker import FailedRow, MappingError, MapSetup, packed
-from .row_files import RowSource, RowWork, read_rows
+from .scratch import make_scratch, remove_scratch
 
 log = logging.getLogger("wdsflow.mapping")
 
@@ -31,7 +28,7 @@ OnError = Literal["raise", "drop", "quarantine"]
 
 
 class Mapped(NamedTuple):
-    """What ``on_error="quarantine"`` gives: the rows, and those that could not be mapped.
+    """The result with ``on_error="quarantine"``: the rows, and those that could not be mapped.
 
     For an iterable, ``quarantined`` grows while ``rows`` is iterated over.
     """
@@ -84,8 +81,9 @@ def bounded_map(
         TypeError: ``fn`` or a row cannot be sent to another process.
         ValueError: An argument makes no sense.
     """
-    options = _Options(fn, parse_size(memory), _count(workers), on_error, batch_size, with_indices, fn_kwargs or {})
-    options.remove_columns = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
+    removed = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
+    limits = parse_size(memory), _count(workers)
+    options = _Options(fn, *limits, on_error, batch_size, with_indices, fn_kwargs or {}, removed)
     if _is_dataset(dataset):
         rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
     elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
@@ -94,9 +92,7 @@ def bounded_map(
     elif features is not None or folder is not None:
         raise ValueError("features and folder are for a datasets.Dataset: the rows of an iterable are not stored")
     else:
-        # The function is sent off now, so that a mistake shows here and not at the first row.
-        work = RowWork(fn, options.remove_columns, options.fn_kwargs, with_indices)
-        rows = _map_rows(dataset, options, MapSetup(_path(), packed(work, "fn")))
+        rows = _map_rows(dataset, options, options.team(RowWork(*options.work)))  # a wrong fn fails here
     return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
 
 
@@ -109,7 +105,7 @@ class _Options:
     batch_size: Any  # as it was given
     with_indices: bool
     fn_kwargs: Mapping[str, Any]
-    remove_columns: tuple[str, ...] = ()
+    remove_columns: tuple[str, ...]
     quarantined: list[FailedRow] = field(default_factory=list)
     left_out: set[int] = field(default_factory=set)
 
@@ -119,11 +115,16 @@ class _Options:
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise ValueError(f"batch_size is a number from 1 on, not {self.batch_size!r}")
 
-    def team(self, setup: MapSetup) -> Team:
+    @property
+    def work(self) -> tuple[Callable[..., Any], tuple[str, ...], Mapping[str, Any], bool]:
+        return self.fn, self.remove_columns, self.fn_kwargs, self.with_indices
+
+    def team(self, work: RowWork | DatasetWork) -> Team:
+        setup = MapSetup([os.path.abspath(part) for part in sys.path], packed(work, "fn"))
         return Team(setup, self.memory, self.workers, Sizer(self.batch_size))
 
-    def note(self, result: Result, row: Callable[[], Any]) -> None:
-        """Raise, or take note of a row that failed."""
+    def note(self, result: Result, row: Callable[[], object]) -> None:
+        """Record a row that failed, or raise."""
         assert result.failed is not None
         index, text = result.batch.start, result.failed.text
         if self.on_error == "raise":
@@ -147,20 +148,16 @@ def _count(workers: int | str) -> int:
     return workers
 
 
-def _path() -> list[str]:
-    return [os.path.abspath(part) for part in sys.path]
-
-
 def _is_dataset(dataset: object) -> bool:
-    datasets = sys.modules.get("datasets")  # who has a Dataset has imported it
+    datasets = sys.modules.get("datasets")  # imported, if there is a Dataset
     return datasets is not None and isinstance(dataset, datasets.Dataset)
 
 
-def _map_rows(rows: Iterable[Any], options: _Options, setup: MapSetup) -> Iterator[Any]:
+def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator[Any]:
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
-        engine = MapEngine(options.team(setup), source, folder, ahead=options.memory // 4)
-        with closing(engine.run()) as results:  # workers end now, even if somebody keeps the traceback of an error
+        engine = MapEngine(team, source, folder, ahead=options.memory // 4)
+        with closing(engine.run()) as results:  # ends workers even if a traceback keeps references
             for result in results:
                 if result.failed is not None:
                     options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
@@ -176,27 +173,20 @@ def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | 
     unknown = set(options.remove_columns) - set(dataset.column_names)
     if unknown:
         raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")
-    if not len(dataset):  # as with map, which does not call the function then
+    if not len(dataset):  # map does not call the function then
         return dataset.remove_columns(list(options.remove_columns)) if options.remove_columns else dataset
     target = _folder(folder)
     try:
         with on_disk(dataset, target) as source:
-            work = DatasetWork(
-                packed(source, "the dataset's format"),
-                options.fn,
-                options.remove_columns,
-                options.fn_kwargs,
-                options.with_indices,
-                features,
-            )
-            team = options.team(MapSetup(_path(), packed(work, "fn")))
-            del work
+            given = packed(source, "the dataset's format")
+            team = options.team(DatasetWork(*options.work, dataset=given, features=features))
+            del given
             with closing(MapEngine(team, SliceSource(len(dataset)), target).run()) as results:
                 parts = _parts(results, options, target)
         options.end()
         if parts.files:
             return to_dataset(parts.files, dataset)
-        # As with map, a function that returns None is called for what else it does.
+        # As with map, a function that returns None is called for its side effects.
         left_out = options.left_out
         return dataset.select([row for row in range(len(dataset)) if row not in left_out]) if left_out else dataset
     except BaseException:
@@ -205,7 +195,7 @@ def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | 
 
 
 def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
-    """Run it all, and return the files of the results; none if the function changes nothing."""
+    """Run everything, and return the files of the results; none if the function changes nothing."""
     parts, same, changed = Parts(target), 0, 0
     for result in results:
         if result.failed is not None:

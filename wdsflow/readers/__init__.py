@@ -1,19 +1,21 @@
 """How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. The readers of one library are in one file; the catalog has their names."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
+from wdsflow.scan.evidence import Level
+from wdsflow.scan.scan_options import ScanOptions
 
-from .base import Fate, Options, Reader
+from .base import Fate, Options, Reader, split_keys
 from .dali import Dali
-from .datasets import Datasets, DatasetsTables
+from .datasets import Datasets, DatasetsTables, first_columns
 from .energon import Energon, EnergonCrude
 from .installed_versions import release
 from .ray_data import RayData
 from .timm import Timm
-from .webdataset import WebDataset02, WebDataset1
-from .wids import Wids
+from .webdataset import WebDataset02, WebDataset1, Wids
 
 __all__ = [
     "READERS",
@@ -34,6 +36,7 @@ __all__ = [
     "WebDataset1",
     "Wids",
     "resolve",
+    "scan_options",
 ]
 
 READERS: dict[str, type[Reader]] = {
@@ -87,3 +90,31 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
         raise UnknownReader(name)
     version = environment.get("open_clip_torch") or environment.get("open-clip-torch") or ""
     return [OpenClip4.name if release(version) >= (4,) else OpenClip33.name]
+
+
+def scan_options(
+    level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False, varieties: bool = False
+) -> ScanOptions:
+    """Return what a scan of these shards for these readers must look at.
+
+    OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of the first shard read.
+    """
+    options = ScanOptions(
+        level,
+        allow_pipe=allow_pipe,
+        varieties=varieties,
+        arrow=any(reader.through_arrow for reader in readers),
+    )
+    if urls and level != "names" and any(reader.makes_columns for reader in readers):
+        tables = any(reader.writes_tables for reader in readers)
+        options = replace(options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables))
+    new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
+    if new is None:
+        return options
+    return replace(
+        options,
+        json_text_key=split_keys(new.json_text_key),
+        max_image_pixels=new.max_image_pixels,
+        text_key=() if new.json_text_key else split_keys(new.text_key),
+        image_key=split_keys(new.image_key),
+    )

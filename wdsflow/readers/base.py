@@ -192,9 +192,7 @@ def first_of(names: Sequence[str], sample: Sample) -> Part | None:
     return next((sample[name] for name in names if name in sample), None)
 
 
-def incomplete(image: bool, paired: bool, kind: FateKind, pairs_with: str = "caption") -> Fate | None:
-    """Return the fate of a sample that lacks its image, its caption (or label), or both; None if it has both."""
-    if image and paired:
-        return None
+def lacking(image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption") -> Fate:
+    """Return the fate of a sample that lacks its image, its caption (or label), or both: what is None or False is not there."""
     reason = f"no-image-or-{pairs_with}" if not (image or paired) else f"no-{pairs_with}" if image else "no-image"
     return Fate(kind, "filter", reason)

@@ -6,7 +6,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import TALLIES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader, incomplete
+from .base import USABLE, Fate, Reader, lacking
 from .wanted_fields import IMAGE_TROUBLE
 
 _CAPTION = "txt"
@@ -28,27 +28,15 @@ _FILES = ("name.no-field", "name.meta")  # what it takes for samples, and others
 class Dali(Reader):
     """``fn.readers.webdataset(paths=shards, ext=["jpg;jpeg;png;webp", "txt"])`` and ``fn.decoders.image(device="cpu")``.
 
-    All shards are read when the pipeline is built, and one that is missing, compressed, cut or damaged ends that with an
-    exception: no sample comes out. Field names keep their case. Of several fields for one output, and of a field that
-    occurs twice, the first counts, and no others are looked at. A file without an extension is a sample of its own, and
-    so are metadata (``__info__``) and a shard without files: the run ends there.
+    All shards are read when the pipeline is built, and one that cannot be read ends that with an exception: no sample comes
+    out. A file without an extension is a sample of its own, and so are metadata (``__info__``) and a shard without files:
+    the run ends there. A field that a sample lacks comes as an empty tensor, for which the decoder raises.
 
-    A field that a sample lacks comes as an empty tensor. The decoder raises for one in place of an image, as for an
-    image that it cannot decode, and the whole run ends. Without a caption, the sample would train with none: it counts as
-    dropped.
-
-    Ranks (``shard_id``, ``num_shards``) share the samples, not the shards: each reads all shards at the start. An epoch
-    has as many samples as there are, the last batch is filled up from the next epoch.
-
-    Whole JPEG, WebP and PNG decode as with Pillow. GIF and the formats that Pillow knows alone are refused.
-
-    Not known here, so that the verdict is not exact: shards whose headers its tar parser may read in another way (names
-    or sizes in extended headers, dot-files, files without an extension, sparse members, a second archive), damaged
+    Not known here, so that the verdict is not exact: shards whose headers its tar parser may read in another way, damaged
     images, images of more pixels than Pillow allows, and other formats than JPEG, WebP and PNG.
-    Not known here, and not mentioned: other values of ``missing_component_behavior`` (with "skip", samples without an
-    image or a caption are left out; with "error", one of them ends the run at the start), ``dont_use_mmap``,
-    ``index_paths`` (an index of ``wdsflow index --dali`` gives it the samples that readers in Python find), decoding on
-    a GPU, and how your code treats bytes that are not UTF-8.
+    Not known here, and not mentioned: other values of ``missing_component_behavior``, ``dont_use_mmap``, ``index_paths``
+    (an index of ``wdsflow index --dali`` gives it the samples that readers in Python find), decoding on a GPU, and how
+    your code treats bytes that are not UTF-8.
 
     Source: DALI 2.4, operators/reader/loader/webdataset_loader.cc and webdataset/tar_utils.cc, libtar 1.2.20.
     """
@@ -69,7 +57,7 @@ class Dali(Reader):
             return (Fate("crash", "decode", reason),)
         if image.status in IMAGE_TROUBLE:
             return (Fate("crash", "decode", "bad-image", image.suffix),)
-        return (incomplete(image=True, paired=caption is not None, kind="dropped") or USABLE,)
+        return (USABLE if caption else lacking(image, caption),)
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether the shard is not compressed."""

@@ -16,7 +16,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import split_name
 from wdsflow.shards.tar.walk import Walk
 
-from .base import KEY, URL, USABLE, Fate, Options, Reader, first_of, first_repeat, incomplete
+from .base import KEY, URL, USABLE, Fate, Options, Reader, first_of, first_repeat, lacking
 from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
@@ -32,17 +32,13 @@ _MEDIA = frozenset(
 class Datasets(Reader):
     """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
 
-    Field names keep their case. The first five samples of the first shard must have the same fields; they become the
-    columns, and a later sample gives None for a column that it lacks while its other fields are left out. Images in
-    columns are decoded. Every error is raised: a missing shard at once, all others where they lie. Names among the
+    The first five samples of the first shard must have the same fields; they become the columns, and a later sample gives
+    None for a column that it lacks while its other fields are left out. Rows with None count as dropped here, because
+    they would train as None. Every error is raised: a missing shard at once, all others where they lie. Names among the
     first samples must be UTF-8.
 
-    The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
-    as None.
-
     The values of json, integers, arrays and msgpack in the first five samples give their columns types: they must agree,
-    and fit into Arrow. Later values are converted to these types in Python, and what cannot be converted raises: text in
-    a column of numbers, a list or a number where an object was. Names that come later are left out.
+    and fit into Arrow. Later values are converted to these types in Python, and what cannot be converted raises.
 
     Cannot be known here, so that the verdict is not exact: audio, video and mesh columns, which need further libraries;
     columns of cbor and tenbin; bz2, lz4, xz and zst fields, which it unpacks; values over 16 MiB.
@@ -85,7 +81,7 @@ class Datasets(Reader):
             if not part.fits:
                 return Fate("crash", "batch", "types", part.suffix)
         caption = _TEXT_KEY in columns and _TEXT_KEY in fields
-        return incomplete(image is not None, caption, "dropped") or USABLE
+        return USABLE if image and caption else lacking(image, caption)
 
     def flushes(self, shard: ShardEvidence) -> bool:
         """Return whether the cut member has another key than the open sample: it looks at the name first."""
@@ -235,13 +231,10 @@ _VISIBLE = Grouping(_visible)
 class DatasetsTables(Datasets):
     """``load_dataset("webdataset", data_files=[...], split="train")``, without streaming, and its rows to their end.
 
-    All shards are written to Arrow tables first: columns, types and errors are those of streaming, but an error in any
-    shard ends ``load_dataset`` itself, and no row comes out. Images are decoded when a row is read, so that one that
-    does not decode raises there. Tables are stricter than Python: an integer of more than 64 bits, text that is not
-    Unicode, a value in a column that had only null, and a list of unlike values raise. So does a name that is not UTF-8,
-    in any sample.
-
-    The rows without image or caption (as None) count as dropped here, because they would train as None.
+    All shards are written to Arrow tables first: an error in any shard ends ``load_dataset`` itself, and no row comes out.
+    Images are decoded when a row is read. Tables are stricter than Python: an integer of more than 64 bits, text that is
+    not Unicode, a value in a column that had only null, and a list of unlike values raise; so does any name that is not
+    UTF-8.
 
     Cannot be known here, so that the verdict is not exact: what is not known of streaming; arrays (npy, npz) of several
     types, because Arrow refuses some mixtures within the 100 rows that are written together. Not looked at: whether the

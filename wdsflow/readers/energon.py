@@ -8,7 +8,7 @@ from wdsflow.scan.evidence import Part, Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 
-from .base import USABLE, Fate, Reader, Sample, first_of, incomplete
+from .base import USABLE, Fate, Reader, Sample, first_of, lacking
 from .wanted_fields import IMAGE_TROUBLE, IMAGES, TEXT_TROUBLE, extension_of, reason_for, refused
 from .webdataset import WebDataset1
 
@@ -27,10 +27,9 @@ def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvi
     for group in _folders(shards):
         owner: dict[int, ShardEvidence] = {}
         for shard in group:
-            hashes = _hashes(shard)
+            hashes = [*shard.key_sketch, *((1 << 32) + each for each in shard.junk_sketch)]
             owners = Counter(id(owner[each]) for each in hashes if each in owner)
-            for each in (each for each in hashes if each in owner):
-                other = owner[each]
+            for other in (owner[each] for each in hashes if each in owner):
                 if owners[id(other)] >= _SURE or (_is_whole(shard) and _is_whole(other)):
                     return other, shard
             for each in hashes:
@@ -67,10 +66,6 @@ def _folders(shards: Sequence[ShardEvidence]) -> Iterable[list[ShardEvidence]]:
     return found.values()
 
 
-def _hashes(shard: ShardEvidence) -> list[int]:
-    return [*shard.key_sketch, *((1 << 32) + each for each in shard.junk_sketch)]
-
-
 def _is_whole(shard: ShardEvidence) -> bool:
     """Return whether the sketches have all keys."""
     return len(shard.key_sketch) < _SKETCHED and len(shard.junk_sketch) < _SKETCHED
@@ -83,22 +78,19 @@ _IN_A_ROW = 100  # failure_tolerance of its MapDataset
 class Energon(Reader):
     """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, on the index of ``wdsflow index --energon``.
 
-    Its ``.nv-meta/dataset.yaml`` has ``sample_type: CaptioningSample`` and ``field_map: {image: "jpg,png,jpeg,webp",
-    caption: txt}``, where the image may be fewer of these. Only these fields are read and decoded, in this spelling. A
-    sample that lacks one, or has an image or a caption that does not decode, is skipped with a message; 100 in a row end
-    the training with an error, so that it never hangs. Of a field that occurs twice, the last counts.
+    Its ``field_map`` is ``{image: "jpg,png,jpeg,webp", caption: txt}``, where the image may be fewer of these. Only these
+    fields are read and decoded. A sample that lacks one, or has one that does not decode, is skipped with a message; 100
+    in a row end the training with an error, so that it never hangs.
 
-    Samples are found by the index. A damaged shard is not in it: its samples are lost. There is no index at all, and
-    training ends at once, where a shard is compressed, has no sample, or a sample whose name is not
-    UTF-8, or where a key occurs twice in one folder, which includes members of a sample that are not adjacent.
-
-    The index of ``energon prepare`` differs: it refuses all shards if one is missing, empty or cut inside a member, or a
-    key occurs twice; takes what is before a damaged header; and takes compressed shards, which training cannot read.
+    A damaged shard is not in the index: its samples are lost. There is no index at all, and training ends at once, where a
+    shard is compressed, has no sample, or a sample whose name is not UTF-8, or where a key occurs twice in one folder,
+    which includes members of a sample that are not adjacent. The index of ``energon prepare`` differs: see
+    ``docs/readers.md``.
 
     Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
     are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
-    at: other field maps, sample loaders, task encoders and filters (``CrudeWebdataset`` is ``energon-crude``); more
-    workers than samples; splits: all shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
+    at: other field maps, sample loaders, task encoders and filters; more workers than samples; splits: all shards are
+    judged as one.
 
     Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py, prepare.py, errors.py.
     """
@@ -115,8 +107,8 @@ class Energon(Reader):
         """Return the fate of the one sample of the run; it is never a crash."""
         sample: Sample = {part.suffix: part for part in shape}
         image = first_of(IMAGE_FIELDS, sample)
-        if lacking := incomplete(image is not None, _CAPTION in sample, "dropped"):
-            return (lacking,)
+        if image is None or _CAPTION not in sample:
+            return (lacking(image, _CAPTION in sample),)
         if sample[_CAPTION].status in TEXT_TROUBLE:
             return (Fate("dropped", "decode", "bad-caption", _CAPTION),)
         images = (sample[name] for name in IMAGE_FIELDS if name in sample)
@@ -152,19 +144,12 @@ class Energon(Reader):
             return "whether a name that is not UTF-8 belongs to a sample is not known, which would leave it without an index"
         if may_share_keys(whole):
             return "whether two shards have a key in common is not known, which would leave them without an index"
-        skipped, usable = self._counts(whole)
+        runs = [run for shard in whole for run in self.runs(shard).counted()]
+        usable = sum(run.count for run in runs if self.fates(run.shape)[0].kind == "usable")
+        skipped = sum(run.count for run in runs) - usable
         if usable and 2 * skipped >= _IN_A_ROW:  # a pass may begin with those with which the one before ended
             return f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
         return ""
-
-    def _counts(self, shards: Sequence[ShardEvidence]) -> tuple[int, int]:
-        """Return how many samples are skipped, and how many are not."""
-        skipped = usable = 0
-        for item in (item for shard in shards for item in self.runs(shard).counted()):
-            lost = self.fates(item.shape)[0].kind != "usable"
-            skipped += item.count * lost
-            usable += item.count * (not lost)
-        return skipped, usable
 
 
 def captioning(images: Sequence[str], captions: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -181,16 +166,11 @@ def _obstacle(shard: ShardEvidence) -> str:
         return f"is compressed ({shard.compression})"
     if shard.runs.head is None:
         return "has no sample"
-    if _foreign(shard):
+    foreign = shard.tally("name.not-utf8")  # the first of them: that of a member of a sample?
+    if foreign.key is not None and not is_meta(foreign.detail):
         return "has a name that is not UTF-8"
     again = twice_in(shard)
     return "" if again is None else f"has the key {again} twice"
-
-
-def _foreign(shard: ShardEvidence) -> bool:
-    """Return whether the first name that is not UTF-8 is that of a member of a sample."""
-    tally = shard.tally("name.not-utf8")
-    return tally.key is not None and not is_meta(tally.detail)
 
 
 def _name(shard: ShardEvidence) -> str:
@@ -203,16 +183,14 @@ _RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"}
 class EnergonCrude(Energon):
     """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of ``CrudeWebdataset``, on the index of ``wdsflow index --energon``.
 
-    All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not decode is skipped
-    with a message. The others go to a cooker, a function of yours. What it makes of them is not known: here, it takes
-    one of jpg, png, jpeg and webp, and ``txt``, and raises without, so that the sample is skipped as well; 100 in a row
-    end the training with an error. Names of images are recognized in upper case, to be decoded; a cooker finds all
-    fields as they are spelled. A field with a name that Energon needs itself, such as ``__key__``, ends the training.
+    All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not decode is skipped with a
+    message. The others go to a cooker, a function of yours, which is taken to want one of jpg, png, jpeg and webp, and
+    ``txt``, and to raise without. Names of images are recognized in upper case, to be decoded; a cooker finds all fields
+    as they are spelled. A field with a name that Energon needs itself, such as ``__key__``, ends the training.
 
-    Index, damaged shards, equal keys and what is not exact: as for ``energon``.
     Cannot be known here: what your cooker wants; other decoders than the default one, which leaves audio and video
-    closed; what a pickled field does (taken as valid); whether the environment that trains has msgpack and cbor, which
-    decoding needs (they are looked for in this one).
+    closed; what a pickled field does (taken as valid); whether the environment that trains has msgpack and cbor (they are
+    looked for in this one).
 
     Source: megatron-energon 7.4.1, flavors/crude.py, webdataset/sample_decoder.py; webdataset 1.0.2, autodecode.py.
     """
@@ -226,8 +204,8 @@ class EnergonCrude(Energon):
         image = first_of(IMAGE_FIELDS, sample)
         if reserved := next((name for name in sample if name in _RESERVED), None):
             return (Fate("crash", "group", "reserved-field", reserved),)
-        if lacking := incomplete(image is not None, _CAPTION in sample, "dropped"):
-            return (lacking,)
+        if image is None or _CAPTION not in sample:
+            return (lacking(image, _CAPTION in sample),)
         bad = next(filter(_is_refused, sample.values()), None)
         return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import KEY, MARKED_BAD, USABLE, Fate, Reader, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
@@ -22,21 +22,14 @@ _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 class RayData(Reader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
-    Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
-    Every error fails the whole read: a missing or cut shard, a field twice, a field that does not decode, a key that
-    comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
-    sample of its block has: the column cannot become a tensor. Names that are not UTF-8 fail as well.
+    Field names keep their case. jpeg and webp come as bytes, which count as images here. Every error fails the whole read;
+    so does a sample without a decoded image (or array) that the first sample of its block has: the column cannot become a
+    tensor. Arrow unpacks shards whose names end in .gz, .bz2 or .zst, all streams of a file as one.
 
-    Arrow unpacks shards whose names end in .gz, .bz2 or .zst: all streams of a file as one. A cut stream, bytes after it,
-    and contents of another kind fail the read.
-
-    The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
-
-    Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
-    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); so the verdict is
-    not exact where images or arrays of one field differ in their number of dimensions (grey and coloured ones, say),
-    which cannot stand in one tensor, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses
-    stays as Python objects.
+    Cannot be known here: how many rows came out before an error; where blocks begin, which hold up to 128 MiB and can span
+    shards (a shard is taken for one block). So the verdict is not exact where images or arrays of one field differ in
+    their number of dimensions, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses stays
+    as Python objects.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """
@@ -66,7 +59,7 @@ class RayData(Reader):
             if extension in _FORBIDDEN or part.status in _TROUBLE.get(extension, ()):
                 reason = "unsafe-field" if extension in _FORBIDDEN else reason_for(part, image, _TEXT_KEY)
                 return Fate("crash", "decode", reason, part.suffix)
-        return incomplete(image is not None, _TEXT_KEY in sample, "dropped") or USABLE
+        return USABLE if image and _TEXT_KEY in sample else lacking(image, _TEXT_KEY in sample)
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.shard_names import SUFFIXES
-from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.source.base import SourceError, local_file, local_path, open_file
 from wdsflow.shards.tar.tar_header import BLOCK, is_header
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -52,11 +52,6 @@ def read_json(path: str, most: int) -> Any:
     return None if text is None else json.loads(text)
 
 
-def reason(error: Exception) -> str:
-    """Return an exception in one line."""
-    return escape(f"{type(error).__name__}: {error}", 120)
-
-
 def in_words(error: Exception) -> str:
     """Return why a file cannot be read, in one line, for people who do not know which code read it.
 
@@ -65,15 +60,23 @@ def in_words(error: Exception) -> str:
     """
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
-    if isinstance(error, json.JSONDecodeError):
-        return escape(f"it is not JSON: {error}", 120)
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, KeyError):
-        return escape(f"it lacks {error}", 120)
     if isinstance(error, (TypeError, AttributeError)):
         return "it has another form than such files have"
-    return escape(str(error), 120)
+    said = (
+        "it is not JSON: "
+        if isinstance(error, json.JSONDecodeError)
+        else "it lacks "
+        if isinstance(error, KeyError)
+        else ""
+    )
+    return escape(f"{said}{error}", 120)
+
+
+def malformed(name: str, detail: str) -> SidecarFact:
+    """Return the fact that a file cannot be read."""
+    return SidecarFact(escape(name), "malformed", detail)
 
 
 def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
@@ -94,13 +97,10 @@ def count_text(count: int | None) -> str:
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
-    paths = ((each, local_path(each)) for each in listed if not each.startswith("pipe:"))
+    paths = ((each, local_file(each)) for each in listed)
     absent = [each for each, path in paths if path is not None and not os.path.lexists(os.path.join(folder, path))]
-    if not absent:
-        return []
-    is_one = len(absent) == 1
-    detail = f"{some(absent)}, which {'is' if is_one else 'are'} not there"
-    return [SidecarFact(escape(name), "gone", detail, len(absent))]
+    detail = f"{some(absent)}, which {'is' if len(absent) == 1 else 'are'} not there"
+    return [SidecarFact(escape(name), "gone", detail, len(absent))] if absent else []
 
 
 def written_by(facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str) -> list[SidecarFact]:
@@ -116,34 +116,30 @@ def some(names: Sequence[str]) -> str:
 
 def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     """Return a fact about a file and what does not agree with the shards; none if that is nothing."""
-    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return [SidecarFact(escape(name), "stale", ", ".join(wrong[:3]) + more, len(wrong))] if wrong else []
+    more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    return [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))] if wrong else []
 
 
-def unlisted(name: str, listed: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def unlisted(name: str, listed: Collection[str], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     """Return a fact if a file does not list all shards by base name; shards that could not be read are left out.
 
     No index can list those: what is wrong with them is reported, and fixed, before.
     """
-    absent = [
-        base for base in (os.path.basename(shard.url) for shard in shards if not shard.error) if base not in listed
-    ]
+    bases = [os.path.basename(shard.url) for shard in shards if not shard.error]
+    absent = [base for base in bases if base not in listed]
     return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))] if absent else []
 
 
-def whole(value: Any) -> int | None:
+def whole(value: object) -> int | None:
     """Return what ``int()`` makes of a count, None if it raises."""
     try:
-        return int(value)
+        return int(value)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-# Indexes next to shards that are not of these shards: of wids, timm, Energon, DALI and webshart.
-#
-# Of an index of a single shard only the two ends are read, and one header of the shard: as few bytes for a large shard as for
-# a small one.
-
+# Indexes next to shards, of wids, timm, Energon, DALI and webshart. Of an index of a single shard only the two ends are read, and
+# one header of the shard: as few bytes for a large shard as for a small one.
 
 _LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
 _LOOKED_AT = 20  # other json files of a folder
@@ -166,20 +162,29 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
     found = [
         *_wids(path, shards),
         *written_by(_listed(os.path.join(path, _TIMM), shards, _of_timm), path, [_TIMM], "timm"),
-        *written_by(_listed(os.path.join(path, _NV_INFO), shards, _of_energon), path, [_NV_INFO], "energon"),
+        *written_by(
+            _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"])),
+            path,
+            [_NV_INFO],
+            "energon",
+        ),
     ]
     names = set(os.listdir(path))
-    for ending, check in _CHECKS.items():
+    for ending in (".idx", ".tar.idx", ".json"):
+        kind, check = _INDEXES[ending]
         wrong, files = list[str](), list[str]()
         for shard in shards:
             base = os.path.basename(shard.url)
             name = os.path.splitext(base)[0] + ending
             is_index = name in names and os.path.isfile(os.path.join(path, name))
             if is_index and not shard.error and shard.compression is None:
-                detail = _checked(check, os.path.join(path, name), shard)
+                try:
+                    detail = check(os.path.join(path, name), shard)
+                except (OSError, ValueError, IndexError, struct.error):
+                    detail = "cannot be read"
                 wrong += [f"{escape(name)}: {detail}"] if detail else []
                 files += [name] if detail else []
-        found += written_by(stale(os.path.join(path, f"*{ending}"), wrong), path, files, _INDEX_KINDS[ending])
+        found += written_by(stale(os.path.join(path, f"*{ending}"), wrong), path, files, kind)
     return found + _orphans(path, names)
 
 
@@ -187,21 +192,18 @@ def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
     """Return a fact about the files of single shards, also img2dataset's stats, that have no shard any more."""
     there = [name for name in names if name.lower().endswith(SUFFIXES)]
     stems, firsts = {os.path.splitext(name)[0] for name in there}, {name.partition(".")[0] for name in there}
-    found: dict[str, list[str]] = {ending: [] for ending in (*_ORPHANS, _STATS)}
+    found: dict[str, list[str]] = {ending: [] for ending in (*_INDEXES, _STATS)}
     for name in sorted(names):
-        ending = next((each for each in (_STATS, *_ORPHANS) if name.endswith(each)), None)
+        ending = next((each for each in (_STATS, *_INDEXES) if name.endswith(each)), "")
         stem = name.removesuffix(ending) if ending else ""
         if not stem or stem in (firsts if ending == _STATS else stems) or not os.path.isfile(os.path.join(path, name)):
             continue
-        assert ending is not None
         if len(found[ending]) < _MOST_ORPHANS and _is_index(os.path.join(path, name), ending):
             found[ending].append(name)
     files = [name for orphans in found.values() for name in orphans]
-    kinds = [(_INDEX_KINDS | {_STATS: "img2dataset"})[ending] for ending, orphans in found.items() if orphans]
-    shards = max(map(len, found.values()))
-    return (
-        written_by([SidecarFact(escape(path), "orphaned", some(files), shards)], path, files, *kinds) if files else []
-    )
+    kinds = ["img2dataset" if ending == _STATS else _INDEXES[ending][0] for ending, names in found.items() if names]
+    fact = SidecarFact(escape(path), "orphaned", some(files), max(map(len, found.values())))
+    return written_by([fact], path, files, *kinds) if files else []
 
 
 def _is_index(path: str, ending: str) -> bool:
@@ -233,7 +235,7 @@ def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
             counts = {base: whole(row["nsamples"]) for base, row in rows.items()}
             sizes = {base: row.get("filesize") for base, row in rows.items()}
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            facts = [SidecarFact(escape(full), "malformed", in_words(error))]
+            facts = [malformed(full, in_words(error))]
         else:
             wrong = [text for shard in shards if (text := _too_few(counts, shard))]
             facts = [*unlisted(full, counts, shards), *gone(full, (str(row["url"]) for row in rows.values()))]
@@ -263,10 +265,6 @@ def _of_timm(tree: Any) -> dict[str, Any]:
     return {str(name): count for name, count in pairs}
 
 
-def _of_energon(tree: Any) -> dict[str, Any]:
-    return dict(tree["shard_counts"])
-
-
 def _listed(
     name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
 ) -> Iterator[SidecarFact]:
@@ -277,18 +275,11 @@ def _listed(
             return
         counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        yield SidecarFact(escape(name), "malformed", in_words(error))
+        yield malformed(name, in_words(error))
         return
     yield from unlisted(name, counts, shards)
     yield from gone(name, map(str, counts_in(tree)))
     yield from compare(name, counts, shards)
-
-
-def _checked(check: Check, path: str, shard: ShardEvidence) -> str:
-    try:
-        return check(path, shard)
-    except (OSError, ValueError, IndexError, struct.error):
-        return "cannot be read"
 
 
 def _dali(path: str, shard: ShardEvidence) -> str:
@@ -327,9 +318,12 @@ def _webshart(path: str, shard: ShardEvidence) -> str:
     return f"of {int(found[1]):,} bytes instead of {shard.size:,}"
 
 
-_CHECKS: dict[str, Check] = {".idx": _dali, ".tar.idx": _energon, ".json": _webshart}
-_INDEX_KINDS = {".idx": "dali", ".tar.idx": "energon", ".json": "webshart"}  # options of ``wdsflow index``
-_ORPHANS = (".tar.idx", ".idx", ".json")  # the longest ending of a name counts
+# Ending of an index of one shard -> the option of ``wdsflow index`` that writes it, and its check; the longest ending counts.
+_INDEXES: dict[str, tuple[str, Check]] = {
+    ".tar.idx": ("energon", _energon),
+    ".idx": ("dali", _dali),
+    ".json": ("webshart", _webshart),
+}
 
 
 def _ends(path: str) -> tuple[bytes, bytes]:

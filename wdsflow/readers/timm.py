@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
 
-from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, incomplete, is_marked_bad
+from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, is_marked_bad, lacking
 from .open_clip.assignment import Buffers, epoch_order
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 
@@ -18,15 +18,12 @@ _BUFFERS = Buffers(shards=500, shards_initial=100)
 class Timm(Reader):
     """timm 1.0's ``create_dataset("wds/", root, split="{...}.tar|N", is_training=True)`` on webdataset 0.2.86 or older.
 
-    A sample is an image (``jpg;png;webp``: no jpeg) and a class number in ``cls``, an integer in text. It decodes these
-    two only, and no caption. Every error is logged as a warning, and the sample dropped: no ``cls``, no image, an image
-    that does not decode. A field that occurs twice counts once, the first time. A shard that is missing or cut is left
-    behind, and a sample that is open at the end of a shard continues in the next one. The epoch has as many samples as
-    the split says, so that a worker reads its shards again and again: it hangs where nothing passes.
+    It decodes the image and the class number in ``cls``, no caption; every error is logged, and the sample dropped. The
+    epoch has as many samples as the split says, so that a worker reads its shards again and again.
 
     Cannot be known here: a ``target_key``, which takes the label from json; other values of ``input_key``, ``seed`` and
     WDS_SHUFFLE_SIZE; a class map, which raises for a class that it lacks. Validation (``is_training=False``) reads the
-    shards once and ends, so that it does not hang. Shards are dealt out for the default seed.
+    shards once and ends, so that it does not hang.
 
     Source: timm 1.0.31, data/readers/reader_wds.py.
     """
@@ -58,10 +55,8 @@ class Timm(Reader):
 
     def _fate(self, sample: Sample) -> Fate:
         image, label = first_of(_IMAGES, sample), sample.get(_LABEL)
-        if lacking := incomplete(image is not None, label is not None, "dropped", self.pairs_with):
-            return lacking
-        assert image is not None
-        assert label is not None
+        if image is None or label is None:
+            return lacking(image, label, pairs_with=self.pairs_with)
         if label.status in OTHER_TROUBLE:
             return Fate("dropped", "decode", "bad-label", label.suffix)
         if image.status in IMAGE_TROUBLE:

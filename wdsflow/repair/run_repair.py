@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 
 from .regroup import Borders, borders
+from .repair_options import RepairOptions
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
@@ -30,21 +32,8 @@ _REASONS = {
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
-def repair_shards(
-    urls: str | Iterable[str],
-    out: str | os.PathLike[str],
-    *,
-    caption: str | None = None,
-    rename: dict[str, str] | None = None,
-    drop_fields: Iterable[str] = (),
-    drop_bad: bool = False,
-    dry_run: bool = False,
-    force: bool = False,
-    restart: bool = False,
-    jobs: int = 1,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-) -> RepairReport:
+@keywords(RepairOptions)
+def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions) -> RepairReport:
     """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
 
     Members of one sample are brought together, across the border of two shards as well. Junk is dropped, names are made
@@ -54,17 +43,7 @@ def repair_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` if a sample has no caption in UTF-8.
-        rename: fields to rename, old to new; a field that exists is not overwritten.
-        drop_fields: fields to leave out.
-        drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no
-            caption, or one that is empty or not UTF-8; json that does not parse.
-        dry_run: write nothing; report what would be done.
-        force: repair all shards, and replace outputs that exist, whatever wrote them.
-        restart: remove first what earlier repairs wrote into ``out``.
-        jobs: shards repaired at a time.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards; what it returns is called after each of them.
+        options: each is a keyword argument.
 
     Raises:
         ValueError: arguments are invalid, or urls match nothing.
@@ -73,18 +52,20 @@ def repair_shards(
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
-    edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
+    caption, rename, drop_fields = options.caption, options.rename or {}, options.drop_fields
+    jobs, begin, force, restart = options.jobs, options.begin, options.force, options.restart
+    edits = _edits(caption, rename, drop_fields, drop_bad=options.drop_bad)
     folder, found = local_folder(out), expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
-    work = _jobs(found, targets, write=not dry_run, allow_pipe=allow_pipe)
+    work = _jobs(found, targets, write=not options.dry_run, allow_pipe=options.allow_pipe)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
-    if dry_run:
-        return RepairReport(_tried(work, edits, jobs, begin), dry_run, edits.options())
-    options, report = _as_flags(caption, edits), RepairReport(options=edits.options())
+    if options.dry_run:
+        return RepairReport(_tried(work, edits, jobs, begin), dry_run=True, options=edits.options())
+    flags, report = _as_flags(caption, edits), RepairReport(options=edits.options())
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
-        record.begin(options, [target.name for target in targets], inputs=found, force=force, restart=restart)
+        record.begin(flags, [target.name for target in targets], inputs=found, force=force, restart=restart)
         report.stale_removed = record.stale
         todo, write = [(record, job) for job in work], partial(repair_shard, edits)
         report.shards = run_outputs(todo, write, _made_from, report, jobs=jobs, begin=begin, again=force)
@@ -105,7 +86,7 @@ def _made_from(job: Job, done: ShardRepair | None) -> dict[str, object]:
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 
 
-def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
+def _edits(caption: str | None, rename: Mapping[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
     return Edits(
         parse_caption_field(caption) if caption else None,
         tuple((_field(old), _field(new)) for old, new in rename.items()),

@@ -1,21 +1,70 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+import zlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.images.image_header import ImageHeader, read_header
-from wdsflow.media.media_format import media_kind
+from wdsflow.media import media_kind
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
-from wdsflow.scan.content.full_decode import decode_image
-from wdsflow.scan.content.image_content import ends_early, has_end, header_status, image_notes
-from wdsflow.scan.content.interleaved import interleaved, media_notes
-from wdsflow.scan.content.other import decode_other, kind_of, npy_rank
-from wdsflow.scan.content.text_content import Varieties, look_at_json, look_at_text, texts_in
+from wdsflow.scan.content.image_content import decode_image, ends_early, has_end, header_status, image_notes
+from wdsflow.scan.content.other import decode_other, kind_of, media_notes, npy_rank
+from wdsflow.scan.content.text_content import kind_of_value, kinds_in, look_at_json, look_at_text, texts_in
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
-from .layouts import InterleavedCount
+from .layouts import InterleavedCount, interleaved
 from .scan_options import ScanOptions
-from .sketch import Frequent, Smallest
+
+T = TypeVar("T", bound=Hashable)
+_BLOCK = 4096
+
+
+class Frequent(Generic[T]):
+    """Values that make up more than 1/(size + 1) of a stream, with lower bounds of their counts.
+
+    Misra and Gries, "Finding repeated elements", Science of Computer Programming 2 (1982), merged in blocks as in
+    Agarwal and others, "Mergeable summaries", ACM TODS 38 (2013).
+
+    >>> frequent = Frequent(2)
+    >>> for value in "aabacaa":
+    ...     frequent.add(value)
+    >>> frequent.counts()
+    {'a': 4}
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._counts: dict[T, int] = {}
+        self._waiting: list[T] = []  # counted together: that costs a fifth of one by one
+
+    def add(self, value: T) -> None:
+        """Count one value."""
+        self._waiting.append(value)
+        if len(self._waiting) >= _BLOCK:
+            self._merge()
+
+    def _merge(self) -> None:
+        totals = Counter(self._waiting)
+        totals.update(self._counts)
+        self._waiting.clear()
+        cut = sorted(totals.values(), reverse=True)[self._size] if len(totals) > self._size else 0
+        self._counts = {value: count - cut for value, count in totals.items() if count > cut}
+
+    def counts(self) -> dict[T, int]:
+        """Return values counted more than once, the most frequent first."""
+        self._merge()
+        items = sorted(self._counts.items(), key=lambda item: -item[1])
+        return {value: count for value, count in items if count > 1}
+
+
+def smallest_hashes(names: Iterable[str], size: int) -> tuple[int, ...]:
+    """Return the ``size`` smallest 32-bit hashes of names, which may hold surrogates."""
+    hashes = (zlib.crc32(name.encode("utf-8", "surrogateescape")) for name in names)
+    return tuple(heapq.nsmallest(size, hashes))
+
 
 HEAD = 4096  # first bytes of an image that are looked at
 TAIL = 32
@@ -25,12 +74,23 @@ MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into
 _JSON_KEYS = 64
 _RUNS = 1024  # kinds of runs that are counted before they are added up
 _SHAPES = 256  # of runs, for which captions in json are counted one by one
+_KINDS = 1024  # kinds of values that are told apart
+_IMAGES = 64  # hashes of images that are kept
 BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
 
 _GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
 _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
 
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
+
+
+class _Field(NamedTuple):
+    """All members of one field name."""
+
+    kind: str
+    lower: str
+    seen: FieldCount
+    column: Column | None
 
 
 class Looker:
@@ -47,19 +107,27 @@ class Looker:
         self.max_image_pixels = options.max_image_pixels
         self.captions: Frequent[str] = Frequent(16)
         self.images: Frequent[int] = Frequent(16)
-        self.image_hashes = Smallest(64)
+        self.image_hashes: set[int] = set()  # the smallest ones, and some that are not looked at yet
         self.run_images = False  # the open run has an image that trains
         self.run_keys: list[str] = []  # json names that hold a text in the open run
         # Such names, the shape of the run and whether it has an image that trains -> runs: most runs are alike.
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
         self.interleaved: InterleavedCount | None = None  # made at the first json that orders texts and images
-        self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
-        self.varieties = Varieties(shard.varieties) if options.varieties else None
+        self.table: dict[str, _Field] = {}
+        self.varieties = options.varieties
+        self.key, self.offset = "", 0  # of the member that is looked at
 
-    def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
-        """Count a member under each of the names."""
+    def note(self, names: tuple[str, ...], detail: str = "") -> None:
+        """Count the member that is looked at under each of the names."""
         for name in names:
-            self.shard.tallies.setdefault(name, Tally()).add(key, offset, detail)
+            self.shard.tallies.setdefault(name, Tally()).add(self.key, self.offset, detail)
+
+    def _vary(self, kinds: Iterable[str]) -> None:
+        """Count the kinds of values in the member that is looked at."""
+        found = self.shard.varieties
+        for kind in kinds:
+            if kind in found or len(found) < _KINDS:
+                found.setdefault(kind, Tally()).add(self.key, self.offset)
 
     def end_run(self, parts: Sequence[Part]) -> None:
         """Forget the open run, which has these parts, counting its json captions."""
@@ -85,31 +153,31 @@ class Looker:
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
         """Return the status of one member's contents, with MISFIT after it where they do not fit into their column."""
-        entry = self.table.get(suffix)
-        if entry is None:
-            entry = self._enter(suffix)
-        kind, lower, count, column = entry
+        field = self.table.get(suffix) or self._enter(suffix)
+        self.key, self.offset = key, offset
+        kind, lower, count, column = field
         count.bytes += size
         if size > count.largest:
             count.largest = size
         if kind == "image":
-            status = self._image(key, lower, offset, size, read, count)
+            status = self._image(field, size, read)
             self.run_images = self.run_images or (status == OK and lower in IMAGE_FIELDS)
             return status
         if kind == "text":
-            return self._text(key, lower, offset, size, read)
+            return self._text(lower, size, read)
         if kind == "json":
-            return self._json(key, offset, size, read, column)
-        if self.varieties is not None and kind not in ("image", "text", "json"):
-            self.varieties.size(key, suffix, offset, size)
+            return self._json(column, size, read)
+        if self.varieties:
+            self._vary((f"{suffix}: {size.bit_length()}",))
         if kind == "opaque":
             return EMPTY if not size and lower == BAD_MARK else OPAQUE
         if kind == "media":
-            self._media(key, lower, offset, size, read)
+            notes, found = media_notes(lower, size, read)
+            self.note(notes, f"{lower}: {found}" if found else lower)
             return OPAQUE  # readers leave it as bytes
-        return self._other(kind, lower, key, offset, size, read, count, column)
+        return self._other(field, size, read)
 
-    def _enter(self, suffix: str) -> tuple[str, str, FieldCount, Column | None]:
+    def _enter(self, suffix: str) -> _Field:
         lower = suffix.lower()
         folded = lower if len(self.shard.fields) < 256 else "*." + lower.rpartition(".")[2][:16]
         count = self.shard.fields.setdefault(folded, FieldCount())
@@ -118,30 +186,27 @@ class Looker:
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)
         # Integers fit wherever there is one, but tables hold none of more than 64 bits.
         column = self.columns.get(suffix) if kind != "integer" or self.types else None
-        entry = (kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix)))
+        field = _Field(kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix)))
         if len(self.table) < 4096:
-            self.table[suffix] = entry
-        return entry
+            self.table[suffix] = field
+        return field
 
-    def _image(self, key: str, suffix: str, offset: int, size: int, read: Read, count: FieldCount) -> str:
-        if self.full and size <= MOST_FIELD:
-            data = read(0, size)
-            head: bytes = data[:HEAD]
-        else:
-            data = b""
-            head = read(0, min(size, HEAD))
-            if self.full:
-                self.note(("field.huge",), key, offset, suffix)
+    def _image(self, field: _Field, size: int, read: Read) -> str:
+        data = read(0, size) if self.full and size <= MOST_FIELD else b""
+        head = data[:HEAD] or read(0, min(size, HEAD))
+        if self.full and size > MOST_FIELD:
+            self.note(("field.huge",), field.lower)
         header = read_header(head)
         while header is not None and header.needs > len(head) < size:
             head = data or read(0, min(size, header.needs))
             header = read_header(head)
-        notes = image_notes(header, suffix, head, size)
-        if self.varieties is not None:
-            self.varieties.image(key, suffix, offset, header)
+        notes = image_notes(header, field.lower, head, size)
+        if self.varieties:
+            facts = header and (header.format, header.mode, header.width.bit_length(), "x", header.height.bit_length())
+            self._vary((f"{field.lower}: {' '.join(map(str, facts or ['none']))}",))
         if header is not None:
             self._count_image(header, size)
-            count.ranks |= _RANKS.get(header.mode, _COLOURED)
+            field.seen.ranks |= _RANKS.get(header.mode, _COLOURED)
         if not data:
             status = header_status(header, size, self.max_image_pixels)
             early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
@@ -151,11 +216,14 @@ class Looker:
         else:
             status, found = decode_image(data, self.max_image_pixels)
             notes += tuple(note for note in found if note not in notes)
-            digest = self.image_hashes.add(data)
+            digest = zlib.crc32(data)
             self.images.add(digest)
+            self.image_hashes.add(digest)
+            if len(self.image_hashes) > _BLOCK:
+                self.image_hashes = set(heapq.nsmallest(_IMAGES, self.image_hashes))
         if notes:
             size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
-            self.note(notes, key, offset, f"{suffix} {size_text}".strip())
+            self.note(notes, f"{field.lower} {size_text}".strip())
         return status
 
     def _count_image(self, header: ImageHeader, size: int) -> None:
@@ -171,12 +239,12 @@ class Looker:
         power = pixels.bit_length() - 1
         facts.megapixels[power] = facts.megapixels.get(power, 0) + 1
 
-    def _text(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+    def _text(self, lower: str, size: int, read: Read) -> str:
         if size > MOST_TEXT:
-            self.note(("text.huge",), key, offset, suffix)
+            self.note(("text.huge",), lower)
             return UNKNOWN
         status, notes, text = look_at_text(read(0, size))
-        if suffix == "txt":
+        if lower == "txt":
             facts = self.shard.captions
             facts.count += 1
             if text:
@@ -185,27 +253,30 @@ class Looker:
                     facts.longest = len(text)
                 self.captions.add(text[:80])
         if notes:
-            self.note(notes, key, offset, suffix)
-        if self.varieties is not None:
-            self.varieties.text(key, suffix, offset, text)
+            self.note(notes, lower)
+        if self.varieties:
+            self._vary((f"{lower}: {kind_of_value(text)}",))
         return status
 
-    def _json(self, key: str, offset: int, size: int, read: Read, column: Column | None) -> str:
+    def _json(self, column: Column | None, size: int, read: Read) -> str:
         if size > MOST_JSON:
-            self.note(("json.huge",), key, offset)
+            self.note(("json.huge",))
             return UNKNOWN
         data = read(0, size)
         status, notes, value = look_at_json(data, self.wanted)
         if notes:
-            self.note(notes, key, offset)
+            self.note(notes)
         if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
-            status = self._fit(column, status, key, offset, data)
-        if self.varieties is not None:
-            self.varieties.json(key, offset, value)
+            status = self._fit(column, status, data)
+        if self.varieties:
+            self._vary(kinds_in(value, "json"))
         if value:
             # One look-up each, for the many that are none: this is the hot loop of sets with json.
-            if "conversations" in value or "messages" in value or "image_info" in value or "texts" in value:
-                self._interleaved(key, offset, value)
+            if ("conversations" in value or "messages" in value or "image_info" in value or "texts" in value) and (
+                found := interleaved(value)
+            ):
+                self.interleaved = self.interleaved or InterleavedCount()
+                self.interleaved.see(self.key, self.offset, found)
             keys = self.shard.json_keys
             for name, text, plain in texts_in(value):
                 entry = keys.get(name)
@@ -223,53 +294,33 @@ class Looker:
                         entry.note(text)
         return status
 
-    def _interleaved(self, key: str, offset: int, value: dict[str, object]) -> None:
-        if found := interleaved(value):
-            self.interleaved = self.interleaved or InterleavedCount()
-            self.interleaved.see(key, offset, found)
-
-    def _media(self, key: str, suffix: str, offset: int, size: int, read: Read) -> None:
-        notes, found = media_notes(suffix, size, read)
-        if notes:
-            self.note(notes, key, offset, f"{suffix}: {found}" if found else suffix)
-
-    def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
+    def _fit(self, column: Column, status: str, data: bytes) -> str:
         takes = column.takes(data)
         if takes is None:
             return UNKNOWN
         if column.unwritable:
-            self.note(("column.unwritable",), key, offset, f"{column.suffix}: {column.unwritable}")
+            self.note(("column.unwritable",), f"{column.suffix}: {column.unwritable}")
         if column.other_type:
-            self.note(("column.other-type",), key, offset, column.suffix)
+            self.note(("column.other-type",), column.suffix)
         if takes:
             return status
-        self.note(("column.misfit",), key, offset, f"{column.suffix}: {column.said}")
+        self.note(("column.misfit",), f"{column.suffix}: {column.said}")
         return status + MISFIT
 
-    def _other(
-        self,
-        kind: str,
-        suffix: str,
-        key: str,
-        offset: int,
-        size: int,
-        read: Read,
-        count: FieldCount,
-        column: Column | None,
-    ) -> str:
+    def _other(self, field: _Field, size: int, read: Read) -> str:
+        kind, lower, count, column = field
         if kind not in ("integer", "pickle", "torch") and not self.full:
             return UNKNOWN
         if size > MOST_FIELD or (kind == "integer" and size > MOST_TEXT):
-            self.note(("field.huge",), key, offset, suffix)
+            self.note(("field.huge",), lower)
             return UNKNOWN
         data = b"" if kind in ("pickle", "torch") else read(0, size)
-        status, notes = decode_other(kind, suffix, data)
-        if notes:
-            self.note(notes, key, offset, suffix)
+        status, notes = decode_other(kind, lower, data)
+        self.note(notes, lower)
         if kind == "npy" and status == OK:
             count.ranks |= 1 << (npy_rank(data) + 1)
         if column is not None and status == OK:
-            return self._fit(column, status, key, offset, data) if size <= MOST_VALUE else UNKNOWN
+            return self._fit(column, status, data) if size <= MOST_VALUE else UNKNOWN
         return status
 
     def finish(self) -> None:
@@ -279,4 +330,4 @@ class Looker:
             self.interleaved.finish(self.shard)
         self.shard.captions.frequent = self.captions.counts()
         self.shard.frequent_images = self.images.counts()
-        self.shard.image_sketch = self.image_hashes.values()
+        self.shard.image_sketch = tuple(heapq.nsmallest(_IMAGES, self.image_hashes))

@@ -210,7 +210,7 @@ class ShardEvidence:
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
     varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/text_content.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
-    interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see content/interleaved.py
+    interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see layouts.py
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.
     numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)

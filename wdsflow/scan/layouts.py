@@ -1,20 +1,84 @@
-"""What samples are that are no image-text pairs: several images, interleaved documents, other media."""
+"""Samples that are not image-text pairs: several images, interleaved documents, other media."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from wdsflow.media.media_format import media_kind
-from wdsflow.scan.content.interleaved import ImageOrder
+from wdsflow.media import media_kind
 from wdsflow.scan.content.other import kind_of
 from wdsflow.text.words import how_many
 
-from .evidence import Part, Shape, ShardEvidence, Tally
+from .evidence import Part, ShardEvidence, Tally
 from .naming import IMAGES, is_side_image
 
-_Found = tuple[str, int, ImageOrder]  # key, offset of the json, what it says
+_IMAGE = "<image>"
+_FILES = ("image", "images", "video", "videos", "audio", "audios")
+_IN_OBJECT = ("path", "file_name", "image_name", "image")
+_FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
+
+
+class ImageOrder(NamedTuple):
+    """The images among the texts of an interleaved document, by its json."""
+
+    flavour: str  # "llava", "chat", "mmc4" or "obelics"
+    images: int  # places for images
+    files: tuple[str, ...]  # names of files that it lists, in lower case and without folders; urls are left out
+
+
+def interleaved(value: dict[str, object]) -> ImageOrder | None:
+    r"""Return what a json object says about images among texts; None for any other object.
+
+    >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
+    ImageOrder(flavour='llava', images=1, files=('a.jpg',))
+    >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
+    True
+    """
+    for flavour, name, role, content in (
+        ("llava", "conversations", "from", "value"),
+        ("chat", "messages", "role", "content"),
+    ):
+        if turns := _objects(value.get(name), role, content):
+            files = [value.get(each) for each in _FILES]
+            listed = [each for item in files for each in (item if isinstance(item, list) else [item])]
+            return ImageOrder(flavour, sum(_tokens(turn[content]) for turn in turns), _names(listed))
+    info, texts, images = _objects(value.get("image_info"), "image_name"), value.get("texts"), value.get("images")
+    if info and isinstance(value.get("text_list"), list):
+        return ImageOrder("mmc4", len(info), _names([each["image_name"] for each in info]))
+    if isinstance(texts, list) and isinstance(images, list) and len(texts) == len(images) > 0:
+        shown = [image for image in images if image is not None]
+        if all((text is None) is not (image is None) for text, image in zip(texts, images, strict=True)):
+            return ImageOrder("obelics", len(shown), _names(shown))
+    return None
+
+
+def _objects(items: object, *names: str) -> list[dict[str, object]]:
+    """Return a list of objects that all have these names; an empty one for anything else."""
+    if not isinstance(items, list):
+        return []
+    fit = all(isinstance(each, dict) and all(name in each for name in names) for each in items)
+    return items if fit else []
+
+
+def _tokens(content: object) -> int:
+    """Return how many images the content of a turn shows: tokens in a text, parts of a list."""
+    if isinstance(content, str):
+        return content.count(_IMAGE)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    shown = sum(part.get("type") in ("image", "image_url", "input_image") for part in parts)
+    return shown + sum(_tokens(part.get("text")) for part in parts if isinstance(part.get("text"), str))
+
+
+def _names(items: list[object]) -> tuple[str, ...]:
+    """Return the names of files among values, without folders and in lower case, each once."""
+    names: dict[str, None] = {}
+    for item in items:
+        name = next((item[each] for each in _IN_OBJECT if each in item), None) if isinstance(item, dict) else item
+        if isinstance(name, str) and "://" not in name and _FILE.fullmatch(name):
+            names[re.split(r"[/\\]", name)[-1].lower()] = None
+    return tuple(names)
 
 
 class InterleavedCount:
@@ -25,15 +89,15 @@ class InterleavedCount:
     """
 
     def __init__(self) -> None:
-        self.flavours: dict[str, int] = {}
-        self.open: list[_Found] = []  # of the open run
+        self.flavours: Counter[str] = Counter()
+        self.open: list[tuple[str, int, ImageOrder]] = []  # of the open run: key, offset of the json, what it says
         self.tokens = self.pictured = 0  # runs with places for images; with images
         self.named = 0  # runs that have a file that their json lists
         self.differ, self.untold, self.missing = Tally(), Tally(), Tally()
 
     def see(self, key: str, offset: int, found: ImageOrder) -> None:
         """Take one json of the open run."""
-        self.flavours[found.flavour] = self.flavours.get(found.flavour, 0) + 1
+        self.flavours[found.flavour] += 1
         self.open.append((key, offset, found))
 
     def end(self, parts: Sequence[Part]) -> None:
@@ -61,7 +125,7 @@ class InterleavedCount:
 
     def finish(self, shard: ShardEvidence) -> None:
         """Write what was found into the evidence of the shard."""
-        shard.interleaved = self.flavours
+        shard.interleaved = dict(self.flavours)
         if self.tokens and self.pictured:
             for tally in (self.differ, self.untold):
                 if tally.count:
@@ -104,66 +168,47 @@ class SetLayout:
         return self.kind not in ("images", "interleaved", "video", "audio")
 
 
-@dataclass(slots=True)
-class _LayoutCounts:
-    """How many samples have what."""
-
-    samples: int = 0
-    several: int = 0  # samples with more than one image
-    having: Counter[str] = field(default_factory=Counter)  # "image", "video", "audio", "text", "json", "integer"
-    images: set[int] = field(default_factory=set)  # numbers of images in a sample
-
-    def most(self, kind: str) -> bool:
-        return self.having[kind] * 2 > self.samples
-
-
 def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
     """Return the layout of most samples, by their fields, and by their json where the scan read it."""
-    counts, flavours, numbered = _LayoutCounts(), Counter[str](), False
+    samples = several = 0  # samples; those with more than one image
+    having, flavours, numbered = Counter[str](), Counter[str](), False
+    numbers: set[int] = set()  # of images in a sample
     for shard in shards:
         flavours.update(shard.interleaved)
         numbered = numbered or shard.numbered
         dotted = shard.tally("name.dotted").count > 0
         for item in shard.runs.counted():
-            _add(counts, item.shape, item.count, dotted=dotted)
-    images = (min(counts.images, default=0), max(counts.images, default=0))
-    if sum(flavours.values()) * 2 > counts.samples and (len(counts.having) > 1 or images[1]):
-        flavour = _FLAVOURS[flavours.most_common(1)[0][0]]
-        medium = next((each for each in ("video", "audio") if counts.most(each) and not counts.most("image")), "")
-        return SetLayout("interleaved", f"interleaved {medium or 'image'}-text ({flavour})", images)
-    for medium in ("video", "audio"):
-        if counts.most(medium):
-            return SetLayout("video" if medium == "video" else "audio", medium + _company(counts))
-    if counts.several * 2 > counts.samples or (numbered and counts.several):
-        return SetLayout("images", f"several images{_company(counts)}", images)
-    if counts.most("image"):
-        return SetLayout("pairs", "image-text pairs" if counts.most("text") else f"images{_company(counts)}", images)
-    return SetLayout("text", "text") if counts.most("text") else SetLayout("", "")
-
-
-def _company(counts: _LayoutCounts) -> str:
-    for kind, name in (("text", "captions"), ("json", "json"), ("integer", "class numbers")):
-        if counts.most(kind):
-            return f" with {name}"
-    return ""
-
-
-def _add(counts: _LayoutCounts, shape: Shape, count: int, *, dotted: bool) -> None:
-    """Count the runs of one shape. ``dotted``: runs without a plain field may be several samples in one."""
-    names = [part.suffix.lower() for part in shape]
-    kinds = Counter(_kind(name) for name in names)
-    if dotted and all("." in name for name in names):
-        kinds["image"] = min(kinds["image"], 1)
-    counts.samples += count
-    counts.several += count * (kinds["image"] > 1)
-    counts.images.add(kinds["image"])
-    for kind, number in kinds.items():
-        if kind and number:
-            counts.having[kind] += count
+            names = [part.suffix.lower() for part in item.shape]
+            kinds = Counter(map(_kind, names))
+            if dotted and all("." in name for name in names):  # may be several samples in one
+                kinds["image"] = min(kinds["image"], 1)
+            samples += item.count
+            several += item.count * (kinds["image"] > 1)
+            numbers.add(kinds["image"])
+            having.update({kind: item.count for kind, number in kinds.items() if kind and number})
+    most = {kind for kind, count in having.items() if count * 2 > samples}
+    images = (min(numbers, default=0), max(numbers, default=0))
+    extra = (("text", "captions"), ("json", "json"), ("integer", "class numbers"))
+    company = next((f" with {name}" for kind, name in extra if kind in most), "")
+    if sum(flavours.values()) * 2 > samples and (len(having) > 1 or images[1]):
+        medium = next((each for each in ("video", "audio") if each in most and "image" not in most), "image")
+        return SetLayout(
+            "interleaved", f"interleaved {medium}-text ({_FLAVOURS[flavours.most_common(1)[0][0]]})", images
+        )
+    if "video" in most:
+        return SetLayout("video", f"video{company}")
+    if "audio" in most:
+        return SetLayout("audio", f"audio{company}")
+    if several * 2 > samples or (numbered and several):
+        return SetLayout("images", f"several images{company}", images)
+    if "image" in most:
+        return SetLayout("pairs", "image-text pairs" if "text" in most else f"images{company}", images)
+    return SetLayout("text", "text") if "text" in most else SetLayout("", "")
 
 
 @lru_cache(maxsize=4096)
 def _kind(name: str) -> str:
+    """Return "image", "video", "audio", "text", "json" or "integer"; "" for side images such as masks, and others."""
     extension = name.rpartition(".")[2]
     if extension in _VIDEO_AS_IMAGE:
         return "video"

@@ -37,14 +37,9 @@ class RunCollector:
         if key == self.key:
             if len(self.parts) < LONGEST_RUN:
                 self.parts.append(part)
-            return
-        self.close()
-        self.key, self.offset, self.parts = key, offset, [part]
-
-    def begin(self, key: str, offset: int) -> None:
-        """Begin a run, which may stay without members."""
-        self.close()
-        self.key, self.offset, self.parts = key, offset, []
+        else:
+            self.close()
+            self.key, self.offset, self.parts = key, offset, [part]
 
     def close(self) -> None:
         """End the open run; it can no longer be the last one of the shard."""
@@ -56,17 +51,10 @@ class RunCollector:
             self.head = Run(self.key, self.offset, shape)
         elif shape in self.counts:
             self.counts[shape] += 1
-        else:
-            self.new(shape)
-
-    def new(self, shape: Shape) -> None:
-        """Count a shape for the first time, and remember what came before it."""
-        if len(self.counts) >= MOST_SHAPES:
-            return
-        assert self.key is not None
-        before = tuple(self.counts.values()) if len(self.counts) < _SNAPSHOTS else ()
-        self.places.append((self.key, self.offset, before))
-        self.counts[shape] = 1
+        elif len(self.counts) < MOST_SHAPES:
+            before = tuple(self.counts.values()) if len(self.counts) < _SNAPSHOTS else ()
+            self.places.append((self.key, self.offset, before))
+            self.counts[shape] = 1
 
     def runs(self) -> Runs:
         """Return all runs; nothing can be added afterwards."""
@@ -95,35 +83,31 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
         for suffix in lower:
             counts[suffix] = counts.get(suffix, 0) + item.count
             places.setdefault(suffix, (item.key, item.offset))
-    shard.numbered = any(_numbers(item.shape) for item in runs)
+    # Numbered files of one sample are next to a field without a dot: 0.jpg, 1.jpg and txt.
+    shard.numbered = any(
+        sum(is_numbered(part.suffix) for part in item.shape) > 1 and any("." not in part.suffix for part in item.shape)
+        for item in runs
+    )
     for suffix, count in counts.items():
-        if len(shard.fields) < 256 or suffix in shard.fields:
-            shard.fields.setdefault(suffix, FieldCount()).count = count
-        else:
-            shard.fields.setdefault("*." + suffix.rpartition(".")[2][:16], FieldCount()).count += count
-    # A field such as input.jpg stands in most samples; the rest of a dotted base name in one or a few.
-    # A dict, not a set: the first of them is shown, and reports must not differ from run to run.
-    # The field of folder/._a.jpg is _a.jpg.
-    of_samples = {part.suffix.lower() for item in runs if not is_junk(item.key) for part in item.shape}
-    wild = {
-        suffix: None
+        known = len(shard.fields) < 256 or suffix in shard.fields
+        name = suffix if known else "*." + suffix.rpartition(".")[2][:16]
+        shard.fields.setdefault(name, FieldCount()).count += count
+    # A field such as input.jpg is in most samples; the rest of a dotted base name in one or a few.
+    of_samples = [item for item in runs if not is_junk(item.key)]  # the field of folder/._a.jpg is _a.jpg
+    fields = {part.suffix.lower() for item in of_samples for part in item.shape}
+    wild = [
+        suffix
         for suffix, count in counts.items()
         if is_dotted(suffix)
-        and suffix in of_samples
+        and suffix in fields
         and (count < 2 or count < shard.samples / 2)
         and not (shard.numbered and is_numbered(suffix))
-    }
+    ]
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])
     if wild:
-        items = (item for item in runs if not is_junk(item.key))
-        shard.samples += sum(item.count * merged(item.shape, wild.__contains__) for item in items)
-
-
-def _numbers(shape: Shape) -> bool:
-    """Return whether numbered files of one sample are next to a field without a dot: 0.jpg, 1.jpg and txt."""
-    numbered = sum(is_numbered(part.suffix) for part in shape)
-    return numbered > 1 and any("." not in part.suffix for part in shape)
+        is_wild = frozenset(wild).__contains__
+        shard.samples += sum(item.count * merged(item.shape, is_wild) for item in of_samples)
 
 
 def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:

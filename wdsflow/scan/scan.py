@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable
 
 from wdsflow.shards.shard_identity import Identity, stored
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
-from wdsflow.shards.source.digest import Digest
+from wdsflow.shards.source.base import FIRST, NEXT, Digest, Source, SourceChangedError, SourceError, local_path
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
@@ -55,19 +54,12 @@ def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
 
 
 _CODECS = ("gz", "bz2", "zst")  # endings of names after which Arrow unpacks a file, whatever it holds
-_FIRST, _NEXT = 512, 10_240  # bytes that tarfile reads at a time
 
 
-def by_arrow(
-    shard: ShardEvidence, scan: Callable[[Source, ShardEvidence], object], *, allow_pipe: bool
+def _by_arrow(
+    shard: ShardEvidence, options: ScanOptions, collector: Callable[[], RunCollector]
 ) -> ShardEvidence | None:
-    """Return the evidence of a shard that Arrow unpacks by its name; None if that is the one which there is.
-
-    Args:
-        shard: what a scan found without Arrow.
-        scan: fills evidence from a source.
-        allow_pipe: run ``pipe:`` urls in a shell.
-    """
+    """Scan a shard again as Arrow unpacks it, by its name; None if that changes nothing."""
     codec = shard.url.rpartition(".")[2]
     if codec not in _CODECS or shard.error not in (None, "not-a-tar"):
         return None
@@ -76,11 +68,11 @@ def by_arrow(
         found.fail("not-a-tar", f"no {codec} stream, as its name says")
         return found
     try:
-        with open_source(shard.url, allow_pipe=allow_pipe) as source:
+        with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
             source.join()
-            scan(source, found)
+            _scan(source, found, options, collector())
             # With these bytes comes the end mark, or the error.
-            needed = _FIRST + -(-found.stop.offset // _NEXT) * _NEXT
+            needed = FIRST + -(-found.stop.offset // NEXT) * NEXT
             if source.breaks and found.stop.kind == "end" and needed > (source.length or 0):
                 found.stop = Stop("error", found.stop.offset, source.damage or "")
     except SourceError as error:
@@ -107,18 +99,14 @@ def scan_shard(
     shard = ShardEvidence(url)
     try:
         identifying = Identifying(url) if options.identify else None
-        digest = identifying.digest if identifying is not None else None
+        digest = identifying.digest if identifying else None
         with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
-            _scan(source if view is None else view(source), shard, options, collector())
-            if identifying is not None:
+            _scan(view(source) if view else source, shard, options, collector())
+            if identifying:
                 shard.identity = identifying.done()
                 shard.bytes_read = shard.identity.size
         if options.arrow:
-            shard.by_arrow = by_arrow(
-                shard,
-                lambda source, found: _scan(source, found, options, collector()),
-                allow_pipe=options.allow_pipe,
-            )
+            shard.by_arrow = _by_arrow(shard, options, collector)
     except SourceError as error:
         shard.fail(error.kind, error.detail, fix=error.fix)
     shard.seconds = time.perf_counter() - start

@@ -9,12 +9,11 @@ from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
-from .content_scan import Looker
+from .content_scan import Looker, Read, smallest_hashes
 from .evidence import MISFIT, UNKNOWN, Part, Shape, ShardEvidence, Stop, Tally
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector, note_shapes
 from .scan_options import ScanOptions
-from .sketch import smallest_hashes
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line
@@ -38,22 +37,6 @@ class MemberWalk(Protocol):
 def _is_unusual(key: str) -> bool:
     odd = not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
     return odd or "__MACOSX/" in key
-
-
-class _Contents:
-    """Reads from the contents of one member at a time, out of what was read to find it where they are in it."""
-
-    __slots__ = ("_glance", "_walk", "row")
-
-    def __init__(self, batch: MemberBatch, walk: MemberWalk) -> None:
-        read = PieceReader()
-        read.take(batch.pieces or ((batch.base, batch.window),))
-        self._walk, self._glance = walk, read.glance
-        self.row: Row
-
-    def read(self, offset: int, count: int) -> bytes:
-        data = self._glance(self.row[2] + offset, count)
-        return data if len(data) == count else self._walk.read(self.row, offset, count)
 
 
 class Scanner:
@@ -162,13 +145,20 @@ class Scanner:
     def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
         """The loop of the other levels; as in ``names``, what is plain takes the short way."""
         main, parts, judged = self.main, self.parts, self.judged
-        contents = _Contents(batch, walk)
-        look, read = looker.look, contents.read
+        pieces = PieceReader()
+        pieces.take(batch.pieces or ((batch.base, batch.window),))
+        look, glance = looker.look, pieces.glance
+
+        def read(offset: int, count: int) -> bytes:
+            """Read from the contents of the member that the loop is at."""
+            data = glance(row[2] + offset, count)
+            return data if len(data) == count else walk.read(row, offset, count)
+
         run_key: str | None = None
         self.shard.members += len(batch.rows)
         self.shard.member_bytes += sum([row[1] for row in batch.rows])
         for row in batch.rows:
-            name, size, _, header, kind = contents.row = row
+            name, size, _, header, kind = row
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
@@ -179,7 +169,7 @@ class Scanner:
                 run_key = key
                 if key != main.key:
                     looker.end_run(main.parts)
-                    self._note_key(key, header)
+                    self._remember(self.keys, key, "key.again", header)
             status = look(key, suffix, header, size, read)
             part = judged.get((suffix, status)) or self._judge(suffix, status)
             if key == main.key and len(main.parts) < LONGEST_RUN:
@@ -193,7 +183,7 @@ class Scanner:
             self.judged[suffix, status] = part
         return part
 
-    def _member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
+    def _member(self, name: str, offset: int, kind: str, size: int, read: Read | None) -> None:
         """Take one member the careful way."""
         if kind not in ("file", "sparse"):
             self.shard.members -= 1
@@ -214,7 +204,13 @@ class Scanner:
         if is_hidden(name):
             self.visible = self.visible or self.main.copy()
         if key != self.main.key:
-            self._new_run(key, offset)
+            if self.looker is not None:
+                self.looker.end_run(self.main.parts)
+            if is_junk(key):
+                self._remember(self.junk, key, "key.again-junk", offset)
+                self._remember(self.twins, key, "key.again-twin", offset)
+            else:
+                self._remember(self.keys, key, "key.again", offset)
         part = self._part(key, suffix, offset, size, read)
         if self.visible is not None and not is_hidden(name):
             self.visible.add(key, part, offset)
@@ -232,36 +228,19 @@ class Scanner:
         self.visible = self.visible or self.main.copy()
         self.all = self.all or self.main.copy()
         if key != self.all.key:
-            self._junk_again(key, offset)
+            self._remember(self.junk, key, "key.again-junk", offset)
         self.all.add(key, Part(suffix, UNKNOWN), offset)
         if not is_hidden(name):
             self.visible.add(key, Part(suffix, UNKNOWN), offset)
 
-    def _junk_again(self, key: str, offset: int) -> None:
-        if key in self.junk:
-            self.note("key.again-junk").add(key, offset)
-        elif len(self.junk) < _KEYS_KNOWN:
-            self.junk.add(key)
+    def _remember(self, known: set[str], key: str, again: str, offset: int) -> None:
+        """Count a key under ``again`` if it is known, and know it from now on."""
+        if key in known:
+            self.note(again).add(key, offset)
+        elif len(known) < _KEYS_KNOWN:
+            known.add(key)
 
-    def _new_run(self, key: str, offset: int) -> None:
-        if self.looker is not None:
-            self.looker.end_run(self.main.parts)
-        if is_junk(key):
-            self._junk_again(key, offset)
-            if key in self.twins:
-                self.note("key.again-twin").add(key, offset)
-            elif len(self.twins) < _KEYS_KNOWN:
-                self.twins.add(key)
-        else:
-            self._note_key(key, offset)
-
-    def _note_key(self, key: str, offset: int) -> None:
-        if key in self.keys:
-            self.note("key.again").add(key, offset)
-        elif len(self.keys) < _KEYS_KNOWN:
-            self.keys.add(key)
-
-    def _part(self, key: str, suffix: str, offset: int, size: int, read: object) -> Part:
+    def _part(self, key: str, suffix: str, offset: int, size: int, read: Read | None) -> Part:
         part = self.parts.get(suffix)
         if part is None:
             if any(char.isupper() for char in suffix):
@@ -271,16 +250,12 @@ class Scanner:
                 self.parts[suffix] = part
         if self.looker is None or read is None:
             return part
-        looker = self._aside() if is_junk(key) else self.looker
-        status = looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
+        looker = self.looker
+        if is_junk(key):  # readers meet its contents, but they are no images or captions of the set
+            looker = self.aside = self.aside or Looker(ShardEvidence(self.shard.url), self.options)
+            looker.end_run(())
+        status = looker.look(key, suffix, offset, size, read)
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
-
-    def _aside(self) -> Looker:
-        """Return what judges junk: readers meet its contents, but they are no images or captions of the set."""
-        if self.aside is None:
-            self.aside = Looker(ShardEvidence(self.shard.url), self.options)
-        self.aside.end_run(())
-        return self.aside
 
     def _beyond(self, batch: MemberBatch) -> None:
         self.shard.beyond += len(batch.rows)

@@ -1,9 +1,11 @@
 """Take a caption out of a json member."""
 
 import json
+import re
 from typing import NamedTuple
 
 LARGEST = 16 << 20  # bytes of json that are read
+_HALF_PAIR = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which cannot be encoded
 
 
 class CaptionField(NamedTuple):
@@ -38,20 +40,14 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
         tree = parse_json(data)
     except ValueError:
         return None
-    for name in names:
-        caption = caption_in(look_up(tree, name))
-        if caption is not None:
-            return caption
-    return None
+    return next((text for name in names if (text := caption_in(look_up(tree, name))) is not None), None)
 
 
 def caption_in(value: object) -> str | None:
     """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
     for item in value if isinstance(value, list) else (value,):
-        if isinstance(item, str):
-            text = item.strip()
-            if text and (text.isascii() or _encodes(text)):
-                return text
+        if isinstance(item, str) and (text := item.strip()) and (text.isascii() or not _HALF_PAIR.search(text)):
+            return text
     return None
 
 
@@ -83,11 +79,3 @@ def look_up(tree: object, name: str) -> object:
         return tree[name]
     first, dot, rest = name.partition(".")
     return look_up(tree.get(first), rest) if dot else None
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair
-        return False
-    return True

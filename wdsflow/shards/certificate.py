@@ -72,18 +72,14 @@ def by_name(urls: Iterable[str], names: Mapping[str, object]) -> tuple[dict[str,
     found: dict[str, str] = {}
     others = []
     for url in urls:
-        name = _name_of(plain_url(url), names)
+        parts = plain_url(url).split("/")
+        ends = ("/".join(parts[start:]) for start in range(len(parts)))
+        name = next((end for end in ends if end in names), None)
         if name is None or name in found:
             others.append(url)
         else:
             found[name] = url
     return found, [url for url in others if url not in set(found.values())]
-
-
-def _name_of(url: str, names: Mapping[str, object]) -> str | None:
-    parts = url.split("/")
-    ends = ("/".join(parts[start:]) for start in range(len(parts)))
-    return next((end for end in ends if end in names), None)
 
 
 def is_whole(folder: str, names: Iterable[str]) -> bool:
@@ -159,7 +155,7 @@ class Certificate:
     @property
     def verdicts(self) -> Sequence[Mapping[str, Any]]:
         """Return the verdict for each reader."""
-        found: Sequence[Mapping[str, object]] = self.facts.get("verdicts", ())
+        found: Sequence[Mapping[str, Any]] = self.facts.get("verdicts", ())
         return found
 
     @property
@@ -195,7 +191,12 @@ def load(path: str | Path, wanted: str = "certificate", urls: Sequence[str] = ()
     """
     data = Path(path).read_bytes()
     found = _DIGEST.search(data, max(0, len(data) - 100))
-    tree = _tree(data, path, wanted, urls)
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"{path} is not a {wanted}, or was damaged: it is not JSON: {error}") from None
+    if not isinstance(tree, dict) or tree.keys().isdisjoint((_VERSION, _OLD_MANIFEST)):
+        raise CertificateError(f"{path} is not a {wanted}; write one with: {_how(wanted, urls)}")
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
     kind = "certificate" if "verdicts" in tree else "manifest"
@@ -221,13 +222,9 @@ def load(path: str | Path, wanted: str = "certificate", urls: Sequence[str] = ()
 
 
 def _how(wanted: str, urls: Sequence[str], old: str | Path = "", folder: object = "./") -> str:
-    """Return the command that writes a file, or that replaces an old one; without urls, for the folder that the user is in.
+    """Return the command that writes a file, or that replaces an old one, which names its shards' ``folder``.
 
-    Args:
-        wanted: what it is.
-        urls: the shards.
-        old: the file to replace.
-        folder: of the shards, as the old file names it.
+    Without urls, it is for the folder that the user is in.
     """
     shards = [quote_path(url) for url in urls or ["."]]
     if wanted == "certificate":
@@ -240,19 +237,9 @@ def _stored_urls(tree: Mapping[str, Any], path: str | Path) -> list[str]:
     """Return the shards, or the folder, that a file of another version names; none if it names them in another way."""
     try:
         folder = found_folder(tree["folder"], str(path))
-        return [folder] if folder and tree["whole"] else [folder + name for name, _, _ in _shards(tree["shards"])]
+        return [folder] if folder and tree["whole"] else [folder + name for name, *_ in _shards(tree["shards"])]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return []
-
-
-def _tree(data: bytes, path: str | Path, wanted: str, urls: Sequence[str]) -> dict[str, Any]:
-    try:
-        tree = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CertificateError(f"{path} is not a {wanted}, or was damaged: it is not JSON: {error}") from None
-    if not isinstance(tree, dict) or tree.keys().isdisjoint((_VERSION, _OLD_MANIFEST)):
-        raise CertificateError(f"{path} is not a {wanted}; write one with: {_how(wanted, urls)}")
-    return tree
 
 
 def _check(facts: Mapping[str, Any]) -> None:
@@ -276,14 +263,14 @@ def _shard_lines(shards: Mapping[str, Identity], contents: Mapping[str, ShardFie
         shared = os.path.commonprefix(names)  # noqa: RUF071 - characters are meant
         start = shared[: max(map(shared.rfind, "/-_")) + 1]
         yield f"{json.dumps(start)}: ["
-        yield ",\n".join(_row(name[len(start) :], shards[name], contents.get(name, ())) for name in names)
+        rows = []
+        for name in names:
+            shard = shards[name]
+            hashed = b64encode(shard.sha256).decode()
+            rows.append([name[len(start) :], shard.size, hashed, shard.mark, *contents.get(name, ())])
+        yield ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
         yield "]" if number == len(folders) else "],"
     yield "},"
-
-
-def _row(rest: str, shard: Identity, contents: Iterable[object]) -> str:
-    row = [rest, shard.size, b64encode(shard.sha256).decode(), shard.mark, *contents]
-    return json.dumps(row, separators=(",", ":"))
 
 
 def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity, list[Any]]]:

@@ -39,21 +39,21 @@ def stored(url: str) -> Stored:
     """Return size and mark of a shard as it is now; nothing of it is read. Raises SourceError."""
     path = local_path(url)
     if path is None:
-        return _remotely_stored(url)
+        found = _about(url)
+        mark = next(((name, str(found[name])) for name in _MARKS if found.get(name) is not None), None)
+        size = found.get("size")
+        return Stored(size if isinstance(size, int) else None, mark and _short(*mark))
     with why_unreadable():
-        found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode):
+        status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
         raise SourceError("refused", "is not a regular file")
-    return Stored(found.st_size, found.st_mtime_ns // 1000)
+    return Stored(status.st_size, status.st_mtime_ns // 1000)
 
 
-def _remotely_stored(url: str) -> Stored:
+def _about(url: str) -> dict[str, object]:
     from wdsflow.shards.source.remote import about
 
-    found = about(url)
-    mark = next(((name, str(found[name])) for name in _MARKS if found.get(name) is not None), None)
-    size = found.get("size")
-    return Stored(size if isinstance(size, int) else None, mark and _short(*mark))
+    return about(url)
 
 
 def _short(name: str, value: str) -> str:
@@ -87,15 +87,9 @@ def input_identity(url: str) -> dict[str, object]:
         return {"url": url}
     path = local_path(url)
     if path is None:
-        return _remote_identity(url)
+        told = _about(url)
+        return {"size": told.get("size"), **{mark: str(told[mark]) for mark in _MARKS if told.get(mark) is not None}}
     found = fingerprint(path)
     with why_unreadable():
         found["changed"] = os.stat(path).st_mtime_ns
     return found
-
-
-def _remote_identity(url: str) -> dict[str, object]:
-    from wdsflow.shards.source.remote import about
-
-    found = about(url)
-    return {"size": found.get("size"), **{mark: str(found[mark]) for mark in _MARKS if found.get(mark) is not None}}

@@ -62,14 +62,9 @@ def _missing(names: list[list[str]]) -> Missing | None:
     if not 0 < 2 * count <= len(present):
         return None
     width = len(digits[0]) if len(set(map(len, digits))) == 1 else 0
-    first = islice(_holes(present), SHOWN)
+    holes = (number for one, other in pairwise(present) for number in range(one + 1, other))
     before, after = "".join(names[0][:at]), "".join(names[0][at + 1 :])
-    return Missing([f"{before}{number:0{width}d}{after}" for number in first], count)
-
-
-def _holes(present: list[int]) -> Iterator[int]:
-    for one, other in pairwise(present):
-        yield from range(one + 1, other)
+    return Missing([f"{before}{number:0{width}d}{after}" for number in islice(holes, SHOWN)], count)
 
 
 LIMIT = 10_000_000  # names
@@ -97,33 +92,27 @@ def expand_braces(pattern: str) -> list[str]:
 
     try:
         count = count_names(pattern)
-        if count > LIMIT:
-            raise BadPattern(f"it names {count:,} files; {LIMIT:,} are the most")
-        return list(braceexpand.braceexpand(pattern))
-    except BadPattern:
-        raise
+        if count <= LIMIT:
+            return list(braceexpand.braceexpand(pattern))
     except (RecursionError, ValueError) as error:  # unbalanced braces are a ValueError
         raise BadPattern(str(error)) from None
+    raise BadPattern(f"it names {count:,} files; {LIMIT:,} are the most")
 
 
 def count_names(pattern: str) -> int:
     """Count what a pattern expands to, without expanding it; braces that do not match count for one name."""
     total = 1
     for inner in _groups(pattern):
-        total *= _count_inside(inner)
+        if match := _RANGE.fullmatch(inner):
+            start, end, step = int(match[1]), int(match[2]), int(match[3] or 1) or 1
+            total *= abs(end - start) // step + 1
+        elif _LETTERS.fullmatch(inner):
+            total *= 52
+        else:
+            total *= sum(map(count_names, _alternatives(inner)))
         if total > LIMIT**4:  # far beyond; keeps the numbers small
             break
     return total
-
-
-def _count_inside(inner: str) -> int:
-    if match := _RANGE.fullmatch(inner):
-        start, end, step = int(match[1]), int(match[2]), int(match[3] or 1) or 1
-        return abs(end - start) // step + 1
-    if match := _LETTERS.fullmatch(inner):
-        return 52
-    alternatives = _alternatives(inner)
-    return sum(map(count_names, alternatives)) if len(alternatives) > 1 else count_names(inner)
 
 
 def _groups(pattern: str) -> Iterator[str]:

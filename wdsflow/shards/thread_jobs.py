@@ -20,14 +20,10 @@ def run_in_threads(
     jobs: int,
     begin: Begin | None = None,
 ) -> None:
-    """Call ``note`` with each job and what ``do`` returned for it, in this thread, also where an error ends the run.
+    """Call ``note`` with each job and what ``do`` returned for it, in this thread, as jobs end, also where an error ends the run.
 
-    Args:
-        work: what is to be done.
-        do: gets a job, and an event that is set when another job failed: then it may give up.
-        note: called as jobs end, in the order in which they end.
-        jobs: how many at a time.
-        begin: for a display of progress.
+    ``do`` gets a job, and an event that is set when another job failed: then it may give up. ``jobs`` run at a time;
+    ``begin`` is for a display of progress.
     """
     step = begin(len(work)) if begin else None
     stop = threading.Event()

@@ -125,11 +125,17 @@ def _expand_part(part: str, found: Expansion) -> None:
     if path is None:
         _take_remote(part, names, found)
     elif any(_GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]):
-        _take_matches(part, names, found)
+        matches = [match for name in names for match in _matches(name)]
+        _take_found(part, matches, "" if matches else _hint(names[0]), found)
     elif names == [path]:
         found.urls.append(path)
-    else:
-        _take_range(part, names, found)
+    else:  # all names of a range count, whether they exist or not
+        missing = list(absent(names))
+        if len(missing) == len(names):
+            raise NoShards(part, _hint(names[0]))
+        found.urls.extend(names)
+        if missing:
+            found.gaps.append((part, missing[:SHOWN], len(missing)))
 
 
 def with_dots(pattern: str) -> str:
@@ -164,17 +170,13 @@ def _take_remote(part: str, names: list[str], found: Expansion) -> None:
         matches = [match for name in names for match in (listed(name) if is_listing(name) else [name])]
     except SourceError as error:
         raise NoShards(part, str(error)) from None
-    if not matches:
-        raise NoShards(part, f"the server has no such .tar: {names[0]}")
-    found.urls.extend(matches)
-    found.gaps.extend((part, gap.names, gap.total) for gap in missing_numbers(matches))
+    _take_found(part, matches, f"the server has no such .tar: {names[0]}", found)
 
 
-def _take_matches(part: str, names: list[str], found: Expansion) -> None:
+def _take_found(part: str, matches: list[str], hint: str, found: Expansion) -> None:
     """Take what globs and folders hold, and note which numbers are left out."""
-    matches = [match for name in names for match in _matches(name)]
     if not matches:
-        raise NoShards(part, _hint(names[0]))
+        raise NoShards(part, hint)
     found.urls.extend(matches)
     found.gaps.extend((part, gap.names, gap.total) for gap in missing_numbers(matches))
 
@@ -204,16 +206,6 @@ def deeper(folder: str) -> str:
         if inside != folder and any(name.lower().endswith(SUFFIXES) for name in names):
             return os.path.join(glob.escape(folder), "**", "*.tar*")
     return ""
-
-
-def _take_range(part: str, names: list[str], found: Expansion) -> None:
-    """Take all names of a range, whether they exist or not, and note those that do not."""
-    missing = list(absent(names))
-    if len(missing) == len(names):
-        raise NoShards(part, _hint(names[0]))
-    found.urls.extend(names)
-    if missing:
-        found.gaps.append((part, missing[:SHOWN], len(missing)))
 
 
 def absent(names: Sequence[str]) -> Iterator[str]:
@@ -269,40 +261,30 @@ def compact(urls: Sequence[str], most: int = 4) -> list[str]:
     return [f"{folder}/"] if _holds(folder, urls) else list(urls)
 
 
-class _Name(NamedTuple):
-    url: str
-    before: str
-    number: str  # the last one in it, "" if there is none
-    behind: str
-
-
-def _named(url: str) -> _Name:
-    match = _NUMBERED.fullmatch(url)
-    return _Name(url, match[1], match[2], match[3]) if match else _Name(url, "", "", "")
-
-
 def _ranges(urls: Iterable[str]) -> Iterator[str]:
     """Yield braces for neighbours that differ in their last number, which rises by one."""
-    held: list[_Name] = []
-    for name in map(_named, urls):
-        if held and not _follows(held[-1], name):
+    held: list[tuple[str, ...]] = []  # parts of names: before the last number, it, after it
+    for url in urls:
+        match = _NUMBERED.fullmatch(url)
+        parts = match.groups() if match else (url, "", "")
+        if held and not _follows(held[-1], parts):
             yield _range(held)
             held = []
-        held.append(name)
+        held.append(parts)
     if held:
         yield _range(held)
 
 
-def _follows(one: _Name, other: _Name) -> bool:
-    if not one.number or (one.before, one.behind) != (other.before, other.behind):
+def _follows(one: Sequence[str], other: Sequence[str]) -> bool:
+    if not one[1] or (one[0], one[2]) != (other[0], other[2]):
         return False
-    width = len(one.number) if one.number.startswith("0") else 0  # as bash counts: {9..11} has no zeros in front
-    return other.number == f"{int(one.number) + 1:0{width}d}"
+    width = len(one[1]) if one[1].startswith("0") else 0  # as bash counts: {9..11} has no zeros in front
+    return other[1] == f"{int(one[1]) + 1:0{width}d}"
 
 
-def _range(held: Sequence[_Name]) -> str:
-    first = held[0]
-    return first.url if len(held) == 1 else f"{first.before}{{{first.number}..{held[-1].number}}}{first.behind}"
+def _range(held: Sequence[Sequence[str]]) -> str:
+    before, number, after = held[0]
+    return f"{before}{number if len(held) == 1 else f'{{{number}..{held[-1][1]}}}'}{after}"
 
 
 def _holds(folder: str, urls: Sequence[str]) -> bool:

@@ -1,33 +1,35 @@
-"""Where captions are: members of text and names in json, in the order in which they are tried; and their tokens."""
+"""Where captions are: text members and names in JSON, in the order in which they are tried; and their tokens."""
 
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import JsonText
 from wdsflow.stages.tokenize import TokenizerContract
 
 LARGEST = 1 << 20  # bytes of a text member: a book is no caption
+Tokenizer: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Captions:
     """The caption of a sample from its raw members. Picklable.
 
-    ``keep_empty``: whether an empty text member counts as a caption, as for OpenCLIP 3.
+    ``sources``: names of text members, and stages that read JSON. ``keep_empty``: whether an empty text member counts
+    as a caption, as for OpenCLIP 3.
     """
 
-    sources: tuple[str | JsonText, ...]  # names of text members, and stages that read json
+    sources: tuple[str | JsonText, ...]
     keep_empty: bool = False
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The members that are looked at, in the order in which they are tried."""
+        """The members that are read, in the order in which they are tried."""
         names = [source if isinstance(source, str) else source.source for source in self.sources]
         return tuple(dict.fromkeys(names))
 
@@ -39,7 +41,7 @@ class Captions:
         return "|".join(parts)
 
     def at_epoch(self, epoch: int) -> "Captions":
-        """Return the same with what is drawn by chance drawn for this epoch."""
+        """Return the same with random choices drawn for this epoch."""
         if all(isinstance(source, str) or source.json_text_key_probs is None for source in self.sources):
             return self
         sources = tuple(source if isinstance(source, str) else replace(source, epoch=epoch) for source in self.sources)
@@ -48,7 +50,7 @@ class Captions:
     def read(self, key: str, members: Mapping[str, bytes | int]) -> str:
         """Return the caption. Raises Dropped or StageError with the reason of the last source that had a member.
 
-        ``members``: raw contents by field; of what was too large to be read its size in bytes.
+        ``members``: raw contents by field, or the size in bytes of a member that is too large to be read.
         """
         trouble: Dropped | StageError = Dropped("no-caption")
         for source in self.sources:
@@ -79,7 +81,7 @@ class Captions:
 
 
 def parse_captions(text: str) -> Captions:
-    """Parse ``txt|json:description;alt``. Raises ValueError if it is not of that form.
+    """Parse ``txt|json:description;alt``. Raises ValueError if it is malformed.
 
     >>> parse_captions("txt|json:meta.caption;alt").members
     ('txt', 'json')
@@ -95,7 +97,7 @@ def parse_captions(text: str) -> Captions:
 
 
 def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Captions:
-    """Return where captions are: as ``given``, else as OpenCLIP's arguments say (version 4 has some for it)."""
+    """Return where captions are: as ``given``, otherwise as OpenCLIP's arguments say (version 4 has some for it)."""
     if given:
         return parse_captions(given)
     key = getattr(args, "json_text_key", None)
@@ -107,20 +109,18 @@ def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Cap
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)
 
 
-@dataclass
 class TokenizedCaptions:
-    """Tokenizes captions, many at once where the tokenizer gives the same then.
+    """Tokenizes captions, many at once if the tokenizer's results are the same then.
 
-    One call at a time: Hugging Face's fast tokenizers cannot be shared by threads, and Python's own gain nothing.
+    One call at a time: threads cannot share Hugging Face's fast tokenizers, and Python's own would gain nothing.
     """
 
-    tokenizer: Callable[[Any], Any]
-    _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._contract = TokenizerContract(tokenizer)
 
-    def __post_init__(self) -> None:
-        self._contract = TokenizerContract(self.tokenizer)
-
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["TokenizedCaptions"], tuple[Tokenizer]]:
         return TokenizedCaptions, (self.tokenizer,)
 
     def __call__(self, texts: Sequence[str]) -> list[Any]:

@@ -1,7 +1,7 @@
-"""OpenCLIP's data loading, with our feed after it: same signatures, same results, same shards in the same order.
+"""OpenCLIP's data loading with our feed: same signatures, same results, same shards in the same order.
 
-``open_clip_train.main.get_data = wdsflow.training.openclip.get_data`` is all that it takes; ``wdsflow train`` does so.
-Imports torch and open_clip_train.
+``wdsflow train`` sets ``open_clip_train.main.get_data = wdsflow.training.openclip.get_data``. Imports torch and
+open_clip_train.
 """
 
 import inspect
@@ -37,21 +37,21 @@ from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.subset import Subset
+from wdsflow.training.feed_options import completed
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, SubsetError
-from .own_arguments import completed
 from .ranks import RankPlace, place, talks
 
 DataInfo = upstream.DataInfo
 
-# Kept as it is now: who puts ours in its place must not make it call itself.
+# Kept, because ours may replace them in their module.
 _get_wds_dataset = upstream.get_wds_dataset
 _get_dataset_fn = upstream.get_dataset_fn
 _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
-_NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 that change what a batch is
+_NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 for other batches
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -75,18 +75,18 @@ def get_data(
     preprocess_fns: tuple[Callable[[Any], Any], Callable[[Any], Any]],
     epoch: int = 0,
     tokenizer: Callable[[Any], Any] | None = None,
-    naflex_data_config: Any = None,
+    naflex_data_config: object = None,
     *,
     options: FeedOptions | None = None,
 ) -> dict[str, Any]:
-    """Return OpenCLIP's training data, with shards read by wdsflow. It replaces ``open_clip_train.data.get_data``.
+    """Return OpenCLIP's training data, with shards read by wdsflow; replaces ``open_clip_train.data.get_data``.
 
     Args:
-        args: what ``open_clip_train.params.parse_args([...])`` returns, or any object or dict with some of its attributes.
-            Only ``train_data`` or ``val_data`` is needed; what is missing has OpenCLIP's default. The feed reads
+        args: the result of ``open_clip_train.params.parse_args([...])``, or any object or dict with some of its attributes.
+            Only ``train_data`` or ``val_data`` is needed; the others have OpenCLIP's defaults. The feed reads
             ``batch_size`` (64), ``workers`` (4), ``seed`` (0), ``train_num_samples``, ``val_num_samples``,
             ``dataset_type``, ``dataset_resampled``, ``train_data_upsampling_factors``, ``imagenet_val``,
-            ``imagenet_v2``, and, where neither a launcher nor torch.distributed tells them, ``rank`` and ``world_size``.
+            ``imagenet_v2``, and, if neither a launcher nor torch.distributed sets them, ``rank`` and ``world_size``.
         preprocess_fns: the transforms of images for training and for validation, each from a PIL image to a tensor.
         epoch: the first epoch.
         tokenizer: from a list of n captions to n rows of tokens, or from one caption to one row; None leaves captions
@@ -108,7 +108,10 @@ def get_data(
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
     args = completed(args, vars(parse_args([])))
-    preprocess_train, preprocess_val = _both(preprocess_fns)
+    pair: object = preprocess_fns
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise TypeError("preprocess_fns must be a pair: the transforms for training and for validation")
+    preprocess_train, preprocess_val = pair
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
         found["train"] = make(args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex)
@@ -133,13 +136,13 @@ def get_wds_dataset(
     epoch: int = 0,
     floor: bool = False,
     tokenizer: Callable[[Any], Any] | None = None,
-    naflex_data_config: Any = None,
+    naflex_data_config: object = None,
     *,
     options: FeedOptions | None = None,
 ) -> Any:
     """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.feed.loader.Loader``.
 
-    NaFlex and text of variable length make batches of another kind: those come from OpenCLIP's own loader.
+    Other batches, of NaFlex and of text of variable length, come from OpenCLIP's own loader.
 
     Raises:
         TypeError, ValueError, SubsetError: as for ``get_data``.
@@ -174,7 +177,7 @@ def get_wds_dataset(
         batch_size=args.batch_size,
         options=options,
         place=here,
-        seed=int(getattr(args, "seed", 0)),
+        seed=int(args.seed),
         shuffle=buffers,
         as_dict=_VERSION_4,
         processes=args.workers,
@@ -184,14 +187,8 @@ def get_wds_dataset(
     return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
 
 
-def _both(preprocess_fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    if not isinstance(preprocess_fns, Sequence) or len(preprocess_fns) != 2:
-        raise TypeError("preprocess_fns must be a pair: the transforms for training and for validation")
-    return preprocess_fns[0], preprocess_fns[1]
-
-
-def _check_callables(preprocess: Any, tokenizer: Any, *, is_train: bool) -> None:
-    """Raise TypeError here, not in a decoder that would name a sample."""
+def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
+    """Raise TypeError here, not in a decoder, which would name a sample."""
     if not callable(preprocess):
         which = "training" if is_train else "validation"
         raise TypeError(
@@ -215,33 +212,16 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
 def _schedule(
     args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
 ) -> tuple[Schedule, Subset | None]:
-    """Return what a rank reads, and let the catalog list only what a ledger keeps."""
+    """Return the schedule of a rank; with a ledger, also the kept samples, which the catalog then lists alone."""
     if not is_train:
-        samples = getattr(args, "val_num_samples", None) or 0
+        samples = args.val_num_samples or 0
         return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
-    factors = getattr(args, "train_data_upsampling_factors", None)
-    urls, weights = weighted_list(
-        args.train_data, factors, options, resampled=bool(getattr(args, "dataset_resampled", False))
-    )
+    factors, resampled = args.train_data_upsampling_factors, bool(args.dataset_resampled)
+    urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
     subset: Subset | None = None
     if options.ledger is not None:
         subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
         urls, weights, catalog.view = subset.urls, subset.weights, subset.view
-    return _training(args, options, here, catalog, (urls, weights), floor=floor), subset
-
-
-def _training(
-    args: Namespace,
-    options: FeedOptions,
-    here: RankPlace,
-    catalog: Catalog,
-    shards: tuple[list[str], list[float] | None],
-    *,
-    floor: bool,
-) -> Schedule:
-    resampled = bool(getattr(args, "dataset_resampled", False))
-    urls, weights = shards
-    seed = int(getattr(args, "seed", 0))
     if options.schedule == "balanced":
         if resampled:
             raise ValueError(
@@ -252,20 +232,21 @@ def _training(
             "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
             f"{sum(counts):,}",
         )
-        return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
+        together, seed = talks(), int(args.seed)
+        return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=together), subset
     work = Workload(
         place=here,
         workers=args.workers,
         batch_size=args.batch_size,
         samples=_samples(args, urls, catalog, here, options),
-        seed=seed,
+        seed=int(args.seed),
         floor=floor,
         buffers=Buffers.from_environment(),
     )
     if resampled:
-        return ResampledSchedule(urls, weights, work)
+        return ResampledSchedule(urls, weights, work), subset
     try:
-        return OpenClip(urls, work)
+        return OpenClip(urls, work), subset
     except AssertionError as error:
         fewer, balanced = argument(options, "workers"), command(options, schedule="balanced")
         raise AssertionError(
@@ -274,7 +255,7 @@ def _training(
 
 
 def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
-    """Return the samples of an epoch: as told, as a file next to the shards says, else counted."""
+    """Return the samples of an epoch: as given, or by a file next to the shards, or counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
     if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
@@ -295,9 +276,9 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
 
 
 def _size_beside(data: str, shards: int) -> float | None:
-    """Return the samples that ``sizes.json`` or ``__len__`` next to the shards give, as OpenCLIP reads them; None if none.
+    """Return the samples by ``sizes.json`` or ``__len__`` next to the shards, as OpenCLIP reads them; None if unusable.
 
-    OpenCLIP itself ends with the exception if a shard is not listed, or a file is malformed: samples can be counted.
+    OpenCLIP itself fails if a shard is not listed, or a file is malformed.
     """
     try:
         known, listed = upstream.get_dataset_size(data)
@@ -321,11 +302,11 @@ def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:
     return tuple(name.lower() for name in alternatives(names))
 
 
-def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, Any]:
-    """Return what decides about the batches, for ``load_state_dict`` to compare."""
+def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:
+    """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options = recipe.options
     urls = repr(args.train_data if recipe.shuffle else args.val_data)
-    factors = getattr(args, "train_data_upsampling_factors", None) if recipe.shuffle else None
+    factors = args.train_data_upsampling_factors if recipe.shuffle else None
     return {
         "schedule": recipe.schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),

@@ -1,4 +1,4 @@
-"""The ranks of a training run: which one this process is, what its launcher says of them, and how they talk to each other."""
+"""The ranks of a training run: their numbers, their share of the machine, and messages between them."""
 
 import os
 import re
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
 _RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
 _ANSWER = timedelta(seconds=5)  # for one request to the store
-_CONNECT = timedelta(seconds=60)  # where all ranks start at once, on a busy machine
+_CONNECT = timedelta(seconds=60)  # all ranks may start at once, on a busy machine
 _FAREWELL = 1.5  # seconds; others look once a second
 
 
@@ -33,7 +33,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def launcher_words() -> list[str]:
-    """Return what stands in front of the command of a run of several ranks, as far as the variables tell."""
+    """Return the launcher in front of the command of several ranks, as far as the environment shows it."""
     world = rank_and_world()[1]
     if world == 1:
         return []
@@ -43,37 +43,32 @@ def launcher_words() -> list[str]:
 
 
 def ranks_here() -> int:
-    """Return how many ranks run on this machine, at least 1; 1, too, where nothing tells.
+    """Return how many ranks run on this machine; 1 if unknown.
 
-    torchrun and MPI say it themselves. Under srun it is the number of tasks of this step on this node (srun(1),
-    SLURM_STEP_TASKS_PER_NODE); one that starts torchrun or mpirun on each node is overruled by these.
+    torchrun and MPI set a variable. Under srun it is the number of tasks of this step on this node (srun(1),
+    SLURM_STEP_TASKS_PER_NODE), unless a task has started torchrun or mpirun.
     """
     for name in _RANKS_HERE:
         with suppress(KeyError, ValueError):
             return max(1, int(os.environ[name]))
-    return _tasks_of_slurm() or 1
+    node = _number(("SLURM_NODEID",), 0)
+    for tasks, nodes in _RUN.findall(os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")):
+        node -= int(nodes or 1)
+        if node < 0:
+            return int(tasks) or 1
+    return 1
 
 
 def cores_for_rank() -> int:
-    """Return how many processors there are for each rank on this machine, at least 1.
+    """Return the number of processors for each rank on this machine, at least 1.
 
-    srun may have bound this task to its own processors, which then are not shared with the other ranks.
+    srun may have bound this task to its own processors, which it does not share with the other ranks.
     """
     ranks, cores = ranks_here(), usable_cores()
     if not any(name in os.environ for name in _RANKS_HERE):
         with suppress(KeyError, ValueError):
             return max(1, min(cores, int(os.environ["SLURM_CPUS_ON_NODE"]) // ranks))
     return max(1, cores // ranks)
-
-
-def _tasks_of_slurm() -> int:
-    runs = _RUN.findall(os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    node = _number(("SLURM_NODEID",), 0)
-    for tasks, nodes in runs:
-        node -= int(nodes or 1)
-        if node < 0:
-            return int(tasks)
-    return 0
 
 
 def _number(names: Sequence[str], default: int) -> int:
@@ -88,10 +83,9 @@ class RankPlace(NamedTuple):
 
 
 def place(args: Namespace | None = None) -> RankPlace:
-    """Return this process's rank, found where webdataset looks for it, else by OpenCLIP's arguments.
+    """Return this process's rank: by RANK and WORLD_SIZE, then by torch.distributed, then by OpenCLIP's arguments.
 
-    First RANK and WORLD_SIZE of the environment, then torch.distributed. OpenCLIP's own loader stops there and gives
-    every rank all shards under Horovod; its arguments know better.
+    webdataset, and so OpenCLIP's loader, omits the last one, and gives every rank all shards under Horovod.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
@@ -110,7 +104,7 @@ def talks() -> bool:
 
 
 def gathered(own: T) -> list[T]:
-    """Return what each rank has, on all of them; every rank must call it at the same step."""
+    """Return the values of all ranks; every rank must call it at the same step."""
     if not talks():
         return [own]
     import torch.distributed
@@ -121,9 +115,9 @@ def gathered(own: T) -> list[T]:
 
 
 def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]) -> list[T]:
-    """Return a result for each number below ``count``, on all ranks that are connected: each does a part of the work.
+    """Return a result for each number below ``count``; connected ranks share the work.
 
-    ``work`` gets numbers, and returns their results. A rank whose ``place`` says that it is the only one does all.
+    ``work`` returns the results of some numbers.
     """
     if place.world_size == 1:
         parts = [work(range(count))]
@@ -134,22 +128,22 @@ def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dic
 
 
 def decoders_for(asked: int | None) -> int:
-    """Return how many threads or processes decode: as asked, else this rank's share of the processors that it may use."""
+    """Return how many threads or processes decode: as asked, otherwise this rank's share of the processors."""
     return cores_for_rank() if asked is None else asked
 
 
 def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
-    """Return how the processes that decode are started, None for threads.
+    """Return the start method of decoding processes, None for threads.
 
-    For one of OpenCLIP's transforms they are forked, and "auto" decides as torch's DataLoader would start its workers.
-    Of any other transform nothing is known: it runs in processes always, started as usual.
+    For one of OpenCLIP's transforms (``known``) they are forked, and "auto" decides as torch's DataLoader would start
+    its workers. Any other transform always runs in processes, with the default method.
 
-    Raises ValueError if there can be none.
+    Raises ValueError if no process can be started.
     """
     import multiprocessing
 
     methods = multiprocessing.get_all_start_methods()  # the usual one comes first
-    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without deciding it for the user
+    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without fixing it for the user
     daemon = multiprocessing.current_process().daemon
     can = not daemon and ("fork" in methods or not known)
     if not can and (asked == "processes" or not known):
@@ -162,26 +156,26 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
 
 
 class Board:
-    """One message for all ranks, and words, in the store of torch.distributed. Raises RuntimeError if it is gone."""
+    """A message for all ranks, and single words, in torch.distributed's store. Raises RuntimeError if it is gone."""
 
     def __init__(self, store: "Store", rank: int, world_size: int) -> None:
         self.rank, self.world_size = rank, world_size
         self._store = store
-        # Else rank 0 keeps it in its process.
+        # Otherwise rank 0 keeps it in its process.
         self._lasts = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
     def post(self, message: str) -> None:
-        """Leave a message, unless there is one."""
+        """Write a message, unless there is one."""
         if not self._store.check(["message"]):
             self._store.set("message", message)
         self.acknowledge()
 
     def read(self) -> str | None:
-        """Return the message, None if there is none. Never blocks for long."""
+        """Return the message, None if there is none, without waiting."""
         return self._store.get("message").decode(errors="replace") if self._store.check(["message"]) else None
 
     def tell(self, name: str, value: str) -> None:
-        """Leave a word for the other ranks."""
+        """Write a word for the other ranks."""
         self._store.set(f"word/{name}", value)
 
     def ask(self, name: str, patience: timedelta) -> str:
@@ -190,7 +184,7 @@ class Board:
         return self._store.get(f"word/{name}").decode()
 
     def acknowledge(self) -> None:
-        """Say that this rank has read it."""
+        """Mark the message as read by this rank."""
         self._store.set(f"read/{self.rank}", "1")
 
     def known_to_all(self) -> bool:
@@ -198,13 +192,13 @@ class Board:
         return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
 
     def is_open(self) -> bool:
-        """Return whether torch.distributed is still set up. If not, the store may be gone; torch warns at length then."""
+        """Return whether torch.distributed is still set up. If not, the store may be gone, of which torch warns."""
         from torch import distributed
 
         return bool(distributed.is_initialized())
 
     def is_over(self) -> bool:
-        """Return whether no more should be asked, because the process that keeps the store ends, or all of it has."""
+        """Return whether the store must no longer be used, because its process ends or torch.distributed has ended."""
         if not self.is_open():
             return True
         if self._lasts or not self._store.check(["left/0"]):
@@ -213,7 +207,7 @@ class Board:
         return True
 
     def leave(self) -> None:
-        """Say that this process ends; if it keeps the store, give the others a moment to hear of it."""
+        """Announce the end of this process; if it keeps the store, let the others notice first."""
         self._store.set(f"left/{self.rank}", "1")
         if self.rank == 0 and not self._lasts:
             everybody = [f"left/{rank}" for rank in range(self.world_size)]
@@ -225,7 +219,7 @@ class Board:
 def connect() -> Board | None:
     """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
 
-    It has a connection of its own: a main thread that blocks in the store holds that connection's lock.
+    It has its own connection: a main thread that blocks in the store holds the lock of the other one.
     """
     if "torch" not in sys.modules:
         return None
@@ -242,7 +236,7 @@ def connect() -> Board | None:
 
 
 def own_connection(store: Any) -> "Store":
-    """Return the same store by a connection of its own, where it has any."""
+    """Return the same store with a new connection, if it has one."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # its own docs do so
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun keeps its store when it restarts ranks

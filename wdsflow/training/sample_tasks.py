@@ -1,20 +1,20 @@
-"""What goes through the feed: where a sample is, the task to make it, the chunk of tasks that a decoder gets."""
+"""The values that pass through the feed: the location of a sample, its task, a chunk of tasks for a decoder."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class Blob(NamedTuple):
-    """A member: where it is in its shard, or its bytes where the shard can only be read once."""
+    """A member: its location in the shard, or its bytes if the shard can only be read once."""
 
     name: str  # field, lower case
     size: int  # bytes
-    at: int  # offset in the shard, -1 where it cannot be read later
+    at: int  # offset in the shard, -1 if it cannot be read later
     data: bytes | None = None
 
 
 class SampleRef(NamedTuple):
-    """One sample that has an image and what may hold its caption."""
+    """One sample that has an image and members that may hold its caption."""
 
     shard: str  # url
     key: str
@@ -27,7 +27,7 @@ class SampleRef(NamedTuple):
         return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
 
     def without_content(self) -> "SampleRef":
-        """Return a reference that holds no content; itself where it holds none."""
+        """Return the reference without content."""
         if not self.held:
             return self
         texts = tuple(blob._replace(data=None) for blob in self.texts)
@@ -35,7 +35,7 @@ class SampleRef(NamedTuple):
 
 
 class LaneTask(NamedTuple):
-    """One sample to be made: where it is, and the seed of all that is drawn for it."""
+    """One sample to be made, and its random seed."""
 
     ref: SampleRef
     seed: int
@@ -44,16 +44,16 @@ class LaneTask(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Tasks of one lane that are done together."""
+    """Tasks of one lane that go to a decoder together."""
 
     lane: int
     tasks: Sequence[LaneTask]
 
 
 class Reading(NamedTuple):
-    """A shard that is being read, and has given nothing for some time."""
+    """A shard whose next sample has been awaited for some time."""
 
     shard: str  # url
     seconds: float
-    samples: int  # that it gave before
+    samples: int  # so far
     key: str  # of the last of them

@@ -40,8 +40,8 @@ def padded_over_real(model: str) -> dict[str, Any]:
     import numpy as np
 
     from wdsflow.models.loaded import LoadedModels
-    from wdsflow.stages.scores.model.models.clip import ClipText
-    from wdsflow.stages.scores.model.models.clip_tokens import clip_item
+    from wdsflow.stages.scores.model.clip_model import ClipText
+    from wdsflow.stages.scores.model.clip_tokens import clip_item
 
     rng = random.Random(0)
     text, models = ClipText(model=model, pretrained=""), LoadedModels("cpu")

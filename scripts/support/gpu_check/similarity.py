@@ -55,7 +55,7 @@ def bare(device: str, model: str, precision: str, seconds: float) -> dict[str, A
     """Return samples a second of both towers on tensors that are there, at the best of some batch sizes."""
     import torch
 
-    from wdsflow.stages.scores.model.models.clip import load_clip
+    from wdsflow.stages.scores.model.clip_model import load_clip
 
     clip: Any = load_clip(model, "", precision, device)  # type: ignore[arg-type]
     sizes = (64, 128, 256, 512) if device.startswith("cuda") else (16, 32, 64)

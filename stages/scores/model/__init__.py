@@ -1,1 +1,1 @@
-"""Scores that models compute."""
+"""Scores that models compute, and their models: how inputs are prepared, and how models are loaded and run."""

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare, versions_of
-from .model_score import Model, Output, Precision, Request
-from .models.weights import LOCAL, local_path, named, source_of
-from .picture_score import Flip, PictureScore, Reduce, finite, names_of, reduced
+from ..base import SEEN_PIXELS, Value, bare, versions_of
+from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
+from .clip_tokens import LOCAL, By, clip_item, named
+from .model_score import Model, Output, Precision, Request, local_path, source_of, while_unchanged
+from .pictures import Flip, PictureScore, Prepare, Reduce, names_of, reduced
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ..sample_view import View
-    from .models.clip import ClipImage, ClipLabels, ClipModel, ClipText
 
     Numbers = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Embedded(NamedTuple):
     """
 
     of: Literal["image", "caption"]
-    model: "ClipModel"
+    model: ClipModel
     settings: tuple[tuple[str, Setting], ...]
 
 
@@ -53,14 +53,11 @@ def embedding_key(view: "View", request: Request) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipScore(PictureScore):
+class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
     """
-
-    needs: ClassVar[tuple[str, ...]] = ("clip",)
-    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
 
     model: str = "ViT-B-32-quickgelu"
     pretrained: str = "openai"
@@ -78,31 +75,24 @@ class ClipScore(PictureScore):
                 f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
             )
 
-    def image_model(self) -> "ClipImage":
-        """Return the image tower."""
-        from .models.clip import ClipImage
-
+    def main_model(self) -> ClipImage:
         return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
 
-    def image_requests(self, view: "View", names: Sequence[str], flip: Flip = "") -> list[Request]:
-        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        from .models.clip import clip_geometry
-        from .models.pictures import Prepare
+    def preparation(self, flip: Flip = "") -> Prepare:
+        return Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
 
-        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
-        model = self.image_model()
-        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
+    def image_requests(self, view: "View", names: Sequence[str] = (), flip: Flip = "") -> list[Request]:
+        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
+        model, prepare = self.main_model(), self.preparation(flip)
+        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, prepare, names)]
 
     def embedded(self) -> tuple[Embedded, ...]:
         """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
-        from .models.clip import ClipImage, ClipText
-
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                found.append(
-                    Embedded("image", model, self._given("image", "video", "frames", "sampling", "decode", "flip"))
-                )
+                given = self._given("image", "video", "frames", "sampling", "decode", "flip")
+                found.append(Embedded("image", model, given))
             elif isinstance(model, ClipText):
                 found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
         return tuple(found)
@@ -124,28 +114,13 @@ class ClipScore(PictureScore):
 class ClipTextScore(ClipScore):
     """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
 
-    tokenizer: Literal["openclip", "hf"] = "openclip"
+    tokenizer: By = "openclip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tokenizer == "hf":
             object.__setattr__(self, "needs", (*self.needs, "transformers"))
             object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
-
-    def text_model(self) -> "ClipText":
-        """Return the text tower."""
-        from .models.clip import ClipText
-
-        return ClipText(
-            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
-        )
-
-    def text_requests(self, captions: Sequence[str]) -> list[Request]:
-        """Return a request for the embedding of each caption; its key is the caption."""
-        from .models.clip_tokens import clip_item
-
-        model = self.text_model()
-        return [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
 
 
 Head = Callable[[Output], float]
@@ -154,38 +129,39 @@ _LAION: dict[tuple[int, ...], bool] = {(0, 2, 4, 6, 7): False, (0, 3, 6, 9, 11):
 
 
 def load_head(name: str) -> Head:
-    """Return the head in a file, read again only if the file changes. Raises ValueError if it is not a head.
+    """Return the head in a file. Raises ValueError if it is not a head.
 
     One linear layer ("weight" and "bias" under any prefix), or five as in LAION's improved-aesthetic-predictor.
     """
     path = local_path(name)
     if path is None:
         raise ValueError(f"no such file: {name!r}")
-    state = path.stat()
-    return _loaded(str(path), state.st_mtime_ns, state.st_size)
+    return _loaded(path)
 
 
-@lru_cache(maxsize=8)
-def _loaded(path: str, mtime: int, size: int) -> Head:  # noqa: ARG001 - the state is part of the cache's key
-    arrays = _arrays(Path(path))
+@while_unchanged
+def _loaded(path: Path) -> Head:
+    arrays = _arrays(path)
     layers = sorted(name.removesuffix("weight") for name in arrays if name.endswith("weight"))
     layers.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()])
     places = tuple(int(part) for name in layers for part in name.split(".")[-2:-1] if part.isdigit())
     rectified = False if len(layers) == 1 else _LAION.get(places)
     known = set(arrays) <= {name + part for name in layers for part in ("weight", "bias")}
     if rectified is None or not layers or not known:
-        raise ValueError(f"{path!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}")
+        raise ValueError(
+            f"{str(path)!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}"
+        )
     return _head([(arrays[name + "weight"], arrays.get(name + "bias")) for name in layers], rectified, path)
 
 
-def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path: str) -> Head:
+def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path: Path) -> Head:
     import numpy as np
 
     width = layers[0][0].shape[-1]
 
     def head(embedding: Output) -> float:
         if embedding.shape != (width,):
-            raise ValueError(f"{path!r} is for embeddings of {width} values, these have {len(embedding)}")
+            raise ValueError(f"{str(path)!r} is for embeddings of {width} values, these have {len(embedding)}")
         values = embedding.astype(np.float64)
         for place, (weight, bias) in enumerate(layers):
             values = weight @ values + (0 if bias is None else bias)
@@ -194,7 +170,7 @@ def _head(layers: "list[tuple[Numbers, Numbers | None]]", rectified: bool, path:
         return float(values[0])
 
     if layers[-1][0].shape[0] != 1:
-        raise ValueError(f"{path!r} gives {layers[-1][0].shape[0]} numbers, not one")
+        raise ValueError(f"{str(path)!r} gives {layers[-1][0].shape[0]} numbers, not one")
     return head
 
 
@@ -213,7 +189,9 @@ def _arrays(path: Path) -> "dict[str, Numbers]":
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipSimilarity(ClipTextScore):
+class ClipSimilarity(
+    ClipTextScore, name="clip_similarity", low=-1, high=1, subject="caption", scale_tolerance=SEEN_PIXELS
+):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -229,29 +207,25 @@ class ClipSimilarity(ClipTextScore):
     the same number except for rounding, for the same weights, with tokenizer="hf" and decode="exact".
     """
 
-    name: ClassVar[str] = "clip_similarity"
-    low: ClassVar[float | None] = -1
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-
     caption: str = ""
     reduce: Reduce = "mean"
     flip: Flip = ""
 
+    def _texts(self) -> ClipText:
+        return ClipText(
+            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
+        )
+
     def models(self) -> tuple[Model, ...]:
-        """Return the towers."""
-        return self.image_model(), self.text_model()
+        return self.main_model(), self._texts()
 
     def requests(self, view: "View") -> list[Request]:
-        """Return requests for all images, then for all captions."""
-        found = self.pairs(view, self.caption)
-        names = names_of(found)
-        captions = [text for text, _names in found]
-        return self.image_requests(view, names, self.flip) + self.text_requests(captions)
+        """Return requests for all images, then for all captions, whose keys are the captions."""
+        found, model = self.pairs(view, self.caption), self._texts()
+        texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text, _names in found]
+        return self.image_requests(view, names_of(found), self.flip) + texts
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the cosine for each caption."""
         found = self.pairs(view, self.caption)
         names, captions = names_of(found), len(found)
         pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
@@ -267,7 +241,7 @@ _MOST_LABELS = 100  # labels: their embeddings travel with each batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroShot(ClipTextScore):
+class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", scale_tolerance=SEEN_PIXELS):
     """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
@@ -277,12 +251,6 @@ class ZeroShot(ClipTextScore):
     On photographs, decode="fast" changed it by at most 0.002 for a ViT-B-32 with random weights. If two labels are
     about equally likely, 0.01 of cosine is 0.25 of probability. Source: CLIP (Radford et al. 2021), section 3.1.
     """
-
-    name: ClassVar[str] = "zero_shot"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     labels: str = ""
     reduce: Reduce = "mean"
@@ -296,9 +264,7 @@ class ZeroShot(ClipTextScore):
     def _texts(self) -> tuple[str, ...]:
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
-    def _label_model(self) -> "ClipLabels":
-        from .models.clip import ClipLabels
-
+    def _label_model(self) -> ClipLabels:
         return ClipLabels(
             model=self.model,
             pretrained=self.pretrained,
@@ -308,31 +274,27 @@ class ZeroShot(ClipTextScore):
         )
 
     def models(self) -> tuple[Model, ...]:
-        """Return the image tower, and the labels' embeddings."""
-        return self.image_model(), self._label_model()
+        return self.main_model(), self._label_model()
 
     def requests(self, view: "View") -> list[Request]:
         """Return a request for the labels, then one for each image."""
-        labels = Request(self._label_model(), "labels", lambda: None)
-        return [labels, *self.image_requests(view, self.fields_of(view))]
+        return [Request(self._label_model(), "labels", lambda: None), *self.image_requests(view)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the probability for each image."""
         import numpy as np
 
-        labels, images = outputs[0], outputs[1:]
+        labels, *images = outputs
 
         def share(image: Output) -> float:
             logits = _SCALE * (labels @ image).astype(np.float64)
             shares = np.exp(logits - logits.max())
-            return finite(float(shares[0] / shares.sum()))
+            return float(shares[0] / shares.sum())
 
-        groups = self.grouped(view, images)
-        return bare([round(reduced([share(image) for image in each], self.reduce), 6) for each in groups])
+        return self.over_frames(view, images, share, self.reduce)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aesthetic(ClipScore):
+class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS):
     """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
@@ -345,10 +307,6 @@ class Aesthetic(ClipScore):
     decode="exact".
     """
 
-    name: ClassVar[str] = "aesthetic"
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-
     head: str = ""
     reduce: Reduce = "mean"
     model: str = "ViT-L-14-quickgelu"
@@ -359,20 +317,12 @@ class Aesthetic(ClipScore):
         if path is None or not path.is_file():
             raise ValueError("aesthetic needs head='/path/of/weights.pth', a linear head or LAION's")
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the image tower."""
-        return (self.image_model(),)
-
     def requests(self, view: "View") -> list[Request]:
-        """Return a request for each image."""
-        return self.image_requests(view, self.fields_of(view))
+        return self.image_requests(view)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""
-        head = load_head(self.head)
-        groups = self.grouped(view, outputs)
-        return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])
+        return self.over_frames(view, outputs, load_head(self.head), self.reduce, digits=4)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings; files by a hash of their contents."""
         return {**super().settings(), "head": source_of(self.head)}

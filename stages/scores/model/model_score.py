@@ -1,16 +1,19 @@
-"""Base classes of scores that models compute: ours, and those that others write."""
+"""Base classes of models and of scores that they compute; which files a model's name stands for."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from wdsflow.memory.batching.attempt import OutputsError
 
-from ..base import Kind, Scalar, Score, ScoreError, Tier, Value, bare, versions_of
+from ...base import ClassFacts
+from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
+from ..pixels import full_size
 
 if TYPE_CHECKING:
     from ..sample_view import View
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 # the score that reads it.
 
 
+T = TypeVar("T")
 Item = Any  # pickles well: an array, bytes, a string, a tuple of these
 Output = Any  # the same: usually an array of float32 or a number
 Loaded = Any  # what ``load`` returns: a network, with all that ``run`` needs
@@ -40,7 +44,7 @@ class ModelSource(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model(ABC):
+class Model(ClassFacts, ABC):
     """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
 
     Only its fields affect the result of ``run``, not globals, because processes may be spawned. ``packages``: the
@@ -83,7 +87,7 @@ class Model(ABC):
         """Return its facts for decoders, for ``recall``; called in the process that loaded it."""
         return None
 
-    def recall(self, facts: Facts) -> None:  # noqa: B027 - most have nothing to keep
+    def recall(self, facts: Facts) -> None:
         """Take the ``facts`` of another process: decoders need not import what the model imports."""
 
     def identity(self) -> dict[str, object]:
@@ -102,11 +106,8 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelScore(Score):
+class ModelScore(Score, tier="model", gpus=0.25):
     """A score computed from a model's outputs. ``precision`` and the like are settings of the score."""
-
-    tier: ClassVar[Tier] = "model"
-    gpus: ClassVar[float] = 0.25
 
     @abstractmethod
     def requests(self, view: "View") -> list[Request]:
@@ -116,17 +117,33 @@ class ModelScore(Score):
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the value by the outputs, one for each request, in their order. Raises ScoreError."""
 
-    @abstractmethod
+    def main_model(self) -> Model:
+        """Return the model, if there is only one."""
+        raise NotImplementedError
+
     def models(self) -> tuple[Model, ...]:
         """Return the models of the score; they are loaded and tried before the first sample."""
+        return (self.main_model(),)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects a value, the models included."""
         return {**super().identity(), "models": [model.identity() for model in self.models()]}
 
     def score(self, *_: Any, **__: Any) -> Any:
-        """Raise TypeError: a model works on batches."""
         raise TypeError(f"{self.name} is computed in batches: call requests, run them, then value")
+
+
+class CaptionModelScore(ModelScore, subject="caption"):
+    """A score of captions by one model, which gets each of them as an item."""
+
+    caption: str
+
+    @abstractmethod
+    def item(self, text: str) -> Item:
+        """Return the model's input for a caption. Raises ScoreError."""
+
+    def requests(self, view: "View") -> list[Request]:
+        model = self.main_model()
+        return [Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)]
 
 
 _WANTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
@@ -237,22 +254,18 @@ class BatchScore(ModelScore):
         """
 
     def cost(self, item: Item) -> int:
-        """Return the size of an item before padding: pixels, characters."""
         picture, text = item if self.inputs == "pair" else (item, item)
         pixels = 0 if self.inputs == "caption" else int(picture.shape[0] * picture.shape[1])
         return pixels + (0 if self.inputs == "image" else len(text))
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the model."""
-        return (_Own(score=self),)
+    def main_model(self) -> Model:
+        return _Own(score=self)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects a value."""
         return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
     def requests(self, view: "View") -> list[Request]:
-        """Return a request for each image or caption. Raises ScoreError."""
-        model = _Own(score=self)
+        model = self.main_model()
         if self.inputs == "caption":
             return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
         names = view.image_names(self.image)
@@ -261,14 +274,11 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
     def _pixels(self, view: "View", at: int) -> Item:
         if self.decode == "fast":
             return view.pictures(self.image)[at].pixels
-        from .models.pictures import full_size
-
         return view.prepared(view.image_names(self.image)[at], full_size)
 
     def _pair(self, view: "View", text: str) -> Item:
@@ -276,10 +286,8 @@ class BatchScore(ModelScore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Own(Model):
+class _Own(Model, kind="custom score"):
     """A score as its own model."""
-
-    kind: ClassVar[str] = "custom score"
 
     score: BatchScore
 
@@ -297,3 +305,93 @@ class _Own(Model):
 
     def identity(self) -> dict[str, object]:
         return self.score.identity()
+
+
+_CHUNK = 1 << 22
+_SETTINGS = (".json", ".model", ".txt", ".jinja")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # what trainers leave next to a model
+
+
+def local_path(name: str) -> Path | None:
+    """Return the file or folder that a name points to, None for a name in a hub. Raises ValueError if it is missing.
+
+    Paths begin with "/", "./", "../" or "~", or exist.
+    """
+    if not name:
+        return None
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    if name.startswith(("/", "./", "../", "~")):
+        raise ValueError(f"no such file or folder: {name!r}")
+    return None
+
+
+def source_of(name: str, *, weights: bool = True) -> str:
+    """Return a hash of the contents of a local file or folder, otherwise the name itself.
+
+    In a folder, only files that affect outputs count, without its weights if they are not used. A file is read again
+    only if its size or time has changed.
+    """
+    path = local_path(name)
+    if path is None:
+        return name
+    if not path.is_dir():
+        return f"xxh3_128 {_digest(path)}"
+    import xxhash
+
+    endings = _SETTINGS + _WEIGHTS if weights else _SETTINGS
+    files = sorted(each for each in path.iterdir() if each.is_file() and each.name.endswith(endings))
+    counted = [each for each in files if not each.name.startswith(_STATES)]
+    together = xxhash.xxh3_128()
+    for each in counted:
+        together.update(f"{each.name}\0{_digest(each)}\n".encode())
+    return f"{len(counted)} files, xxh3_128 {together.hexdigest()}"
+
+
+def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Return a function that reads a file again only if its size or time has changed."""
+
+    @lru_cache(maxsize=256)
+    def cached(path: Path, _state: tuple[int, int]) -> T:
+        return read(path)
+
+    def current(path: Path) -> T:
+        state = path.stat()
+        return cached(path, (state.st_mtime_ns, state.st_size))
+
+    return current
+
+
+@while_unchanged
+def _digest(path: Path) -> str:
+    import xxhash
+
+    digest = xxhash.xxh3_128()
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class ModelFact(Generic[T]):
+    """A fact about a model, by its names: what another process has shared, otherwise what ``find`` returns.
+
+    Decoders with a shared fact need not import the libraries that find it.
+    """
+
+    def __init__(self, find: Callable[..., T]) -> None:
+        self._find, self._shared = find, dict[tuple[str, ...], T]()
+
+    def __call__(self, *model: str) -> T:
+        """Return the fact. Raises what ``find`` raises."""
+        return self._shared[model] if model in self._shared else self._find(*model)
+
+    def share(self, fact: T, *model: str) -> None:
+        """Keep a fact that another process found."""
+        self._shared[model] = fact
+
+    def is_shared(self, *model: str) -> bool:
+        """Return whether another process found the fact."""
+        return model in self._shared

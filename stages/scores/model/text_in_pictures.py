@@ -5,19 +5,18 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..base import Kind, Subject, Tolerance, Value, bare
+from ..base import Tolerance, Value, bare
 from .model_score import Model, Output, Request
-from .picture_score import PictureScore, Reduce
+from .ocr import Boxes, Canvas, Line, Maps, OnCanvas, Point, TextDetector, TextReader, boxes_of, lines_of
+from .pictures import PictureScore, Reduce
 
 if TYPE_CHECKING:
     from ..sample_view import View
-    from ..videos import Frames
-    from .models.ocr import Boxes, Canvas, Line, Maps, Point, TextDetector, TextReader
 
 
-def summed(boxes: "Boxes") -> float:
+def summed(boxes: Boxes) -> float:
     """Return the sum of the boxes' areas over that of the picture; above 1 if they overlap or reach out of it.
 
     Source: Data-Juicer's video_ocr_area_ratio_filter, which takes a tilted box for two triangles.
@@ -32,7 +31,7 @@ def summed(boxes: "Boxes") -> float:
     return area / (boxes.width * boxes.height)
 
 
-def united(boxes: "Boxes") -> float:
+def united(boxes: Boxes) -> float:
     """Return the share of the picture under boxes, from 0 to 1: the area of their union, cut at its edges.
 
     Exact except for rounding, by Shapely; nothing is drawn in pixels.
@@ -48,67 +47,27 @@ def united(boxes: "Boxes") -> float:
     return min(1.0, float(union.area) / (boxes.width * boxes.height))
 
 
-def _triangle(first: "Point", second: "Point", third: "Point") -> float:
+def _triangle(first: Point, second: Point, third: Point) -> float:
     (x1, y1), (x2, y2), (x3, y3) = first, second, third
     return 0.5 * abs(x1 * y2 + x2 * y3 + x3 * y1 - x2 * y1 - x3 * y2 - x1 * y3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrScore(PictureScore):
+class OcrScore(PictureScore, needs=("ocr",), packages=("torch", "easyocr"), ranges={"canvas": (32, 1 << 14)}):
     """A score of the text in a sample's images, or in frames of its videos if it has no image.
 
-    Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
-    video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``canvas``: pixels of
-    the longer side, at most; larger pictures are made smaller first. ``weights``: the folder of EasyOCR's weights, ""
-    for those of the extra ``ocr``.
+    Common settings: those of ``PictureScore``. ``canvas``: pixels of the longer side, at most; larger pictures are made
+    smaller first. ``weights``: the folder of EasyOCR's weights, "" for those of the extra ``ocr``.
     """
-
-    needs: ClassVar[tuple[str, ...]] = ("ocr",)
-    packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr")
 
     canvas: int = 2560
     weights: str = ""
 
-    def __post_init__(self) -> None:
-        """Refuse contradictory settings."""
-        super().__post_init__()
-        if not 32 <= self.canvas <= 1 << 14:
-            raise ValueError(f"{self.name}: canvas={self.canvas} must be 32 to {1 << 14}")
-
-    @property
-    def detector(self) -> "TextDetector":
-        """The model that finds text, the same for all scores of these settings."""
-        from .models.ocr import TextDetector
-
+    def main_model(self) -> TextDetector:
         return TextDetector(weights=self.weights, canvas=self.canvas)
 
-    def requests(self, view: "View") -> list[Request]:
-        """Return a detection for each image, or for each frame of each video."""
-        from .models.ocr import OnCanvas, on_canvas
-
-        model = self.detector
-        names = self.image_fields(view)
-        if names:
-            prepare = OnCanvas(self.canvas, self.decode)
-            return [Request(model, (name, self.scale), partial(view.prepared, name, prepare)) for name in names]
-        asked = []
-        for name in view.video_names(self.video):
-            frames = view.frames(name, self.sampled)
-            if any(
-                max(each.shape[:2]) > self.canvas for each in frames
-            ):  # items that wait are bounded by their small size
-                canvases: Sequence[Canvas] = [on_canvas(each, self.canvas) for each in frames]
-                makes = [partial(canvases.__getitem__, number) for number in range(len(frames))]
-            else:
-                makes = [partial(_canvas, frames, number, self.canvas) for number in range(len(frames))]
-            asked += [Request(model, (name, *self.sampled, number), make) for number, make in enumerate(makes)]
-        return asked
-
-
-def _canvas(frames: "Frames", number: int, side: int) -> "Canvas":
-    from .models.ocr import on_canvas
-
-    return on_canvas(frames[number], side)
+    def preparation(self) -> OnCanvas:
+        return OnCanvas(self.canvas, self.decode)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,24 +81,20 @@ class ReadScore(OcrScore):
     network: str = "english_g2"
     confidence: float = 0.0
 
+    def _reader(self) -> TextReader:
+        return TextReader(weights=self.weights, network=self.network, language=self.language)
+
     def models(self) -> tuple[Model, ...]:
-        """Return the detector, and the reader of its lines."""
-        return self.detector, self._reader
+        return self.main_model(), self._reader()
 
     def requests(self, view: "View") -> list[Request]:
         """Return a reading of the lines detected in each picture."""
-        asked = []
+        asked, reader = [], self._reader()
         for found in super().requests(view):
             picture = cache(found.make)  # kept: lines are cut out of it after detection
             key = found.model, found.key
-            asked.append(Request(self._reader, key, partial(_lines, picture), found._replace(make=picture)))
+            asked.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
         return asked
-
-    @property
-    def _reader(self) -> "TextReader":
-        from .models.ocr import TextReader
-
-        return TextReader(weights=self.weights, network=self.network, language=self.language)
 
     def texts(self, view: "View", outputs: Sequence[Output]) -> list[str]:
         """Return the text of each image, or of each video."""
@@ -153,14 +108,12 @@ class ReadScore(OcrScore):
         return found
 
 
-def _lines(picture: "Callable[[], Canvas]", maps: "Maps") -> "list[Line]":
-    from .models.ocr import lines_of
-
+def _lines(picture: Callable[[], Canvas], maps: Maps) -> list[Line]:
     return lines_of(picture().pixels, maps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrArea(OcrScore):
+class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance=Tolerance(0.04)):
     """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
 
     Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
@@ -171,36 +124,21 @@ class OcrArea(OcrScore):
     2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text.
     """
 
-    name: ClassVar[str] = "ocr_area"
-    low: ClassVar[float | None] = 0
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.04)
-
     area: Literal["union", "sum"] = "union"
     reduce: Reduce = "mean"
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the detector."""
-        return (self.detector,)
-
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the share of each image, or of each video."""
-        from .models.ocr import boxes_of
-
         share = united if self.area == "union" else summed
-        return bare([self._reduced([share(boxes_of(maps)) for maps in each]) for each in self.grouped(view, outputs)])
-
-    def _reduced(self, shares: list[float]) -> float:
-        if self.reduce == "mean":
-            return round(sum(shares) / len(shares), 6)
-        return round(max(shares) if self.reduce == "max" else min(shares), 6)
+        return self.over_frames(view, outputs, lambda maps: share(boxes_of(maps)), self.reduce)
 
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrCaptionOverlap(ReadScore):
+class OcrCaptionOverlap(
+    ReadScore, name="ocr_caption_overlap", low=0, high=1, subject="caption", optional=(*ReadScore.optional, "unicode")
+):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 
     Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word of the caption
@@ -209,21 +147,13 @@ class OcrCaptionOverlap(ReadScore):
     our own.
     """
 
-    name: ClassVar[str] = "ocr_caption_overlap"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    optional: ClassVar[tuple[str, ...]] = (*ReadScore.optional, "unicode")
-
     caption: str = ""
 
     def requests(self, view: "View") -> list[Request]:
-        """Return the requests of all pictures, if there is a caption."""
-        view.captions(self.caption)
+        view.captions(self.caption)  # ScoreError if there is none
         return super().requests(view)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the share of each caption."""
         written = set(_words("\n".join(self.texts(view, outputs))))
         return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
 
@@ -237,7 +167,7 @@ def _share(words: list[str], written: set[str]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrText(ReadScore):
+class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
     """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
 
     Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with the same text once.
@@ -248,10 +178,5 @@ class OcrText(ReadScore):
     quantised.
     """
 
-    name: ClassVar[str] = "ocr_text"
-    kind: ClassVar[Kind] = "text"
-    subject: ClassVar[Subject] = "image"
-
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the text of each image, or of each video."""
         return bare([*self.texts(view, outputs)])

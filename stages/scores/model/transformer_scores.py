@@ -1,35 +1,203 @@
-"""Scores by models of transformers."""
+"""Scores by models of transformers, and the models: classifiers, matchers of images and texts, language models."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..base import SEEN_PIXELS, ScoreError, Subject, Tolerance, Value, bare
-from .model_score import Item, Model, ModelScore, Output, Precision, Request
-from .models.weights import source_of
-from .picture_score import Flip, ModelPicture, PictureScore, Reduce, finite, names_of, reduced
+from ..base import SEEN_PIXELS, ScoreError, Value, bare
+from . import hub
+from .hub import token_ids
+from .model_score import (
+    CaptionModelScore,
+    Item,
+    Loaded,
+    Model,
+    ModelFact,
+    ModelScore,
+    ModelSource,
+    Output,
+    Precision,
+    Request,
+    local_path,
+    source_of,
+)
+from .pictures import Flip, ModelPicture, PictureScore, PreparesPicture, Reduce, area, finite, names_of, reduced
 
 if TYPE_CHECKING:
     from ..sample_view import View
-    from .models.transformer import ImageClassifier, LanguageModel, TextClassifier
-
-
-class TransformerScore(ModelScore):
-    """A score by a model of transformers, which its setting ``model`` names."""
-
-    needs: ClassVar[tuple[str, ...]] = ("transformers",)
-    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
-    model: str
-
-    def settings(self) -> dict[str, object]:
-        """Return the settings; a folder by a hash of its contents."""
-        return {**super().settings(), "model": source_of(self.model)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatch(TransformerScore, PictureScore):
+class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
+    """A model of transformers: ``model`` is "org/name", "org/name@revision" or a folder."""
+
+    loads: ClassVar[str]  # transformers' class
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # for decoders
+
+    model: str
+    precision: Precision = "fp32"
+
+    def load(self, device: str) -> Loaded:
+        return hub.load_model(self.loads, self.model, self.precision, device)
+
+    def called(self) -> str:
+        return f"{self.kind}, {self.model!r}"
+
+    def fetched(self) -> ModelSource | None:
+        if local_path(self.model) is not None:
+            return None
+        name, _at, revision = self.model.partition("@")
+        return ModelSource(name, revision, "model='./FOLDER'")
+
+    def facts(self) -> tuple[object, ...]:
+        return tuple(fact(self.model) for fact in self.facts_shared)
+
+    def recall(self, facts: tuple[object, ...]) -> None:
+        for fact, known in zip(self.facts_shared, facts, strict=True):
+            fact.share(known, self.model)
+
+    def identity(self) -> dict[str, object]:
+        return {**super().identity(), "settings": {**vars(self), "model": source_of(self.model)}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenModel(TransformerModel):
+    """A model of transformers whose items are the token ids of a text, int32."""
+
+    max_tokens: int = 512
+
+    def cost(self, item: Item) -> int:
+        return len(item)
+
+    def largest(self) -> Item:
+        import numpy as np
+
+        return np.ones(hub.longest(self.model, self.max_tokens), np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageClassifier(
+    TransformerModel,
+    kind="transformers image classifier",
+    packages=("torch", "transformers", "pillow", "simplejpeg"),
+    loads="AutoModelForImageClassification",
+    facts_shared=(hub.labels_of, hub.squeezed_to),
+):
+    """From pictures of ``preparation`` to the probabilities of all labels, float32 (labels)."""
+
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
+        pixels = hub.pixel_values(self.model, batch, str(loaded.device)).to(loaded.dtype)
+        return hub.probabilities(loaded(pixel_values=pixels).logits, loaded.config)
+
+    def cost(self, item: Item) -> int:
+        return area(item)
+
+    def largest(self) -> Item | None:
+        return hub.black_picture(self.model)
+
+
+_MOST_TOKENS = 512
+_PATCH = 256  # pixels that cost what a token costs: vision transformers cut patches of 16 x 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTextMatcher(
+    TransformerModel,
+    kind="BLIP image-text matching",
+    packages=(*TransformerModel.packages, "pillow", "simplejpeg"),
+    loads="BlipForImageTextRetrieval",
+    facts_shared=(hub.text_facts, hub.squeezed_to),
+):
+    """From (picture, token ids) to the probability that they match. ``model`` is a BlipForImageTextRetrieval."""
+
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
+        import torch
+
+        device = str(loaded.device)
+        pixels = hub.pixel_values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
+        inputs = hub.padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
+        with torch.device(device):  # it makes a mask on the default device
+            scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
+        found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
+        return found
+
+    def cost(self, item: Item) -> int:
+        picture, tokens = item
+        return area(picture) + _PATCH * len(tokens)
+
+    def largest(self) -> Item | None:
+        import numpy as np
+
+        black = hub.black_picture(self.model)
+        return None if black is None else (black, np.ones(hub.longest(self.model, _MOST_TOKENS), np.int32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModel(
+    TokenModel, kind="transformers language model", loads="AutoModelForCausalLM", facts_shared=(hub.text_facts,)
+):
+    """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
+
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
+        from torch.nn.functional import cross_entropy
+
+        inputs = hub.padded(batch, str(loaded.device))
+        logits = loaded(**inputs, use_cache=False).logits
+        found = []
+        for row, tokens in enumerate(batch):  # individually: a float32 copy of all logits would double the peak
+            last = len(tokens) - 1
+            loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
+            found.append(float(loss))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifier(
+    TokenModel,
+    kind="transformers text classifier",
+    loads="AutoModelForSequenceClassification",
+    facts_shared=(hub.text_facts, hub.labels_of),
+):
+    """From token ids, int32, to the probabilities of all labels, float32 (labels)."""
+
+    def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
+        config = loaded.config
+        known = config.pad_token_id
+        # Causal models look for the last token before the padding: without a padding token, take one that no text has.
+        fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
+        config.pad_token_id = fill
+        try:
+            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config)
+        finally:
+            config.pad_token_id = known
+
+
+class TransformerScore(ModelScore, needs=("transformers",), packages=("transformers", "torch")):
+    """A score by a model of transformers, which its setting ``model`` names."""
+
+    model: str
+
+    @abstractmethod
+    def main_model(self) -> TransformerModel: ...
+
+    def settings(self) -> dict[str, object]:
+        return {**super().settings(), "model": source_of(self.main_model().model)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTextMatch(
+    TransformerScore,
+    PictureScore,
+    name="image_text_match",
+    low=0,
+    high=1,
+    subject="caption",
+    scale_tolerance=SEEN_PIXELS,
+):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
@@ -40,32 +208,21 @@ class ImageTextMatch(TransformerScore, PictureScore):
     softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
     """
 
-    name: ClassVar[str] = "image_text_match"
-    low: ClassVar[float | None] = 0
-    high: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-
     model: str = "Salesforce/blip-itm-base-coco"
     precision: Precision = "fp32"
     caption: str = ""
     reduce: Reduce = "mean"
     flip: Flip = ""
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the model."""
-        from .models.transformer import ImageTextMatcher
-
-        return (ImageTextMatcher(model=self.model, precision=self.precision),)
+    def main_model(self) -> ImageTextMatcher:
+        return ImageTextMatcher(model=self.model, precision=self.precision)
 
     def requests(self, view: "View") -> list[Request]:
         """Return a request for each pair, caption by caption."""
-        from .models.hub import preparation
-
-        (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
+        model, prepare = self.main_model(), hub.preparation(self.model, self.flip, self.decode)
         found = self.pairs(view, self.caption)
         pictures: dict[Hashable, list[ModelPicture]] = {}
-        for picture in self.pictures(view, names_of(found), prepare):
+        for picture in self.pictures(view, prepare, names_of(found)):
             pictures.setdefault(picture.key[0], []).append(picture)
         return [
             Request(model, (*picture.key, self.flip, text), partial(self._pair, picture, text))
@@ -75,23 +232,16 @@ class ImageTextMatch(TransformerScore, PictureScore):
         ]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the probability for each caption."""
-        found, rest = self.pairs(view, self.caption), iter(outputs)
-        images = self.image_fields(view)
-        counts = {name: 1 if images else view.frame_count(name, self.sampled) for name in names_of(found)}
-        return bare(
-            [
-                round(reduced([next(rest) for name in names for _ in range(counts[name])], self.reduce), 6)
-                for _text, names in found
-            ]
-        )
+        rest, values = iter(outputs), []
+        for _text, names in self.pairs(view, self.caption):
+            shares = [next(rest) for _ in range(sum(self.counts(view, names)))]
+            values.append(round(reduced(shares, self.reduce), 6))
+        return bare([*values])
 
     def _pair(self, picture: ModelPicture, text: str) -> Item:
         import numpy as np
 
-        from .models.transformer import MOST_TOKENS, longest, token_ids
-
-        ids = token_ids(self.model, text, longest(self.model, MOST_TOKENS))
+        ids = token_ids(self.model, text, hub.longest(self.model, _MOST_TOKENS))
         return picture.make(), np.array(ids, np.int32)
 
 
@@ -100,7 +250,7 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(TransformerScore, PictureScore):
+class Classify(TransformerScore, PictureScore, name="classify", subject="image", scale_tolerance=SEEN_PIXELS):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
@@ -114,51 +264,35 @@ class Classify(TransformerScore, PictureScore):
     for rounding, with decode="exact".
     """
 
-    name: ClassVar[str] = "classify"
-    subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
-
     model: str = "nsfw"
     label: str = ""
     precision: Precision = "fp32"
     reduce: Reduce = "mean"
 
-    def _model(self) -> "ImageClassifier":
-        from .models.transformer import ImageClassifier
-
+    def main_model(self) -> ImageClassifier:
         return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=self.precision)
 
     def _label(self) -> str:
         return self.label or PRESETS.get(self.model, ("", ""))[1]
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the classifier."""
-        return (self._model(),)
+    def _place(self) -> int:
+        """Return the place of the label. Raises ValueError if the model has no such label."""
+        return hub.label_index(self.main_model().model, self._label())
 
-    def requests(self, view: "View") -> list[Request]:
-        """Return a request for each image. Raises ValueError if the model has no such label."""
-        from .models.hub import label_index, preparation
-
-        model = self._model()
-        label_index(model.model, self._label())
-        prepare = preparation(model.model, how=self.decode)
-        return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
+    def preparation(self) -> PreparesPicture:
+        self._place()
+        return hub.preparation(self.main_model().model, how=self.decode)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the probability for each image."""
-        from .models.hub import label_index
-
-        place = label_index(self._model().model, self._label())
-        groups = self.grouped(view, outputs)
-        return bare([round(reduced([finite(each[place]) for each in group], self.reduce), 6) for group in groups])
+        place = self._place()
+        return self.over_frames(view, outputs, lambda output: output[place], self.reduce)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings; a folder by a hash of its contents."""
-        return {**super().settings(), "model": source_of(self._model().model), "label": self._label()}
+        return {**super().settings(), "label": self._label()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassify(TransformerScore):
+class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
@@ -167,9 +301,6 @@ class TextClassify(TransformerScore):
     caption. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source:
     transformers' AutoModelForSequenceClassification.
     """
-
-    name: ClassVar[str] = "text_classify"
-    subject: ClassVar[Subject] = "caption"
 
     model: str = ""
     label: str = ""
@@ -184,35 +315,20 @@ class TextClassify(TransformerScore):
                 "text_classify needs model='org/name' or a folder, and label='...'; max_tokens must be at least 1"
             )
 
-    def _model(self) -> "TextClassifier":
-        from .models.transformer import TextClassifier
-
+    def main_model(self) -> TextClassifier:
         return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the classifier."""
-        return (self._model(),)
-
     def requests(self, view: "View") -> list[Request]:
-        """Return a request for each caption. Raises ValueError if the model has no such label."""
-        from .models.hub import label_index
+        hub.label_index(self.model, self.label)  # ValueError if there is no such label
+        return super().requests(view)
 
-        model = self._model()
-        label_index(self.model, self.label)
-        return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]
-
-    def _ids(self, text: str) -> Item:
+    def item(self, text: str) -> Item:
         import numpy as np
 
-        from .models.transformer import longest, token_ids
-
-        return np.array(token_ids(self.model, text, longest(self.model, self.max_tokens)), np.int32)
+        return np.array(token_ids(self.model, text, hub.longest(self.model, self.max_tokens)), np.int32)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the probability for each caption."""
-        from .models.hub import label_index
-
-        place = label_index(self.model, self.label)
+        place = hub.label_index(self.model, self.label)
         return bare([round(finite(output[place]), 6) for output in outputs])
 
 
@@ -220,7 +336,7 @@ _MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionPerplexity(TransformerScore):
+class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perplexity", low=1):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
@@ -232,10 +348,6 @@ class CaptionPerplexity(TransformerScore):
     another number (an n-gram model, log 10).
     """
 
-    name: ClassVar[str] = "caption_perplexity"
-    low: ClassVar[float | None] = 1
-    subject: ClassVar[Subject] = "caption"
-
     model: str = "openai-community/gpt2"
     max_tokens: int = 512
     precision: Precision = "fp32"
@@ -246,26 +358,13 @@ class CaptionPerplexity(TransformerScore):
         if not self.model or self.max_tokens < 2:
             raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2")
 
-    def _model(self) -> "LanguageModel":
-        from .models.transformer import LanguageModel
-
+    def main_model(self) -> LanguageModel:
         return LanguageModel(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
-    def models(self) -> tuple[Model, ...]:
-        """Return the language model."""
-        return (self._model(),)
-
-    def requests(self, view: "View") -> list[Request]:
-        """Return a request for each caption."""
-        model = self._model()
-        return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]
-
-    def _ids(self, text: str) -> Item:
+    def item(self, text: str) -> Item:
         import numpy as np
 
-        from .models.transformer import longest, text_facts, token_ids
-
-        start, most = text_facts(self.model).start, longest(self.model, self.max_tokens)
+        start, most = hub.text_facts(self.model).start, hub.longest(self.model, self.max_tokens)
         first = [] if start is None else [start]
         ids = token_ids(self.model, text, most - len(first), special=False)
         if not ids or len(first) + len(ids) < 2:
@@ -273,5 +372,4 @@ class CaptionPerplexity(TransformerScore):
         return np.array([*first, *ids], np.int32)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the perplexity of each caption."""
         return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])

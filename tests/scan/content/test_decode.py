@@ -3,6 +3,7 @@
 import random
 import sys
 import warnings
+from functools import partial
 from io import BytesIO
 
 import pytest
@@ -10,8 +11,8 @@ from PIL import Image, ImageFile
 
 from tests.pictures import JPEG_OPTIONS, encoded, exif, hurt, noise, other_images, photo, scan_data, usual_images
 from wdsflow.images import jpeg
-from wdsflow.scan.content import full_decode
-from wdsflow.scan.content.full_decode import decode_image
+from wdsflow.scan.content import image_content
+from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.naming import TALLIES
 
 
@@ -116,7 +117,8 @@ def test_an_impossible_brightness_is_found_where_the_number_of_blocks_is_right()
 def strict_decode(data):
     from wdsflow.scan.content.image_content import read_tables
 
-    return full_decode.decode_jpeg_strictly(jpeg.load_simplejpeg(), data, "RGB", read_tables(data))
+    decode = partial(jpeg.load_simplejpeg() or bytes, colorspace="GRAY", min_height=1, min_width=1)
+    return image_content.decode_jpeg_strictly(decode, data, read_tables(data))
 
 
 def test_no_sound_jpeg_has_an_impossible_brightness():

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pictures import encoded, photo
-from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.packed import cbor_is_sound
+from wdsflow.scan.content.other import cbor_is_sound, decode_other
 
 OK, BAD = ("ok", ()), ("bad", ("field.bad",))
 

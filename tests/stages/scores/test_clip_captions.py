@@ -9,8 +9,8 @@ import open_clip
 import torch
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.models.clip import ClipText, load_clip
-from wdsflow.stages.scores.model.models.clip_tokens import clip_item, clip_words, plain_context, stacked
+from wdsflow.stages.scores.model.clip_model import ClipText, load_clip
+from wdsflow.stages.scores.model.clip_tokens import clip_item, clip_words, plain_context, stacked
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 PIECES = ["a photo of", "<start_of_text>", "<END_OF_TEXT>", "'S I'd", "&amp;lt;", "\u00a0\u200b", "İ ß ǅ", "Ⅷ²12", "日本", "ไทย", "👨‍👩‍👧", "â€™", "!!,-", "\x00"]  # fmt: skip

@@ -11,8 +11,8 @@ from support.one_score import compute
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
+from wdsflow.stages.scores.model import clip_model as clip_loading
 from wdsflow.stages.scores.model.clip import embedding_key
-from wdsflow.stages.scores.model.models import clip as clip_loading
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 
@@ -121,7 +121,7 @@ def test_both_towers_share_one_loaded_model_that_goes_with_its_last_holder(clip)
     other = made("zero_shot", model=clip, pretrained="", labels="a;b")
     assert other.models()[0] == image
     labels = other.models()[1].load("cpu")
-    assert labels.clip is held
+    assert labels[0] is held
     half = made("clip_similarity", model=clip, pretrained="", precision="bf16").models()[0].load("cpu")
     assert half is not held
     del held, half

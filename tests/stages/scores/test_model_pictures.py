@@ -6,7 +6,7 @@ from PIL import Image, ImageOps
 
 from tests.pictures import encoded, exif, photo, smooth
 from wdsflow.stages.scores import ScoreError, View, ViewOptions
-from wdsflow.stages.scores.model.models.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.pictures import Geometry, Prepare
 
 transform = pytest.importorskip("open_clip.transform", reason="OpenCLIP is not installed")
 

@@ -16,10 +16,9 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.models import hub
-from wdsflow.stages.scores.model.models.hub import PrepareByProcessor, load_model, preparation, tokenizer_of
-from wdsflow.stages.scores.model.models.pictures import Prepare
-from wdsflow.stages.scores.model.models.transformer import token_ids
+from wdsflow.stages.scores.model import hub
+from wdsflow.stages.scores.model.hub import PrepareByProcessor, load_model, preparation, token_ids, tokenizer_of
+from wdsflow.stages.scores.model.pictures import Prepare
 
 SLIGHT = 2e-5
 TEXTS = ["a", "a photo of the red cat is very blue", "two dogs on the cat ! . ! .", "not red", "a cat " * 20]

@@ -21,8 +21,7 @@ from wdsflow.validate.forecast.resources import (
     image_size,
     named_shards,
     worker_passes,
-    working_batch_size,
-    working_workers,
+    working_settings,
 )
 from wdsflow.validate.verdicts.reader_pass import run_pass
 
@@ -90,9 +89,9 @@ def test_a_stall_in_a_later_epoch_is_found():
 def test_remedies_work_and_are_the_largest_that_do():
     evidence, given = shards(*[5] * 12), command(workers=6, batch_size=12, epochs=5)
     assert forecast(evidence, OpenClip33(), given).stalled
-    workers = working_workers(evidence, OpenClip33(), given)
-    batch = working_batch_size(evidence, OpenClip33(), given)
-    assert (workers, batch) == (4, 10)
+    settings = working_settings(evidence, OpenClip33(), given, usable=60)
+    assert [*settings] == [("--workers", "4"), ("--batch-size", "10"), ("--dataset-resampled",)]
+    workers, batch = 4, 10
     for good in (replace(given, workers=workers), replace(given, batch_size=batch)):
         assert not forecast(evidence, OpenClip33(), good).stalled
     for bad in (replace(given, workers=workers + 1), replace(given, batch_size=batch + 1)):
@@ -172,8 +171,8 @@ def test_who_starves_is_foreseen_unless_the_seed_is_negative(seed, foreseen):
     found = forecast(evidence, OpenClip33(), given)
     assert (found.exact, bool(found.stalled)) == (foreseen, foreseen)
     assert any("negative --seed" in note for note in found.notes) is not foreseen
-    assert working_workers(evidence, OpenClip33(), given) == (1 if foreseen else None)
-    assert working_batch_size(evidence, OpenClip33(), given) == (3 if foreseen else None)
+    settings = [*working_settings(evidence, OpenClip33(), given, usable=0)]
+    assert settings == ([("--workers", "1"), ("--batch-size", "3")] if foreseen else [])
 
 
 @pytest.mark.parametrize(("usable", "starves"), [((3, 3), True), ((4, 4), False), ((4, 0), False)])
@@ -193,8 +192,7 @@ def test_there_is_no_remedy_for_another_reader_or_for_shards_that_are_drawn():
         (READERS["webdataset-1"](), command()),
         (OpenClip33(), command(dataset_resampled=True)),
     ):
-        assert working_workers(evidence, reader, given) is None
-        assert working_batch_size(evidence, reader, given) is None
+        assert [*working_settings(evidence, reader, given, usable=0)] == []
 
 
 def test_shards_of_the_command_that_do_not_exist_count_as_empty():

@@ -50,8 +50,8 @@ def test_numbers_are_sums_and_places_are_the_first():
     assert total.fields["jpg"] == FieldCount(8, 8_000, 2_000)
     assert total.shapes == {("jpg", "txt"): 6, ("jpg",): 2}
     assert total.json_keys["a cat"] == JsonKey(8, 6, 6, "a cat")
-    assert (total.images, total.formats["jpeg"], total.megapixels[19]) == (8, 8, 6)
-    assert total.frequent["a cat"] == 6
+    assert (total.images.count, total.images.formats["jpeg"], total.images.megapixels[19]) == (8, 8, 6)
+    assert total.captions.frequent["a cat"] == 6
     tally, url = total.tallies["name.dotted"]
     assert (tally.count, tally.key, url) == (4, "1", "d/0000.tar")
 

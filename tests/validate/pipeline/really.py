@@ -17,7 +17,7 @@ from wdsflow.scan.evidence import Evidence, Level
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline
+from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess
 from wdsflow.validate.verdicts.verdict import Verdict
 
@@ -85,7 +85,7 @@ def differences(
                 came = real.run(name, made.urls)
                 for limits in (None, PROBES_ONLY):
                     try:
-                        verdict = judge_pipeline(process, evidence, options, limits=limits)
+                        verdict = probe_pipeline(process, evidence, options, limits=limits)
                     except PipelineError as error:
                         if not came["error"]:
                             yield f"seed {seed}: {came}, {error}"

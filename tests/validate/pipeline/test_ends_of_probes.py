@@ -7,6 +7,8 @@ import pytest
 
 from tests.validate.pipeline.really import least, scanned
 from tests.validate.pipeline.test_probe_pipeline import write
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.pipeline.fates import Prober
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
@@ -48,7 +50,9 @@ def test_a_sample_at_which_a_generator_ends_its_process_is_named_by_its_place(tm
 def test_after_three_samples_that_end_their_process_no_more_are_tried(tmp_path: Path) -> None:
     url = write(tmp_path / "0.tar", 8)
     with ProbeProcess(f"{HOSTILE}:dies") as process:
-        prober = Prober(process, TinyTars(tmp_path, allow_pipe=False), 10.0)
+        prober = Prober(
+            process, TinyTars(tmp_path, allow_pipe=False), Evidence("full"), ScanOptions("full"), ProbeLimits()
+        )
         runs = prober._alone(places_in(url, allow_pipe=False))
 
     assert [run.died for run in runs.values()] == [True] * 3

@@ -16,14 +16,13 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.certificate.certify import refusal
-from wdsflow.validate.check import check
 from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.probe_child import ProbeRun
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
-from wdsflow.validate.pipeline.probe_process import ProbeProcess
+from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeProcess, ProbeRun
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
+from wdsflow.validate.run_check import check
 
 SMALL = Path(__file__).parent / "small_pipelines.py"
 FEW = ProbeLimits(whole_seconds=0, per_shape=1, samples=4)
@@ -140,7 +139,7 @@ def test_a_sample_after_those_that_a_slice_takes_ends_no_run(tmp_path: Path) -> 
         for number in (49, 50):
             url = captions(tmp_path / f"{number}.tar", 150, {number: odd})
             evidence = Evidence("headers", [scan_shard(url, options)])
-            outcomes[number] = judge_pipeline(process, evidence, options, limits=FEW).outcome
+            outcomes[number] = probe_pipeline(process, evidence, options, limits=FEW).outcome
 
     assert outcomes == {49: "crashes", 50: "not known"}
 
@@ -224,8 +223,8 @@ def test_a_slice_is_named_and_counts_batches_as_such(tmp_path: Path) -> None:
     code.write_text(f"import webdataset as wds\n{make}")
 
     with ProbeProcess(f"{code}:make") as process:
-        verdict = judge_pipeline(process, *scanned([url]))
-        assert judge_pipeline(process, *scanned([url]), limits=FEW).usable == 12
+        verdict = probe_pipeline(process, *scanned([url]))
+        assert probe_pipeline(process, *scanned([url]), limits=FEW).usable == 12
 
     assert (verdict.outcome, verdict.usable, verdict.least) == ("loses", 12, None)
     assert "28 of 40 samples: the pipeline ends after 12 samples: stage " in verdict.reasons[0].message

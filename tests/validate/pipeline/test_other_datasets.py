@@ -10,12 +10,12 @@ import pytest
 
 from tests.validate.pipeline.really import differences, jpeg, probing
 from tests.validate.pipeline.test_probe_pipeline import write
-from wdsflow.validate.check import check
-from wdsflow.validate.pipeline import alone_in_batch
+from wdsflow.validate.pipeline import stand_ins
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.other_datasets import is_map_style
-from wdsflow.validate.pipeline.probe_child import RunRequest
+from wdsflow.validate.pipeline.probe_process import RunRequest
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
+from wdsflow.validate.pipeline.stand_ins import is_map_style
+from wdsflow.validate.run_check import check
 from wdsflow.validate.tracing.meter import TraceRun
 from wdsflow.validate.tracing.pipeline_steps import take_apart
 from wdsflow.validate.tracing.trace import observe, trace
@@ -27,7 +27,7 @@ def test_a_map_style_dataset_gives_its_items_and_is_refused_as_an_object() -> No
     torch = pytest.importorskip("torch")
     numbers = torch.utils.data.TensorDataset(torch.arange(7))
 
-    made = Rewiring([], made_for_them=True, singly=True)
+    made: Any = Rewiring([], made_for_them=True, singly=True)
     assert len(list(made.rewire(numbers))) == 7
     half = torch.utils.data.DataLoader(numbers, sampler=torch.utils.data.SubsetRandomSampler([1, 4, 6]))
     assert sorted(int(item[0]) for item in made.rewire(half).dataset) == [1, 4, 6]
@@ -53,7 +53,8 @@ def test_a_dataset_that_gives_its_items_by_key_is_read_by_its_keys() -> None:
             return iter(self.keys())
 
     for made in (ByKey(), Mapping()):
-        assert list(Rewiring([], made_for_them=True, singly=True).rewire(made)) == ["first", "second", "third"]
+        rewiring: Any = Rewiring([], made_for_them=True, singly=True)
+        assert list(rewiring.rewire(made)) == ["first", "second", "third"]
         loader = data.DataLoader(made, sampler=["c", "a"], batch_size=2)
         assert one_by_one(loader)[0] == [2, ""]
         assert [list(batch) for batch in loader] == [["third", "first"]]  # as torch reads it
@@ -89,16 +90,15 @@ def test_a_dict_of_splits_is_refused_with_their_names() -> None:
 
 def one_by_one(loader: Any) -> tuple[list[Any], PipelineFacts]:
     rewiring = Rewiring([], made_for_them=True, singly=True)
-    chain = take_apart(rewiring.rewire(loader))
-    run = TraceRun(len(chain.steps), 1000, 60.0, frozenset())
-    assert observe(chain, run, 60.0) in ("pass", "raised")
+    run = TraceRun(take_apart(rewiring.rewire(loader)), 1000, 60.0)
+    assert observe(run).ending in ("pass", "raised")
     return [run.seen[-2].out, type(run.raised[1]).__name__ if run.raised else ""], rewiring.facts
 
 
 @pytest.mark.parametrize("made", ["loader", "stage"])
 def test_what_a_collate_function_leaves_out_of_a_batch_is_no_crash(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch, wds = pytest.importorskip("torch"), pytest.importorskip("webdataset")
-    monkeypatch.setattr(alone_in_batch, "_good", [])
+    monkeypatch.setattr(stand_ins, "_good", [])
 
     def collate(batch: list[int | None]) -> Any:
         kept = [torch.zeros(3 if number == 9 else 1) for number in batch if number is not None]
@@ -116,12 +116,12 @@ def test_what_a_collate_function_leaves_out_of_a_batch_is_no_crash(made: str, mo
 
     came, facts = one_by_one(pipeline([1, 2, 3]))
     assert (came, facts.collation_drops) == ([3, ""], False)
-    monkeypatch.setattr(alone_in_batch, "_good", [])
+    monkeypatch.setattr(stand_ins, "_good", [])
     assert one_by_one(pipeline([None, 1]))[0] == [0, "RuntimeError"]  # nothing is known that fits into a batch
 
 
 def test_a_batch_that_holds_nothing_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone_in_batch, "_good", [])
+    monkeypatch.setattr(stand_ins, "_good", [])
     data = pytest.importorskip("torch").utils.data
 
     for collate in (
@@ -134,7 +134,7 @@ def test_a_batch_that_holds_nothing_is_no_sample(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_item_that_fits_into_no_batch_raises_what_its_batch_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone_in_batch, "_good", [])
+    monkeypatch.setattr(stand_ins, "_good", [])
     data = pytest.importorskip("torch").utils.data
 
     def collate(batch: list[str]) -> list[int]:

@@ -12,8 +12,8 @@ from tests.validate.pipeline.test_probe_pipeline import write
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence
 from wdsflow.validate.pipeline.fates import Estimate, ProbedFate, ProbedShape, ProbeLimits
 from wdsflow.validate.pipeline.probe_batches import leave_out_rest
-from wdsflow.validate.pipeline.probe_child import ProbeRun
-from wdsflow.validate.pipeline.probe_pipeline import judge_pipeline, probe_pipeline
+from wdsflow.validate.pipeline.probe_pipeline import probe_pipeline
+from wdsflow.validate.pipeline.probe_process import ProbeRun
 from wdsflow.validate.pipeline.probe_reasons import reasons_of
 from wdsflow.validate.pipeline.probe_samples import SamplePlace, ShapeGroup
 from wdsflow.validate.pipeline.rewire import BatchStage, PipelineFacts
@@ -84,8 +84,8 @@ def test_the_one_picture_that_fits_into_no_batch_is_found(tmp_path: Path) -> Non
     evidence, options = scanned([url], "headers")
 
     with probing("loader_that_stacks", "user_pipelines") as process:
-        whole = judge_pipeline(process, evidence, options, limits=ProbeLimits(per_shape=1))
-        probed = judge_pipeline(process, evidence, options, limits=FEW)
+        whole = probe_pipeline(process, evidence, options, limits=ProbeLimits(per_shape=1))
+        probed = probe_pipeline(process, evidence, options, limits=FEW)
 
     assert (whole.outcome, whole.usable, whole.least) == ("crashes", 96, None)  # in batches of two
     assert (probed.outcome, probed.least, probed.reasons[0].key) == ("crashes", 0, "000097")

@@ -16,11 +16,11 @@ import webdataset as wds
 from tests.golden_file import check_text
 from tests.validate.pipeline import user_pipelines, wild_pipelines, worker_pipelines
 from wdsflow.scan.evidence import Run, Runs, ShardEvidence
-from wdsflow.validate.pipeline.alone_in_batch import AloneInBatch
 from wdsflow.validate.pipeline.fates import Estimate
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.reading import judge_split, leave_room
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring, check_made
+from wdsflow.validate.pipeline.stand_ins import AloneInBatch
 from wdsflow.validate.tracing.pipeline_steps import LEFT_OUT, take_apart
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_facts.txt"
@@ -249,7 +249,7 @@ def test_a_collate_function_is_tried_with_one_item_among_good_ones() -> None:
         alone = AloneInBatch(collate, size, lambda: noted.append(1))
         for item in (3, None, 4, None):
             try:
-                batch = alone([item])
+                batch: Any = alone([item])
             except ValueError as error:
                 lines.append(f"{size} {item}: {type(error).__name__} {len(noted)}")
             else:

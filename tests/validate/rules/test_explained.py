@@ -7,8 +7,7 @@ import pytest
 
 from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
-from wdsflow.readers import READERS, DatasetsTables
-from wdsflow.readers.scan_for import scan_options
+from wdsflow.readers import READERS, DatasetsTables, scan_options
 from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.rules.rule_engine import run_rules
 

@@ -17,8 +17,7 @@ from PIL import Image
 
 from tests.validate.rules.build import Case, jpeg, pairs, png, samples, tar, words
 from tests.validate.rules.cases import CASES, SOUND
-from wdsflow.readers import READERS, Options
-from wdsflow.readers.scan_for import scan_options
+from wdsflow.readers import READERS, Options, scan_options
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.verdicts.verdict import judge

@@ -2,16 +2,16 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape, quote_path
-from wdsflow.text.words import listed
+from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair, Severity
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
     from ...verdicts.verdict import Verdict
 
+T = TypeVar("T")
 SHARDS_NAMED = 20  # a rule reports this many shards one by one, and the rest in one finding
 
 
@@ -35,10 +36,13 @@ class Context:
     forecasts: "tuple[Forecast, ...]" = ()
     sidecars: Sidecars | None = None
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
-    _bound: dict[int, Reader] = field(default_factory=dict, repr=False)
-    _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
-    known_shapes: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)  # of shapes.folded
-    known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
+    _known: dict[Hashable, object] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; it is called once for each key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return cast("T", self._known[key])
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all chosen readers."""
@@ -46,17 +50,11 @@ class Context:
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of a run of that shape; every reader is asked once per shape."""
-        known = self._fates.get((id(reader), shape))
-        if known is None:
-            known = self._fates[id(reader), shape] = reader.fates(shape)
-        return known
+        return self.once((id(reader), shape), lambda: reader.fates(shape))
 
     def bound(self, reader: Reader) -> Reader:
         """Return a reader in its state after the first shards."""
-        known = self._bound.get(id(reader))
-        if known is None:
-            known = self._bound[id(reader)] = reader.bound_to(self.evidence.shards)
-        return known
+        return self.once(("bound", id(reader)), lambda: reader.bound_to(self.evidence.shards))
 
     def usable(self, reader: Reader, shape: Shape) -> int:
         """Return how many samples of one run of that shape reach a batch."""
@@ -79,7 +77,7 @@ class Context:
     def ended_by_fields(self) -> set[str]:
         """Return the readers that end with an exception because their first samples have different fields."""
         crashed = (each for each in self.verdicts if each.outcome == "crashes")
-        return {each.reader for each in crashed if any(reason.slug == "schema" for reason in each.reasons)}
+        return {each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"}
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
@@ -89,17 +87,16 @@ class Context:
             what: the samples, if they are dropped, such as "it" or "3 samples".
             lost: the same, if they come with None.
         """
-        wanted = set(names)
-        ended = [name for name in self.names() if name in wanted and name in self.ended_by_fields()]
+        wanted, ending = set(names), self.ended_by_fields()
+        ended = [name for name in self.names() if name in wanted & ending]
         told = [self.ending(ended)] if ended else []
-        wanted -= set(ended)
-        given = {each.stand_in if each.gives_none else "": None for each in self.readers if each.name in wanted}
-        for stand_in in sorted(given):
+        groups: dict[str, list[str]] = {}
+        for each in self.readers:
+            if each.name in wanted - ending:
+                groups.setdefault(each.stand_in if each.gives_none else "", []).append(each.name)
+        for stand_in, some in sorted(groups.items()):
             verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)
-            mine = [each for each in self.readers if stand_in == (each.stand_in if each.gives_none else "")]
-            some = [each.name for each in mine if each.name in wanted]
-            if some:
-                told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+            told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
         return told
 
     def targets(self) -> tuple[str, ...]:
@@ -107,11 +104,35 @@ class Context:
         return self.urls or tuple(shard.url for shard in self.evidence.shards)
 
 
+class Count(int):
+    """A number that brings its noun: ``f"{Count(3):image is|images are}"`` is "3 images are"."""
+
+    def __format__(self, noun: str) -> str:
+        one, _, several = noun.partition("|")
+        return how_many(int(self), one, several) if noun else f"{int(self):,}"
+
+
+class OneOrMany(int):
+    """A number that only selects a word: ``f"{OneOrMany(3):is|are}"`` is "are"."""
+
+    def __format__(self, words: str) -> str:
+        return words.split("|")[self != 1]
+
+
+class Place(Protocol):
+    """Something with a place in a shard: a tally, a run, a shape."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def offset(self) -> int | None: ...
+
+
 class Rule(ABC):
     """One rule. The class docstring is its manual page: title line, then what, why it matters, in practice, fix."""
 
     code: ClassVar[str]
-    severity: ClassVar[Severity]  # the usual severity; a finding may differ
+    severity: ClassVar[Severity] = "warning"  # the usual severity; a finding may differ
     requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
 
     repair_note: ClassVar[str | None] = None  # what a repair without options does about it; None: nothing
@@ -120,6 +141,32 @@ class Rule(ABC):
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each faulty shard; the engine drops explained findings and merges many into one."""
+
+    def found(
+        self,
+        message: str,
+        readers: Iterable[str] = (),
+        shard: ShardEvidence | str | None = None,
+        place: Place | None = None,
+        *,
+        count: int = 1,
+        of: int = 0,
+        severity: Severity | None = None,
+        fix: Repair | None = None,
+    ) -> Finding:
+        """Return a finding of this rule; ``of`` is the number of samples, images or captions that ``count`` is a part of."""
+        return Finding(
+            code=self.code,
+            severity=severity or self.severity,
+            message=message,
+            shard=shard.url if isinstance(shard, ShardEvidence) else shard,
+            key=place.key if place else None,
+            offset=place.offset if place else None,
+            count=count,
+            rate=min(count / of, 1.0) if of else None,
+            readers=tuple(readers),
+            repair=fix,
+        )
 
     def repair(self, *urls: str) -> Repair | None:
         """Return the fix for these shards, if there is one."""
@@ -134,23 +181,24 @@ class Rule(ABC):
 
 
 class TallyRule(Rule):
-    """A rule that fires for each shard in which one of its tallies is not zero."""
+    """A rule that fires for each shard in which one of its tallies is not zero.
 
+    ``says`` is the message, a format string: ``{n:image is|images are}`` is the count with its noun, ``{verb:is|are}``
+    only the word, ``{first}`` an example in brackets, ``{detail}`` the example alone.
+    """
+
+    says: ClassVar[str]
     tallies: ClassVar[tuple[str, ...]] = ()
-    counts_samples: ClassVar[bool] = True  # the tally counts samples, so a rate makes sense
+    counts_samples: ClassVar[bool] = False  # the tally counts samples, so a rate makes sense
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         """Return the one-line message for a shard; ``detail`` is already escaped."""
-        raise NotImplementedError
+        return self.says.format(n=Count(count), verb=OneOrMany(count), first=first_seen(detail), detail=detail)
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
-        found = [shard.tally(name) for name in self.tallies]
-        found = [tally for tally in found if tally.count]
-        if not found:
-            return Tally()
-        first = found[0]
-        return Tally(sum(tally.count for tally in found), first.key, first.offset, first.detail)
+        found = [tally for name in self.tallies if (tally := shard.tally(name)).count]
+        return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         """Return the fix for one shard; by default the fix for any shard."""
@@ -167,24 +215,20 @@ class TallyRule(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard in which something was counted."""
         for shard in context.evidence.shards:
-            tally = self.seen(shard)
-            if tally.count:
+            if (tally := self.seen(shard)).count:
                 yield self.finding(context, shard, tally)
 
     def finding(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
         """Return the finding for one shard."""
-        share = tally.count / shard.samples if self.counts_samples and shard.samples else None
-        return Finding(
-            code=self.code,
-            severity=self.severity_in(context, shard),
-            message=self.message(shard, tally.count, escape(tally.detail)),
-            shard=shard.url,
-            key=tally.key,
-            offset=tally.offset,
+        return self.found(
+            self.message(shard, tally.count, escape(tally.detail)),
+            self.hurts(context, shard),
+            shard,
+            tally,
             count=tally.count,
-            rate=None if share is None else min(share, 1.0),
-            readers=self.hurts(context, shard),
-            repair=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
+            of=shard.samples if self.counts_samples else 0,
+            severity=self.severity_in(context, shard),
+            fix=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
         )
 
 

@@ -1,78 +1,88 @@
-"""Base classes of families of rules: on captions, images, interleaved samples, training commands."""
+"""Families of rules: on lost samples, on images and captions, on the training command."""
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 
+from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.scan.evidence import BAD, BIG_BAD, EMPTY, Evidence, ShardEvidence
-from wdsflow.scan.layouts import layout_of
+from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.evidence import BAD, BIG_BAD, EMPTY, OK, Part, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
-from ...forecast.resources import working_batch_size, working_workers
-from .base import Context, Rule, TallyRule, first_seen
-from .shape_rule import LossRule
+from .base import Context, OneOrMany, Rule, TallyRule, first_seen
+from .shapes import RuleLoss, loss
 
 
-class QualityRule(TallyRule):
-    """A rule about images or captions that are used although they should not be.
+class LossRule(TallyRule):
+    """A rule whose fault makes some readers drop samples, and others not.
 
-    Reported once for all shards, with the first place. If the share is below ``common``, the severity is info.
+    A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
+    error if a reader ends with an exception.
     """
 
-    severity: ClassVar[Severity] = "warning"
-    unit: ClassVar[Literal["image", "caption", "member"]] = "image"
-    predicate: ClassVar[str]  # "are grey", after the count; predicate_one if the count is 1
-    predicate_one: ClassVar[str]
-    consequence: ClassVar[str]
-    common: ClassVar[float] = 0.01  # the share from which it is a warning
+    counts_samples: ClassVar[bool] = True
+    harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
+    capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
+    statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
+    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have it; all if empty
+
+    def fixed_part(self, part: Part) -> Part:
+        """Return the part without this fault; the same object if it has no fault."""
+        at_fault = part.status in self.statuses and (not self.kinds or kind_of(part.suffix) in self.kinds)
+        return Part(part.suffix, OK) if at_fault else part
+
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+        """Return what the fault costs one reader in one shard."""
+        found = loss(context, context.bound(reader), shard, self.fixed_part)
+        return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for all shards."""
-        found = [(shard, tally) for shard in context.evidence.shards if (tally := self.seen(shard)).count]
-        if not found:
-            return
-        shard, first = found[0]
-        count = sum(tally.count for _, tally in found)
-        total = max(self.total(context.evidence), count)
-        yield Finding(
-            code=self.code,
-            severity=self.severity_for(count / total),
-            message=self.told(count, total, len(found), len(context.evidence.shards), escape(first.detail)),
-            shard=shard.url,
-            key=first.key,
-            offset=first.offset,
-            count=count,
-            rate=count / total,
-            readers=self.hurts(context, shard),
-            repair=self.repair(*context.targets()),
+        """Yield one finding for each shard in which something was counted."""
+        rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
+        totals: Counter[str] = Counter()
+        for shard in context.evidence.shards:
+            if (tally := self.seen(shard)).count:
+                losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.readers}
+                totals.update({name: item.samples for name, item in losses.items()})
+                rows.append((shard, tally, losses))
+        limit = context.max_loss * context.evidence.samples
+        over = {name for name, count in totals.items() if count > limit}
+        for shard, tally, losses in rows:
+            yield self.lossy(context, shard, tally, losses, over)
+
+    def lossy(
+        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
+    ) -> Finding:
+        """Return the finding for one shard, with the effect on each reader."""
+        hurt = tuple(name for name, item in losses.items() if item.samples or item.crash)
+        worst = any(losses[name].crash or name in over for name in hurt)
+        found, told = self.finding(context, shard, tally), consequence(context, losses)
+        return replace(
+            found,
+            severity="error" if worst else self.severity if hurt else self.harmless,
+            message=f"{found.message}; {told}" if told else found.message,
+            readers=hurt if hurt or self.harmless == "info" else context.names(),
+            repair=found.repair if shard.samples else None,
         )
 
-    def severity_for(self, share: float) -> Severity:
-        """Return the severity for a share of all images or captions."""
-        return self.severity if share >= self.common else "info"
 
-    def told(self, count: int, total: int, shards: int, all_shards: int, detail: str) -> str:
-        """Return the message for all shards together."""
-        predicate = self.predicate_one if count == 1 else self.predicate
-        where = f" in {how_many(shards, 'shard')}" if all_shards > 1 else ""
-        of = f" of {total:,} {self.unit}s" if total > count else ""
-        seen = "" if detail == "txt" else first_seen(detail)  # the finding already says that it is a caption
-        noun = "" if of else f" {self.unit}" if count == 1 else f" {self.unit}s"
-        return f"{count:,}{of}{noun} {predicate}{where}{seen}: {self.consequence}"
-
-    def total(self, evidence: Evidence) -> int:
-        """Return the total number of images, captions or members."""
-        return sum(self.count_in(shard) for shard in evidence.shards)
-
-    def count_in(self, shard: ShardEvidence) -> int:
-        """Return the number of images, captions or members of a shard."""
-        if self.unit == "member":
-            return shard.members
-        return shard.images.count if self.unit == "image" else shard.captions.count
+def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
+    """Describe which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
+    groups: dict[RuleLoss, list[str]] = {}
+    for name, item in losses.items():
+        if item.samples or item.crash:
+            groups.setdefault(item, []).append(name)
+    told = []
+    for item, names in groups.items():
+        lost = how_many(item.samples, "sample")
+        told += [context.ending(names)] if item.crash else context.losing(names, lost, lost)
+    return ", ".join(told)
 
 
 class ImageLossRule(LossRule):
@@ -83,35 +93,44 @@ class ImageLossRule(LossRule):
     drops_bad = True
 
 
-class InterleavedRule(TallyRule):
-    """A rule that compares the images of a sample with its json. It says nothing where samples are split.
+class QualityRule(TallyRule):
+    """A rule about images or captions that are used although they should not be.
 
-    ``about_one``, ``about_several``: what is wrong, after the number of samples.
+    Reported once for all shards, with the first place. If the share is below ``common``, the severity is info. In ``says``,
+    ``{n}`` is the count with its unit, and ``{where}`` in how many shards, with an example.
     """
 
-    severity: ClassVar[Severity] = "warning"
-    requires: ClassVar[tuple[str, ...]] = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")
-    about_one: ClassVar[str]
-    about_several: ClassVar[str]
+    unit: ClassVar[Literal["image", "caption", "member"]] = "image"
+    common: ClassVar[float] = 0.01  # the share from which it is a warning
 
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        """Return the number of samples, what is wrong, and the first of them."""
-        what = self.about_one if count == 1 else self.about_several
-        return f"{how_many(count, 'sample')} {what}{first_seen(detail)}"
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield one finding for all shards."""
+        shards = context.evidence.shards
+        found = [(shard, tally) for shard in shards if (tally := self.seen(shard)).count]
+        if not found:
+            return
+        shard, first = found[0]
+        count = sum(tally.count for _, tally in found)
+        total = max(sum(self._count_in(each) for each in shards), count)
+        where = f" in {how_many(len(found), 'shard')}" if len(shards) > 1 else ""
+        # "txt" as the example says nothing: the finding already says that it is a caption.
+        where += "" if first.detail == "txt" else first_seen(escape(first.detail))
+        number = f"{count:,} of {total:,} {self.unit}s" if total > count else how_many(count, self.unit)
+        yield self.found(
+            self.says.format(n=number, verb=OneOrMany(count), where=where),
+            context.names(),
+            shard,
+            first,
+            count=count,
+            of=total,
+            severity=self.severity if count / total >= self.common else "info",
+            fix=self.repair(*context.targets()),
+        )
 
-
-def reads_pairs(titles: str, readers: int) -> str:
-    """Return what readers of image-text pairs do with samples of another layout; ``titles`` names so many readers."""
-    return f"{titles} use{'s' if readers == 1 else ''} only one image and one caption of each"
-
-
-def layout_hint(context: Context) -> str:
-    """Return a remark on a set that no renamed field makes one of image-text pairs, "" for all others."""
-    layout = layout_of(context.evidence.shards)
-    if layout.is_image_text:
-        return ""
-    feed = "wdsflow-train" in context.names()
-    return f"; the layout is {layout.text()}{'; wdsflow train feeds image-text pairs only' if feed else ', not image-text pairs'}"
+    def _count_in(self, shard: ShardEvidence) -> int:
+        if self.unit == "member":
+            return shard.members
+        return shard.images.count if self.unit == "image" else shard.captions.count
 
 
 class TrainingRule(Rule):
@@ -119,7 +138,7 @@ class TrainingRule(Rule):
 
     @abstractmethod
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterable[Finding]:
-        """Yield findings about one forecast."""
+        """Yield findings about one forecast; ``check`` adds its reader."""
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Check every forecast; the same finding for two versions of OpenCLIP becomes one."""
@@ -131,17 +150,9 @@ class TrainingRule(Rule):
                 continue
             for each in self.look(context, context.arguments, forecast):
                 known = found.get((each.message, each.severity))
-                names = (*(known.readers if known else ()), forecast.reader)
-                found[each.message, each.severity] = Finding(
-                    each.code, each.severity, each.message, count=each.count, readers=names, repair=each.repair
-                )
+                readers = (*(known.readers if known else ()), forecast.reader)
+                found[each.message, each.severity] = replace(each, readers=readers)
         yield from found.values()
-
-    def finding(
-        self, message: str, *, severity: Severity | None = None, count: int = 1, fix: Repair | None = None
-    ) -> Finding:
-        """Return a finding that concerns no single shard."""
-        return Finding(self.code, severity or self.severity, message, count=count, repair=fix)
 
 
 def flag(*flags: str, note: str = "") -> Repair:
@@ -153,21 +164,3 @@ def flag(*flags: str, note: str = "") -> Repair:
 def clips(context: Context) -> tuple[str, ...]:
     """Return the names of the chosen OpenCLIP versions."""
     return tuple(name for name in context.names() if name.startswith("open-clip"))
-
-
-def sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
-    """Return the setting with which every worker gets batches; None if the set is smaller than one batch.
-
-    Fewer workers train the same model. A much smaller batch would train another one: then sharing all shards is better.
-    """
-    reader = next(each for each in context.readers if each.name == forecast.reader)
-    workers = working_workers(context.evidence, reader, arguments)
-    if workers is not None:
-        return flag("--workers", str(workers), note=", the most that works")
-    batch = working_batch_size(context.evidence, reader, arguments)
-    if batch is not None:
-        return flag("--batch-size", str(batch), note=", the largest that works")
-    usable = next(each.usable for each in context.verdicts if each.reader == forecast.reader)
-    if usable < arguments.batch_size:
-        return None
-    return flag("--dataset-resampled", note=": every worker then draws from all shards")

@@ -26,7 +26,7 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
-from .shape_rule import is_wild
+from .shapes import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # not captions as they are
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wdsflow.filtering.recipe.recipe import canonical, differences, digest, written_stages
+from wdsflow.filtering.recipe.recipe import canonical, differences, digest
+from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.shard_identity import fingerprint
@@ -17,8 +18,8 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import Score, ScoreError
 from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
+from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
 from wdsflow.stages.scores.sample_view import View
 
 from .ledger import texts

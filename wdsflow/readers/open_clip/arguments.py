@@ -78,33 +78,27 @@ def own_parser(argv: Sequence[str]) -> argparse.Namespace:
 def _data_parser() -> argparse.ArgumentParser:
     # Without abbreviations: "--lr" must not be taken for the beginning of a flag that is known here.
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
-    for flag in ("--train-data", "--val-data", "--train-data-upsampling-factors", "--json-text-key"):
-        parser.add_argument(flag)
-    for flag in ("--train-num-samples", "--val-num-samples", "--force-context-length"):
-        parser.add_argument(flag, type=int)
-    numbers = {
-        "--seed": 0,
-        "--workers": 4,
-        "--batch-size": 64,
-        "--accum-freq": 1,
-        "--epochs": 32,
-        "--warmup": 10_000,
-        "--val-frequency": 1,
-        "--max-image-pixels": 25_000_000,
-    }
-    for flag, number in numbers.items():
-        parser.add_argument(flag, type=int, default=number)
-    words = {"--precision": "amp", "--model": "RN50", "--image-key": "jpg;png;jpeg;webp", "--text-key": "txt"}
-    for flag, word in words.items():
-        parser.add_argument(flag, default=word)
-    for flag in ("--dataset-resampled", "--skip-scheduler", "--use-naflex"):
-        parser.add_argument(flag, action="store_true")
-    kinds = ("webdataset", "webdataset-audio", "csv", "synthetic", "synthetic-audio", "auto")
-    parser.add_argument("--dataset-type", choices=kinds, default="auto")
-    parser.add_argument("--force-image-size", type=int, nargs="+")
-    parser.add_argument("--json-text-key-probs", type=float, nargs="+")
+    for each in fields(Arguments):
+        name, default = each.name, each.default
+        if name in _PROCESSES:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        kind = int if isinstance(default, int) else _TYPES.get(name, str)
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        elif name in _SEVERAL:
+            parser.add_argument(flag, type=kind, nargs="+")
+        else:
+            parser.add_argument(flag, type=kind, default=default, choices=_CHOICES.get(name))
     return parser
 
+
+_PROCESSES = ("world_size", "local_world_size", "parser")
+_SEVERAL = ("force_image_size", "json_text_key_probs")
+_TYPES: dict[str, Callable[[str], int | float | str]] = {"json_text_key_probs": float} | dict.fromkeys(
+    ("train_num_samples", "val_num_samples", "force_image_size", "force_context_length"), int
+)
+_CHOICES = {"dataset_type": ("webdataset", "webdataset-audio", "csv", "synthetic", "synthetic-audio", "auto")}
 
 # The arguments are read by open_clip_train's own parser if that is installed and fits the requested version, otherwise
 # by a small one that knows the flags which decide about data.
@@ -201,14 +195,18 @@ def parse_arguments(
         raise ArgumentsError("they ask for OpenCLIP's help: run python -m open_clip_train.main --help")
     version = installed_openclip()
     wants_4 = "open-clip-4" in readers
-    modern = _given(argv, SINCE_4)
+    modern = [flag for word in argv if (flag := word.partition("=")[0]) in SINCE_4]
     if modern and not wants_4 and (readers or (version and release(version) < (4,))):
-        raise ArgumentsError(_too_new(modern[0], version))
+        here = f"; open_clip_torch {version} is installed" if version else ""
+        raise ArgumentsError(
+            f"{modern[0]} exists from OpenCLIP 4 on{here} (judge for that version with --for open-clip-4)"
+        )
     own = version is None or (wants_4 and release(version) < (4,))
     parsed = parsed_by(own_parser if own else _openclip_parser, argv)
     values = {field.name: getattr(parsed, field.name) for field in fields(Arguments) if hasattr(parsed, field.name)}
-    for name in ("force_image_size", "json_text_key_probs"):
-        values[name] = _tuple(values.get(name))
+    for name in _SEVERAL:
+        value = values.get(name)
+        values[name] = value if value is None else tuple(value) if isinstance(value, (list, tuple)) else (value,)
     arguments = Arguments(
         **values,
         world_size=world_size,
@@ -254,21 +252,6 @@ def parsed_by(parse: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> Any
         meant = [nearest_flag(word, flags) for word in message.split() if word.startswith("--")]
         message += f"; did you mean {listed(filter(None, meant))}?" if any(meant) else ""
     raise ArgumentsError(message)
-
-
-def _given(argv: Sequence[str], flags: frozenset[str]) -> list[str]:
-    return [word.partition("=")[0] for word in argv if word.partition("=")[0] in flags]
-
-
-def _too_new(flag: str, version: str | None) -> str:
-    here = f"; open_clip_torch {version} is installed" if version else ""
-    return f"{flag} exists from OpenCLIP 4 on{here} (judge for that version with --for open-clip-4)"
-
-
-def _tuple(value: Any) -> tuple[Any, ...] | None:
-    if value is None:
-        return None
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 def check_numbers(arguments: Any) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from wdsflow.readers.sidecar_facts import (
     SidecarFact,
@@ -15,9 +15,9 @@ from wdsflow.readers.sidecar_facts import (
     gone,
     in_words,
     index_facts,
+    malformed,
     read_json,
     read_text,
-    reason,
     unlisted,
     whole,
     written_by,
@@ -33,7 +33,6 @@ from .arguments import Arguments
 #
 # Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing in it is run.
 
-
 _LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB
 _LEN_LARGEST = 1000  # bytes of __len__, which holds one number
 _STATS_LARGEST = 1 << 20
@@ -44,7 +43,7 @@ _KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))  # options of ``wdsflo
 class Folder:
     """The counts that one folder holds, as OpenCLIP would read them."""
 
-    sizes: Mapping[str, Any] | None = None  # sizes.json, if it is an object
+    sizes: Mapping[str, object] | None = None  # sizes.json, if it is an object
     sizes_error: str = ""  # the exception it ends with, if it exists and is none
     length: int | float | None = None  # __len__
     length_error: str = ""
@@ -62,12 +61,7 @@ class Sidecars:
 
 
 def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
-    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards and compare them with the shards.
-
-    Args:
-        urls: the shards, expanded.
-        evidence: what the scan found in them.
-    """
+    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards and compare them with what the scan found."""
     found = Sidecars()
     by_folder: dict[str, list[ShardEvidence]] = {os.path.dirname(url): [] for url in urls}
     for shard in evidence.shards:
@@ -77,44 +71,50 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
         if not os.path.isdir(path):
             continue
         folder = found.folders[name] = Folder(unfinished=unfinished_run(path))
-        _sizes(path, folder, shards, found)
-        _length(path, folder, shards, found, alone=len(by_folder) == 1)
-        _stats(path, folder, shards, found)
-        found.facts += index_facts(path, shards)
+        found.facts += [
+            *_sizes(path, folder, shards),
+            *_length(path, folder, shards, alone=len(by_folder) == 1),
+            *_stats(path, folder, shards),
+            *index_facts(path, shards),
+        ]
     return found
 
 
-def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars) -> None:
+def _raised(error: Exception) -> str:
+    return escape(f"{type(error).__name__}: {error}", 120)
+
+
+def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     name = os.path.join(path, "sizes.json")
     try:
         sizes = read_json(name, _LARGEST)
     except (OSError, ValueError, RecursionError) as error:
-        folder.sizes_error, told = reason(error), in_words(error)
+        folder.sizes_error = _raised(error)
+        facts = [malformed(name, in_words(error))]
     else:
         if sizes is None and not os.path.isfile(name):
-            return
-        if not isinstance(sizes, dict):
+            return []
+        if isinstance(sizes, dict):
+            folder.sizes = sizes
+            facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
+            facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
+        else:
             told = f"it is a {type(sizes).__name__}, not an object"
             folder.sizes_error = f"TypeError: {told}"
-    if folder.sizes_error:
-        facts = [SidecarFact(escape(name), "malformed", told)]
-    else:
-        folder.sizes = sizes
-        facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
-        facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
+            facts = [malformed(name, told)]
     files = [each for each in COUNTS if os.path.isfile(os.path.join(path, each))]
-    found.facts += written_by(facts, path, files, *(_KINDS[each] for each in files))
+    return written_by(facts, path, files, *(_KINDS[each] for each in files))
 
 
-def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars, *, alone: bool) -> None:
-    name = os.path.join(path, "__len__")
+def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], *, alone: bool) -> list[SidecarFact]:
+    name, told = os.path.join(path, "__len__"), ""
     try:
         text = read_text(name, _LEN_LARGEST)
         if text is None:
-            return
+            return []
         value = ast.literal_eval(text)  # as OpenCLIP does; literals only, and short
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        folder.length_error = reason(error)
+        folder.length_error = _raised(error)
         told = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
     else:
         if isinstance(value, (int, float)):
@@ -122,24 +122,22 @@ def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: S
         else:
             told = f"it holds a {type(value).__name__}, not a number"
             folder.length_error = f"TypeError: {told}"
+    samples = sum(shard.samples for shard in shards)
+    facts = [malformed(name, told)] if told else []
+    if not told and alone and folder.sizes is None and folder.length != samples and not any(s.error for s in shards):
+        facts = [SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")]
+    return written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
+
+
+def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     facts = []
-    if folder.length_error:
-        facts = [SidecarFact(escape(name), "malformed", told)]
-    elif alone and folder.sizes is None and not any(shard.error for shard in shards):
-        samples = sum(shard.samples for shard in shards)
-        if folder.length != samples:
-            facts = [SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")]
-    found.facts += written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
-
-
-def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars) -> None:
     for shard in shards:
         base = os.path.basename(shard.url)
         name = os.path.join(path, base.partition(".")[0] + "_stats.json")
         try:
             stats = read_json(name, _STATS_LARGEST)
         except (OSError, ValueError, RecursionError) as error:
-            found.facts.append(SidecarFact(escape(name), "malformed", in_words(error)))
+            facts.append(malformed(name, in_words(error)))
             continue
         successes = whole(stats.get("successes")) if isinstance(stats, dict) else None
         if successes is not None:
@@ -148,18 +146,14 @@ def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
             folder.without_stats.append(base)
     if not folder.stats:
         folder.without_stats.clear()
-    found.facts += compare(os.path.join(path, "*_stats.json"), folder.stats, shards)
+    return facts + compare(os.path.join(path, "*_stats.json"), folder.stats, shards)
 
 
-# What open_clip_train does before the first batch: finds its data, its number of samples, and its epoch's length.
-#
-# Follows get_data, get_dataset_fn, expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py,
-# which are alike in 3.3.0 and 4.x up to here, in the order in which they raise.
-
+# What open_clip_train does before the first batch, in the order in which it raises: get_data, get_dataset_fn, expand_urls,
+# get_dataset_size and get_wds_dataset of open_clip_train/data.py, which are alike in 3.3.0 and 4.x up to here.
 
 _MOST_URLS = 1_000_000
 _MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
-
 
 CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
 
@@ -202,9 +196,8 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
             urls = _expanded(arguments.train_data)
             samples, source = dataset_size(urls or scanned, sidecars or Sidecars())
         if factors is not None and not arguments.dataset_resampled:
-            raise _CrashError(
-                "AssertionError: --train-data-upsampling-factors works with --dataset-resampled only", "weights"
-            )
+            needed = "--train-data-upsampling-factors works with --dataset-resampled only"
+            raise _CrashError(f"AssertionError: {needed}", "weights")
         if arguments.train_data and factors is not None:
             urls, weights = _weighted(arguments.train_data, factors)
         else:
@@ -226,10 +219,8 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
     if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
         if folder is not None and folder.length_error:
             raise _CrashError(f"{folder.length_error}, reading __len__ next to the first shard", "samples")
-        raise _CrashError(
-            "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ next to the first shard",
-            "samples",
-        )
+        missing = "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ next to the first shard"
+        raise _CrashError(missing, "samples")
     if folder.sizes_error:
         raise _CrashError(f"{folder.sizes_error}, reading sizes.json next to the first shard", "samples")
     if folder.sizes is None:
@@ -239,17 +230,14 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
         return folder.length, "__len__"
     total = 0
     for name in map(os.path.basename, urls):
+        shown = escape(name)
         if name not in folder.sizes:
-            raise _CrashError(
-                f"KeyError '{escape(name)}': sizes.json next to the first shard does not list it", "samples"
-            )
+            raise _CrashError(f"KeyError '{shown}': sizes.json next to the first shard does not list it", "samples")
         try:
-            total += int(folder.sizes[name])
+            total += int(folder.sizes[name])  # type: ignore[call-overload]
         except (TypeError, ValueError, OverflowError) as error:
-            raise _CrashError(
-                f"{type(error).__name__}: the entry '{escape(name)}' of sizes.json is no number",
-                "samples",
-            ) from error
+            raised = type(error).__name__
+            raise _CrashError(f"{raised}: the entry '{shown}' of sizes.json is no number", "samples") from error
     if not total:
         raise _CrashError("RuntimeError: the entries of sizes.json add up to 0", "samples")
     return total, "sizes.json"
@@ -293,9 +281,8 @@ def _expanded(text: str | None) -> tuple[str, ...] | None:
         return _bounded(openclip_urls(text))
     except KeyError as error:
         name = escape(str(error.args[0]))
-        raise _CrashError(
-            f"AssertionError: --train-data uses the environment variable {name}, which is not set"
-        ) from error
+        text = f"AssertionError: --train-data uses the environment variable {name}, which is not set"
+        raise _CrashError(text) from error
     except ValueError as error:
         raise _CrashError(f"{type(error).__name__}: --train-data has unbalanced braces") from error
 

@@ -13,8 +13,8 @@ from wdsflow.readers.base import (
     Reader,
     Sample,
     first_of,
-    incomplete,
     is_marked_bad,
+    lacking,
     split_at_repeats,
     split_keys,
 )
@@ -131,8 +131,8 @@ class OpenClip33(Reader):
     def fate(self, sample: Sample) -> Fate:
         """Return what becomes of one sample after the grouping stage."""
         image, caption = first_of(IMAGE_FIELDS, sample), sample.get(_TEXT_KEY)
-        if lacking := incomplete(image is not None, caption is not None, "dropped"):
-            return lacking
+        if image is None or caption is None:
+            return lacking(image, caption)
         for part in sample.values():
             if not part.suffix.startswith("__") and refused(part, _DECODED):
                 return Fate("dropped", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
@@ -181,8 +181,8 @@ class OpenClip4(OpenClip33):
         options = self.options
         image_key, text_key = options.image_key, _JSON if options.json_text_key else options.text_key
         image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)
-        if lacking := incomplete(image is not None, caption is not None, "dropped"):
-            return lacking
+        if image is None or caption is None:
+            return lacking(image, caption)
         if " " in image_key + text_key:  # the filter strips names, webdataset's renaming asserts that it need not
             return Fate("crash", "filter", "spaced-key", image_key if " " in image_key else text_key)
         # The filter overlooks an empty name such as the middle one of "txt;;caption"; the renaming does not.
@@ -233,10 +233,8 @@ class FeedReader(OpenClip33):
     def fate(self, sample: Sample) -> Fate:
         """Return what becomes of one sample."""
         image, caption = first_of(self.images, sample), first_of(self.captions, sample)
-        if lacking := incomplete(image is not None, caption is not None, "dropped"):
-            return lacking
-        assert image is not None
-        assert caption is not None
+        if image is None or caption is None:
+            return lacking(image, caption)
         if all(sample[name].status in _LOST_CAPTION for name in self.captions if name in sample):
             return Fate("dropped", "decode", "bad-caption", caption.suffix)
         if image.status in (BIG, BIG_BAD):

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.tables import Tables, TablesError
 
+from .graft_options import Ambiguous
 from .join_on import JoinOn, join_text
 from .noted_samples import ABSENT, JoinValues, coded
 from .table_rows import TableFiles
@@ -18,8 +19,6 @@ from .table_rows import TableFiles
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Ambiguous = Literal["refuse", "first", "drop", "each"]
 
 # In place of a row: no value to join on, a sample next to damage, see Ambiguous.
 WITHOUT, DAMAGED, AMBIGUOUS = -2, -3, -4

@@ -18,13 +18,15 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
+from .graft_options import Ambiguous, GraftWishes
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
 from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
-from .join_samples import Ambiguous, Matches, SampleJoin
+from .join_samples import Matches, SampleJoin
 from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, joins_file, look_at
 from .noted_samples import JoinValues
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
@@ -68,21 +70,8 @@ class GraftOptions:
         }
 
 
-def graft_shards(
-    urls: str | Iterable[str],
-    out: str | os.PathLike[str],
-    *,
-    table: str | os.PathLike[str],
-    on: str,
-    fields: Iterable[str],
-    ambiguous: Ambiguous = "refuse",
-    drop_unmatched: bool = False,
-    force: bool = False,
-    restart: bool = False,
-    jobs: int = 1,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-) -> GraftReport:
+@keywords(GraftWishes)
+def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: GraftWishes) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
     All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. The
@@ -91,19 +80,7 @@ def graft_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        table: a file of Parquet, CSV or JSON lines, a folder or pattern of such files, or a folder that
-            ``filter_shards`` or ``score_shards`` wrote.
-        on: "key", "json:NAME", "sha256" or "xxh3" (of the image); with "=COLUMN" if the column has another name.
-        fields: what to set: "txt=caption", "json:NAME=column".
-        ambiguous: a sample is ambiguous if its value is that of several rows, or of several samples. "refuse" raises
-            AmbiguousJoin. "first": the first sample gets the first row. "each": each sample gets the first row.
-            "drop": none gets any.
-        drop_unmatched: leave out samples that get nothing: without a row or a value to join on, or ambiguous under "drop".
-        force: write all shards again, and replace outputs that exist, whatever wrote them.
-        restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards at a time; large sets on this machine are worked on in as many processes, if it is more than one.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards, once for each of the two passes; what it returns is called after each.
+        wishes: each is a keyword argument.
 
     Raises:
         NoMatch: no sample has a row; nothing is written.
@@ -116,14 +93,20 @@ def graft_shards(
         FileExistsError: an output exists that no graft wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
-    if jobs < 1:
+    if wishes.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    files = find_table(os.fspath(table))
-    asked = GraftOptions(
-        files, str(table), join_of(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
-    )
+    asked = options_of(wishes)
     found = expand_existing(urls)
-    return _graft(asked, found, local_folder(out), begin, force=force, restart=restart)
+    return _graft(asked, found, local_folder(out), wishes.begin, force=wishes.force, restart=wishes.restart)
+
+
+def options_of(wishes: GraftWishes) -> GraftOptions:
+    """Return the options of a run. Raises ValueError, TableError."""
+    table = os.fspath(wishes.table)
+    files = find_table(table)
+    on, fields = join_of(files, wishes.on), tuple(parse_set(wishes.fields))
+    how = wishes.ambiguous, wishes.drop_unmatched, wishes.jobs, wishes.allow_pipe
+    return GraftOptions(files, table, on, fields, *how)
 
 
 def _graft(

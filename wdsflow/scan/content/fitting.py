@@ -10,11 +10,8 @@ from gzip import GzipFile
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from .other import kind_of
-from .packed import has_library
+from .other import has_library, kind_of
 
-# The type of each column, which Arrow takes from the first samples.
-#
 # Source: datasets 5.2, packaged_modules/webdataset/webdataset.py.
 
 MOST_VALUE = 16 << 20  # bytes of a field whose value is looked at
@@ -83,13 +80,11 @@ def value_of(suffix: str, data: bytes) -> object:
         return import_module("msgpack").unpackb(data)
     import numpy as np
 
-    loaded: Any = np.load(io.BytesIO(data), allow_pickle=False)
-    return _scalar(loaded) if kind == "npy" else {name: _scalar(array) for name, array in loaded.items()}
-
-
-def _scalar(array: Any) -> Any:
-    """Return an array without a dimension as the scalar that the reader makes of it."""
-    return array if getattr(array, "ndim", 1) else array[()]
+    loaded = np.load(io.BytesIO(data), allow_pickle=False)
+    # An array without a dimension becomes a scalar.
+    arrays = {"": loaded} if kind == "npy" else dict(loaded)
+    found = {name: array if getattr(array, "ndim", 1) else array[()] for name, array in arrays.items()}
+    return found[""] if kind == "npy" else found
 
 
 def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False) -> Columns:
@@ -156,21 +151,13 @@ def _kind_of_arrow(arrow: Any, left: list[int], depth: int = 0) -> Kind:
     return Kind(next((tag for tag, test in tests.items() if test(arrow)), "any"))
 
 
-# Which values fit into the columns of Hugging Face datasets.
-#
 # Every value is converted to the type of its column in plain Python, leniently: ``int("7")`` passes, and a missing name
 # becomes None. What raises there ends the reader.
 #
 # Source: datasets 5.2, features/features.py (``encode_nested_example``).
 
-
-_INT64 = 1 << 63
-_NOTHING = frozenset({type(None)})
-_INTEGERS, _FLOATS = _NOTHING | {int, bool}, _NOTHING | {float}
-_BY_CLASS = {"int": _INTEGERS, "float": _FLOATS}  # values of these classes fit whatever they are
 _PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
-
-Fits = Callable[[object], bool]
+_SCALARS: dict[str, Callable[[Any], object]] = {"bool": bool, "int": int, "float": float, "string": str}
 
 
 def encode(kind: Kind, value: Any) -> Any:
@@ -199,52 +186,27 @@ def encode(kind: Kind, value: Any) -> Any:
     return list(value)
 
 
-_SCALARS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float, "string": str}
-
-
 def _holds_something(value: object, kind: Kind) -> bool:
     if isinstance(value, list) and kind.tag == "list":
         return bool(value) and _holds_something(value[0], kind.parts[0])
     return value is not None
 
 
-def fits_quickly(kind: Kind) -> Fits | None:
-    """Return a test that is true only of json values that fit for certain; None if every value fits.
-
-    Values may come from a parser that gives integers beyond 64 bits as floats, but none that a float cannot hold.
-    """
-    if kind.tag == "int":
-        return lambda value: value.__class__ in _INTEGERS
-    if kind.tag == "float":
-        return lambda value: value.__class__ in _FLOATS or (value.__class__ is int and -_INT64 < value < _INT64)
-    if kind.tag == "struct":
-        return _fits_struct(kind)
-    if kind.tag == "list":
-        inner = fits_quickly(kind.parts[0])
-        if inner is None:
-            return lambda value: value is None or value.__class__ is list
-        return lambda value: value is None or (value.__class__ is list and all(map(inner, value)))
-    return None
+_JSON_CLASSES = {"struct": dict, "list": list, "int": int, "float": float}
 
 
-def _fits_struct(kind: Kind) -> Fits:
-    tests = []
-    for name, part in zip(kind.names, kind.parts, strict=True):
-        test = fits_quickly(part)
-        if test is not None:
-            # Most values fit by their class: a call for each would take as long as the parser.
-            tests.append((name, _BY_CLASS.get(part.tag, _NOTHING), test))
-
-    def fits(value: object) -> bool:
-        if value.__class__ is not dict:
-            return value is None
+def _surely_fits(kind: Kind, value: object) -> bool:
+    """Return whether a json value fits for certain; a fast parser may have made a float of an integer beyond 64 bits."""
+    tag = kind.tag
+    if tag == "struct" and isinstance(value, dict):
         get = value.get
-        for name, classes, test in tests:
-            if (item := get(name)).__class__ not in classes and not test(item):
-                return False
-        return True
-
-    return fits
+        return all(_surely_fits(part, get(name)) for name, part in zip(kind.names, kind.parts, strict=True))
+    if tag == "list" and isinstance(value, list):
+        return all(_surely_fits(kind.parts[0], item) for item in value)
+    if tag == "float" and value.__class__ is int:
+        return -(1 << 63) < value < 1 << 63
+    expected = _JSON_CLASSES.get(tag)
+    return value is None or expected is None or isinstance(value, expected)
 
 
 class Column:
@@ -256,9 +218,10 @@ class Column:
         self.said = ""  # what the reader raises for the last value that did not fit
         self.unwritable = ""  # what Arrow raises for the last value, if it fits but cannot be written
         self.other_type = False  # the last value holds arrays, and Arrow gives it another type than the column has
-        self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
-        if arrow is not None:
-            self.surely_takes = lambda _: False
+
+    def surely_takes(self, value: object) -> bool:
+        """Return whether a json value, as a fast parser has it, fits without a further look."""
+        return self.arrow is None and _surely_fits(self.kind, value)
 
     def takes(self, data: bytes) -> bool | None:
         """Return whether the reader converts a valid field without an exception; None if that is not known."""

@@ -1,20 +1,24 @@
-"""What is in an image: its header, its tables, and whether it decodes."""
+"""What is in an image: its header, its tables, and whether readers decode it; what decoders warn of."""
 
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache, lru_cache, partial
+from io import BytesIO
 from struct import Struct, error
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from zlib import crc32
 
-from wdsflow.images.image_header import UNREADABLE, ImageHeader
-from wdsflow.images.jpeg import first_scan
-from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
-from wdsflow.scan.evidence import BAD, BIG, BOMB, OK
+from wdsflow.images.header import MAX_HEADER
+from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
+from wdsflow.images.jpeg import first_scan, keeps_busy, load_simplejpeg
+from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, quiet, silent_stderr
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
 
 _segment = Struct(">BBH").unpack_from
 
 _APP0, _APP1, _APP2, _APP14 = 0xE0, 0xE1, 0xE2, 0xEE
 _QUANTIZERS, _SCAN = 0xDB, 0xDA
-_FRAMES = (0xC0, 0xC1, 0xC2)
-_FRAME = _FRAMES[0]  # any of them
+_FRAME, _FRAMES = 0xC0, (0xC0, 0xC1, 0xC2)  # any of them
 _SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))  # tables, comments, application segments
 _MOST_SEGMENTS = 10_000
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
@@ -33,7 +37,7 @@ class JpegTables(NamedTuple):
 
 
 def read_tables(data: bytes) -> JpegTables | None:
-    """Return the tables of a JPEG, None if the walk meets anything unusual: then only Pillow can tell.
+    """Return the tables of a JPEG, None if anything is unusual: then only Pillow can tell.
 
     ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short for it.
     """
@@ -85,7 +89,6 @@ def _mean_of_luminance(seen: dict[int, bytes], steps: dict[int, Step]) -> Step:
 
 LARGE_PIXELS = 25_000_000  # OpenCLIP 4's default of --max-image-pixels
 TINY_SIDE = 32
-EXTREME_ASPECT = 10
 
 _READ_IN_FULL = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
 _EXTENSIONS = {
@@ -108,9 +111,8 @@ _TRAILERS = (b"SEFT",)  # Samsung's
 def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int) -> tuple[str, ...]:
     """Return the names of the tallies that an image adds to, by its header.
 
-    ``suffix`` is the field name in lower case, ``head`` the first bytes, ``size`` the whole file's. Bytes that
-    are no image get "image.html" or "image.not-image"; an image that Pillow refuses by its header alone gets
-    "image.undecodable", or "image.cut" where the file ends too early for it.
+    ``suffix`` is the field name in lower case, ``head`` the first bytes, ``size`` the whole file's. An image that Pillow
+    refuses by its header alone gets "image.undecodable", or "image.cut" where the file ends too early for it.
     """
     if header is None:
         if not size:
@@ -118,8 +120,9 @@ def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int)
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         return ("image.html",) if start.startswith(_MARKUP) else ("image.not-image",)
     name, width, height, mode, bits, orientation, animated, _progressive, alpha, _icc, needs, length = header
-    notes = _traits(name, mode, bits, orientation, animated, alpha, suffix)
-    if width < TINY_SIDE or height < TINY_SIDE or width * height > LARGE_PIXELS or not 0.1 <= width / height <= 10:
+    notes = _traits(name, mode, bits, orientation, animated, alpha, suffix.rpartition(".")[2])
+    odd = width < TINY_SIDE or height < TINY_SIDE or width * height > LARGE_PIXELS or not 0.1 <= width / height <= 10
+    if odd and width and height:
         notes += _measures(width, height)
     if length > size:
         notes += ("image.cut",)
@@ -130,12 +133,11 @@ def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int)
 
 @lru_cache(maxsize=1024)
 def _traits(
-    name: str, mode: str, bits: int, orientation: int, animated: bool, alpha: bool, suffix: str
+    name: str, mode: str, bits: int, orientation: int, animated: bool, alpha: bool, extension: str
 ) -> tuple[str, ...]:
-    """Return the notes that do not depend on size: few distinct arguments, so they are remembered."""
-    claimed = _CLAIMED.get(suffix.rpartition(".")[2].lower())
+    """Return the notes that do not depend on size."""
     found = {
-        "image.wrong-extension": claimed is not None and claimed != name,
+        "image.wrong-extension": _CLAIMED.get(extension, name) != name,
         "image.cmyk": mode == "CMYK",
         "image.high-depth": bits > 8 or mode[:1] == "I" or mode == "F",
         "image.alpha": alpha or mode in _ALPHA_MODES,
@@ -146,16 +148,14 @@ def _traits(
 
 
 def _measures(width: int, height: int) -> tuple[str, ...]:
-    """Return the notes on size and shape; none if the size is unknown."""
-    if width <= 0 or height <= 0:
-        return ()
+    """Return the notes on size and shape."""
     pixels, short, long = width * height, min(width, height), max(width, height)
     found = {
         "image.large": pixels > LARGE_PIXELS,
         "image.bomb-warning": MAX_IMAGE_PIXELS < pixels <= BOMB_PIXELS,
         "image.bomb": pixels > BOMB_PIXELS,
         "image.tiny": short < TINY_SIDE,
-        "image.extreme-aspect": long > EXTREME_ASPECT * short,
+        "image.extreme-aspect": long > 10 * short,
     }
     return tuple(note for note, holds in found.items() if holds)
 
@@ -163,43 +163,238 @@ def _measures(width: int, height: int) -> tuple[str, ...]:
 def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) -> str:
     """Return what becomes of the image as far as its header tells: OK, BAD, BOMB or BIG.
 
-    BAD: no bytes, no image, an image that Pillow refuses to open, or has no decoder for. BOMB: more than twice
-    Pillow's limit. BIG: more pixels than ``max_image_pixels``, if that is over 0.
+    BAD: no image, or one that Pillow refuses to open or has no decoder for. BOMB: more than twice Pillow's limit. BIG:
+    more pixels than ``max_image_pixels``, if that is over 0.
     """
     if header is None or not size:
         return BAD
     if header.needs:
         return BAD if header.length > size else OK
-    name = header.format
-    if name in _READ_IN_FULL:
-        if not header.mode or (header.length > size and name in _CUT_IS_BAD):
-            return BAD
-    elif name in UNREADABLE:
+    name, cut = header.format, header.length > size
+    if name in UNREADABLE or (name in _READ_IN_FULL and (not header.mode or (cut and name in _CUT_IS_BAD))):
         return BAD
     pixels = header.width * header.height
-    if pixels > BOMB_PIXELS:
-        return BOMB
-    return BIG if 0 < max_image_pixels < pixels else OK
+    return BOMB if pixels > BOMB_PIXELS else BIG if 0 < max_image_pixels < pixels else OK
 
 
 def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
     """Tell from the last bytes whether the end mark of a JPEG or PNG is missing.
 
-    A hint, not a proof: bytes appended after the end mark hide it, which ``has_end`` finds. Zeros and line ends are passed over, and so is a
-    trailer of text or a phone's own. Other formats say nothing.
+    A hint, not a proof: bytes appended after the end mark hide it, which ``has_end`` finds. Zeros and line ends are
+    passed over, and so is a trailer of text or a phone's own.
     """
-    if header is None or header.format not in _END_MARKS:
-        return False
-    if _END_MARKS[header.format] in tail:
+    if header is None or header.format not in _END_MARKS or _END_MARKS[header.format] in tail:
         return False
     rest = tail.rstrip(b"\0\r\n")
     return bool(rest) and not rest.endswith(_TRAILERS) and not (len(rest) >= 8 and rest.isascii())
 
 
 def has_end(data: bytes, header: ImageHeader) -> bool:
-    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it.
-
-    A JPEG's preview has its own end mark, in a segment before the picture's first scan: that one does not count.
-    """
+    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it."""
+    # A JPEG's preview has its own end mark, in a segment before the picture's first scan.
     start = first_scan(data) if header.format == "jpeg" else 0
     return start is not None and data.find(_END_MARKS[header.format], start) >= 0
+
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+Strict = Literal["sound", "damaged", "cut", "unknown"]
+
+_chunk = Struct(">I4s").unpack_from
+
+# Warnings of libjpeg that valid files raise too: odd version numbers and unused parameters.
+_CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
+_BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
+_GREY, _MOST_VISIBLE = 128, 125
+
+
+def decode_jpeg_strictly(decode: Callable[..., Any], data: bytes, tables: JpegTables | None) -> tuple[str, bool, bool]:
+    """Decode a JPEG at 1/8 of its size, which reads every entropy-coded byte all the same.
+
+    Returns libjpeg's warning or error, "" if it has none; whether the pixels show damage even so; and whether all pixels
+    may be one colour.
+
+    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by chance, the
+    brightness of all later blocks is still off by some amount, as each is stored as a difference from the last one. A
+    mean brightness that no 8-bit picture has is proof: it is made visible by decoding with a smaller quantization step
+    for the mean, so that nothing is clipped.
+    """
+    place, wide, step = tables.mean if tables is not None else (0, False, 0)
+    visible, limit = _visible_step(step) if place else (0, 0.0)
+    changed = data
+    if visible:
+        width = 2 if wide else 1
+        changed = b"".join((data[:place], visible.to_bytes(width, "big"), memoryview(data)[place + width :]))
+    try:
+        pixels = decode(changed, strict=True)
+    except ValueError as exception:
+        return str(exception), False, False
+    low, high = int(pixels.min()), int(pixels.max())
+    impossible = visible > 0 and (high - _GREY > limit or _GREY - low > limit)
+    return "", impossible, low == high
+
+
+@cache
+def _visible_step(step: int) -> tuple[int, float]:
+    """Return a step of the mean that shows impossible means without clipping them, and the limit of what is possible.
+
+    A block's mean coefficient is within -1024 and 1016 for 8-bit samples (ITU T.81, annex A.3.3, less the level
+    shift). Two steps and 4 grey levels of slack are left for encoders that round in their own way. The limit is in
+    grey levels of the changed picture, at 1/8 level a step; (0, 0.0) where there is no room.
+    """
+    if step < 1:
+        return 0, 0.0
+    possible = (1024 + 32) / step + 2
+    for visible in range(8, 0, -1):
+        limit = possible * visible / 8 + 1
+        if limit <= _MOST_VISIBLE:
+            return visible, limit
+    return 0, 0.0
+
+
+def judge_warning(message: str, decode: Callable[..., object], data: bytes) -> Strict:
+    """Tell what a warning of libjpeg means for a JPEG that Pillow decodes.
+
+    Damage, or a kind of JPEG that simplejpeg does not know: that it refuses without ``strict`` too.
+    """
+    if _CUT in message:
+        return "cut"
+    if message.startswith(_CORRUPT):
+        return "damaged"
+    if any(benign in message for benign in _BENIGN):
+        return "unknown"
+    try:
+        decode(data, strict=False)
+    except ValueError:
+        return "unknown"
+    return "damaged"
+
+
+def check_png(data: bytes) -> Strict:
+    """Compare the checksums of all chunks of a PNG. Pillow skips those of the image data."""
+    view = memoryview(data)
+    position = 8
+    try:
+        while True:
+            length, name = _chunk(view, position)
+            end = position + 12 + length
+            if end > len(view):
+                return "cut"
+            if crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+                return "damaged"
+            if name == b"IEND":
+                return "sound"
+            position = end
+    except error:
+        return "cut"
+
+
+_NOTES: dict[Strict, tuple[str, ...]] = {"damaged": ("image.damaged",), "cut": ("image.damaged", "image.cut")}
+_PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
+# Opened by running a program (Ghostscript), or by opening what they contain.
+_NEVER_OPENED = frozenset(("EPS", "IPTC"))
+_TIFF = (b"II", b"MM")
+
+
+def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
+    """Return ``(status, notes)`` of an image decoded in full.
+
+    Status is the verdict of Pillow's ``open``, ``load`` and ``convert("RGB")`` under its default settings: OK or
+    BAD; BOMB for more than twice its limit of pixels; BIG or BIG_BAD for more than ``max_image_pixels``, if that is over
+    0. Bytes that are no image at all get BAD without a note: ``image_notes`` has a better one.
+
+    A JPEG is decoded strictly at 1/8 size first: where that succeeds Pillow's decoder does too, as both are libjpeg.
+    Pillow itself decodes only where it fails, or where simplejpeg is not installed.
+    """
+    header = read_header(data[:MAX_HEADER])
+    if header is None:
+        return BAD, ()
+    if header.format in UNREADABLE:
+        return BAD, ("image.undecodable",)
+    if header.format == "jpeg" and header.mode:
+        return _decode_jpeg(data, header, max_image_pixels)
+    status, notes = _decode_with_pillow(data, max_image_pixels)
+    if header.format == "png" and status in (OK, BIG):
+        notes = _NOTES.get(check_png(data), ()) + notes
+    return status, notes
+
+
+def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
+    pixels = header.width * header.height
+    big = 0 < max_image_pixels < pixels
+    if header.progressive and keeps_busy(data, pixels):
+        return BIG_BAD if big else BAD, ("image.undecodable",)
+    found = load_simplejpeg()
+    if found is None or pixels > BOMB_PIXELS:
+        return _decode_with_pillow(data, max_image_pixels)
+    tables = read_tables(data)
+    if not (tables is not None and tables.plain) and not opens(data):
+        return BIG_BAD if big else BAD, ("image.undecodable",)
+    colorspace = "CMYK" if header.mode == "CMYK" else "GRAY"
+    decode = partial(found, colorspace=colorspace, min_height=1, min_width=1)
+    warning, damaged, uniform = decode_jpeg_strictly(decode, data, tables)
+    if not warning and not uniform:
+        return BIG if big else OK, _NOTES["damaged"] if damaged else ()
+    # One grey may still be many colours: only a full decode tells. After a warning, Pillow's verdict is open.
+    status, notes = _decode_with_pillow(data, max_image_pixels)
+    if warning and status in (OK, BIG):
+        notes = _NOTES.get(judge_warning(warning, decode, data), ()) + notes
+    return status, notes
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return Pillow's formats, the usual ones first."""
+    from PIL import Image
+
+    Image.init()
+    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
+
+
+def opens(data: bytes) -> bool:
+    """Return whether Pillow opens an image, which reads no pixels."""
+    from PIL import Image
+
+    with quiet():
+        try:
+            with Image.open(BytesIO(data), formats=_formats()):
+                return True
+        except Exception:  # noqa: BLE001 - Pillow's plugins raise whatever their parsers raise
+            return False
+
+
+def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
+    from PIL import Image
+
+    big = False
+    with quiet(), silent_stderr() if data.startswith(_TIFF) else nullcontext():
+        try:
+            with Image.open(BytesIO(data), formats=_formats()) as image:
+                big = 0 < max_image_pixels < image.width * image.height
+                image.load()
+                if image.mode != "RGB":  # whether it converts hangs on mode and palette: one pixel is enough
+                    image.crop((0, 0, 1, 1)).convert("RGB")
+                notes = ("image.uniform",) if _is_uniform(image) else ()
+        except Image.DecompressionBombError:
+            return BOMB, ()
+        except Exception as exception:  # noqa: BLE001 - Pillow's plugins raise whatever their parsers raise
+            cut = "truncated" in str(exception).lower()
+            return BIG_BAD if big else BAD, ("image.undecodable", "image.cut") if cut else ("image.undecodable",)
+    return BIG if big else OK, notes
+
+
+def _is_uniform(image: "Image") -> bool:
+    """Return whether all pixels have one colour; transparency is left out, as in ``convert("RGB")``."""
+    with_alpha = image.mode in ("RGBA", "LA", "PA")
+    colours = len(image.getbands()) - with_alpha
+    seen = set()
+    for place in _PROBES:  # a few pixels rule out nearly all images at no cost
+        pixel = image.getpixel((int(place * image.width), int(place * image.height)))
+        seen.add(pixel[:colours] if isinstance(pixel, tuple) else pixel)
+    if len(seen) > 1:
+        return False
+    extremes = (image.convert(image.mode[:-1]) if with_alpha else image).getextrema()
+    return all(low == high for low, high in (extremes if isinstance(extremes[0], tuple) else (extremes,)))

@@ -1,21 +1,25 @@
-"""Contents that are neither images nor captions: classes, arrays, archives, media."""
+"""Contents that are neither images nor captions: class numbers, arrays, packed fields, audio and video."""
 
 import re
 import warnings
-from collections.abc import Callable
 from functools import lru_cache
 from gzip import GzipFile
+from importlib import import_module
+from importlib.util import find_spec
 from io import BytesIO
 from math import prod
 from struct import Struct, error, unpack
-from typing import IO, Any
+from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+from wdsflow.media import HEAD, Read, format_title, is_cut, least_size, media_format, promised_format, tag_length
 from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
 
-from .full_decode import decode_image
-from .packed import MOST_MSGPACK, cbor_is_sound, has_library, msgpack_is_sound
+from .image_content import decode_image
 from .text_content import look_at_json, look_at_text
+
+if TYPE_CHECKING:
+    from numpy import dtype, generic
 
 # The extensions that webdataset hands to Pillow; the list has stood unchanged from 0.2.86 to 1.x.
 IMAGE_EXTENSIONS = frozenset(
@@ -48,81 +52,27 @@ _BEFORE_EXTENSION = re.compile(r".*[.]")
 def kind_of(suffix: str) -> str:
     """Return which of webdataset's decoders gets a field of this name.
 
-    One of "image", "text", "json", "integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch",
-    "gz" (decompressed first, then decoded by what stands before the ``.gz``: ask again without it) or "opaque"
-    (left as bytes). Upper and lower case are the same, as readers lower-case field names. Only the part after
-    the last dot counts. The rule is that of ``webdataset.autodecode`` with ``decode("pilrgb")``; versions
-    differ in one name: 0.2.86 leaves ``pkl`` as bytes, 1.x unpickles it, and here it is always "pickle".
+    One of ``EXTENSIONS``, "gz" (decompressed first, then decoded by what is before the ``.gz``: ask again without it)
+    or "opaque" (left as bytes). Case does not matter, and only the part after the last dot counts, as in
+    ``webdataset.autodecode`` with ``decode("pilrgb")``. Versions differ in one name: 0.2.86 leaves ``pkl`` as bytes,
+    1.x unpickles it; here it is always "pickle".
 
     >>> kind_of("jpg"), kind_of("seg.PNG"), kind_of("json.gz"), kind_of("mp4")
     ('image', 'image', 'gz', 'opaque')
     """
     name = "." + suffix.lower()
-    if name.endswith(".gz"):
-        return "gz"
-    return _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")
+    return "gz" if name.endswith(".gz") else _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")
 
 
 _HEADER = 1 << 14  # numpy takes no npy header beyond 10,000 bytes
 _MOST_MEMBERS = 4096
 _chunk = Struct("<8sq").unpack_from
-_TENBIN = b"~TenBin~"
 # As webdataset spells them, "unit32" for "uint32" included: both read as u4.
-_TENBIN_TYPES = {b"f2": 2, b"f4": 4, b"f8": 8, b"i1": 1, b"i2": 2, b"i4": 4, b"i8": 8, b"u1": 1, b"u2": 2, b"u4": 4}
-_TENBIN_TYPES[b"u8"] = 8
+_TENBIN_TYPES = {name.encode(): int(name[1]) for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()}
 _TENSORS = "biufUmM"  # kinds of dtypes
 
 
-def npy_is_sound(data: bytes) -> bool:
-    """Return whether ``numpy.lib.format.read_array`` takes the bytes, with its default of no pickles."""
-    stream = BytesIO(data)
-    needed = _npy_bytes(stream)
-    return needed is not None and needed <= len(data) - stream.tell()
-
-
-def npy_rank(data: bytes) -> int:
-    """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
-    shape, dtype = _npy_header(BytesIO(data))
-    return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
-
-
-def npz_is_sound(data: bytes) -> bool:
-    """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
-
-    Members are not decompressed beyond their headers, so that a zip bomb stays small.
-    """
-    if not data.startswith(b"PK"):
-        return False
-    try:
-        with ZipFile(BytesIO(data)) as archive:
-            members = archive.infolist()
-            if len(members) > _MOST_MEMBERS:
-                return False
-            for member in members:
-                with archive.open(member) as file:
-                    start = BytesIO(file.read(_HEADER))
-                if not start.getvalue().startswith(b"\x93NUMPY"):
-                    continue  # numpy hands such a member out as bytes
-                needed = _npy_bytes(start)
-                if needed is None or needed > member.file_size - start.tell():
-                    return False
-    except Exception:  # noqa: BLE001 - zipfile raises many kinds on damaged archives
-        return False
-    return True
-
-
-def _npy_bytes(stream: IO[bytes]) -> int | None:
-    """Read an npy header and return how many bytes must follow it; None for what numpy refuses."""
-    try:
-        shape, dtype = _npy_header(stream)
-    except Exception:  # noqa: BLE001 - the header is a Python literal: any parse error may come
-        return None
-    if dtype.hasobject or any(size < 0 for size in shape):
-        return None
-    return prod(shape) * dtype.itemsize
-
-
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], Any]:
+def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
     """Read an npy header: sizes and dtype. Raises whatever numpy's parser raises."""
     from numpy.lib import format as npy
 
@@ -134,7 +84,47 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], Any]:
     return shape, dtype
 
 
-def tenbin_is_sound(data: bytes) -> bool:
+def npy_rank(data: bytes) -> int:
+    """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
+    shape, dtype = _npy_header(BytesIO(data))
+    return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
+
+
+def _npy_is_sound(start: bytes, size: int) -> bool:
+    """Return whether ``numpy.lib.format.read_array`` takes an array of ``size`` bytes, without pickles, by its start."""
+    stream = BytesIO(start)
+    try:
+        shape, dtype = _npy_header(stream)
+    except Exception:  # noqa: BLE001 - the header is a Python literal: any parse error may come
+        return False
+    whole = not dtype.hasobject and all(length >= 0 for length in shape)
+    return whole and prod(shape) * dtype.itemsize <= size - stream.tell()
+
+
+def _npz_is_sound(data: bytes) -> bool:
+    """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
+
+    Of each member only the header is decompressed, so that a zip bomb stays small.
+    """
+    if not data.startswith(b"PK"):
+        return False
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                return False
+            for member in members:
+                with archive.open(member) as file:
+                    start = file.read(_HEADER)
+                # numpy hands out any other member as bytes
+                if start.startswith(b"\x93NUMPY") and not _npy_is_sound(start, member.file_size):
+                    return False
+    except Exception:  # noqa: BLE001 - zipfile raises many kinds on damaged archives
+        return False
+    return True
+
+
+def _tenbin_is_sound(data: bytes) -> bool:
     """Return whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
 
     Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank, sizes, each eight
@@ -145,7 +135,7 @@ def tenbin_is_sound(data: bytes) -> bool:
     try:
         while position < len(data):
             magic, length = _chunk(data, position)
-            if magic != _TENBIN or length < 0:
+            if magic != b"~TenBin~" or length < 0:
                 return False
             position += 16
             chunks.append(memoryview(data)[position : position + length])
@@ -166,34 +156,117 @@ def _tenbin_array_fits(head: memoryview, array: memoryview) -> bool:
     return all(length >= 0 for length in shape) and prod(shape) * size <= len(array)
 
 
-MOST_UNZIPPED = 64 << 20
+def has_library(name: str) -> bool:
+    """Return whether a top-level module can be imported here, without importing it."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _msgpack_is_sound(data: bytes) -> bool:
+    """Return whether ``msgpack.unpackb(data)`` takes the bytes; the library itself limits lengths and depth."""
+    try:
+        import_module("msgpack").unpackb(data)
+    except Exception:  # noqa: BLE001 - it raises ValueError, TypeError, UnpackException and more
+        return False
+    return True
+
+
+_DEEPEST = 512
+_LENGTHS = {24: Struct(">B"), 25: Struct(">H"), 26: Struct(">I"), 27: Struct(">Q")}
+_BYTES, _TEXT, _ARRAY, _MAP, _TAG = 2, 3, 4, 5, 6
+_INDEFINITE, _BREAK = 31, 0xFF
+
+
+def cbor_is_sound(data: bytes) -> bool:
+    """Return whether the bytes start with one well-formed CBOR item (RFC 8949).
+
+    Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends the process.
+    """
+    open_items: list[int] = [1]  # items still to come in each open array, map or tag; -1 without a known number
+    position = 0
+    try:
+        while open_items:
+            if open_items[-1] == 0:
+                open_items.pop()
+                continue
+            if len(open_items) > _DEEPEST:
+                return False
+            first = data[position]
+            position += 1
+            if first == _BREAK:
+                if open_items.pop() != -1:
+                    return False
+                continue
+            if open_items[-1] > 0:
+                open_items[-1] -= 1
+            position, children = _cbor_item(data, position, first >> 5, first & 31)
+            if children:
+                open_items.append(children)
+    except (error, IndexError, ValueError):
+        return False
+    return True
+
+
+def _cbor_item(data: bytes, position: int, major: int, info: int) -> tuple[int, int]:
+    """Return where the item's head and string end, and how many items belong to it (-1: until a break)."""
+    if info == _INDEFINITE and major in (_BYTES, _TEXT, _ARRAY, _MAP):
+        return position, -1
+    if info > 27:
+        raise ValueError
+    value = info
+    if info in _LENGTHS:
+        (value,) = _LENGTHS[info].unpack_from(data, position)
+        position += _LENGTHS[info].size
+    if major in (_BYTES, _TEXT):
+        end = position + value
+        if end > len(data):
+            raise ValueError
+        if major == _TEXT:
+            str(data[position:end], "utf-8")
+        return end, 0
+    if major in (_ARRAY, _MAP):
+        if value > len(data):
+            raise ValueError
+        return position, value * (2 if major == _MAP else 1)
+    return position, 1 if major == _TAG else 0
+
+
+_MOST_MSGPACK = _MOST_UNZIPPED = 64 << 20
 _LONGEST_INTEGER = 4300  # digits: Python's own limit
 
 Outcome = tuple[str, tuple[str, ...]]
 _REFUSED: Outcome = (BAD, ("field.bad",))
+_LIBRARIES = {"msgpack": "msgpack", "cbor": "cbor", "npy": "numpy", "npz": "numpy"}
 
 
 def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
     """Return ``(status, notes)`` of a field that ``kind_of`` calls neither image nor text nor json.
 
-    ``suffix`` is the field name. OK, or BAD with "field.bad" where webdataset's decoder would raise, with
-    "field.needs-library" where the reason is a library that is missing here; UNSAFE with "field.unsafe" for
-    pickles, at which nobody looks; OPAQUE for what stays bytes. A gzipped field is unzipped, up to 64 MiB, and
-    judged by what it holds; UNKNOWN beyond that.
+    OK, or BAD with "field.bad" where webdataset's decoder would raise, with "field.needs-library" where the reason is a
+    library that is missing here; UNSAFE with "field.unsafe" for pickles, which are never opened; OPAQUE for what stays
+    bytes. A gzipped field is unzipped, up to 64 MiB, and judged by what it holds; UNKNOWN beyond that.
     """
-    if kind == "integer":
-        return _outcome(_is_integer(data))
     if kind in ("pickle", "torch"):
         return UNSAFE, ("field.unsafe",)
     if kind == "gz":
-        return _gz(suffix, data)
-    if kind in _LIBRARIES:
-        if not has_library(_LIBRARIES[kind]):
-            return BAD, ("field.bad", "field.needs-library")
-        if kind == "msgpack" and len(data) > MOST_MSGPACK:
-            return UNKNOWN, ()
-    sound = _CHECKS.get(kind)
-    return _outcome(sound(data)) if sound else (OPAQUE, ())
+        return _decode_gz(suffix[:-3], data)
+    if kind in _LIBRARIES and not has_library(_LIBRARIES[kind]):
+        return BAD, ("field.bad", "field.needs-library")
+    if kind == "msgpack" and len(data) > _MOST_MSGPACK:
+        return UNKNOWN, ()
+    checks = {
+        "integer": _is_integer,
+        "npy": lambda data: _npy_is_sound(data, len(data)),
+        "npz": _npz_is_sound,
+        "tenbin": _tenbin_is_sound,
+        "msgpack": _msgpack_is_sound,
+        "cbor": cbor_is_sound,
+    }
+    if kind not in checks:
+        return OPAQUE, ()
+    return (OK, ()) if checks[kind](data) else _REFUSED
 
 
 def _is_integer(data: bytes) -> bool:
@@ -211,14 +284,13 @@ def _is_integer(data: bytes) -> bool:
     return True
 
 
-def _gz(suffix: str, data: bytes) -> Outcome:
-    inner = suffix[:-3]
+def _decode_gz(inner: str, data: bytes) -> Outcome:
     try:
         with GzipFile(fileobj=BytesIO(data)) as file:
-            contents = file.read(MOST_UNZIPPED + 1)
+            contents = file.read(_MOST_UNZIPPED + 1)
     except Exception:  # noqa: BLE001 - OSError, EOFError, zlib.error and more
         return _REFUSED
-    if len(contents) > MOST_UNZIPPED:
+    if len(contents) > _MOST_UNZIPPED:
         return UNKNOWN, ("field.bad",)
     kind = kind_of(inner)
     if kind == "image":
@@ -227,20 +299,37 @@ def _gz(suffix: str, data: bytes) -> Outcome:
         return look_at_text(contents)[:2]
     if kind == "json":
         return look_at_json(contents, ())[:2]
-    if kind == "gz":  # webdataset unzips once
-        return OPAQUE, ()
-    return decode_other(kind, inner, contents)
+    # webdataset unzips once
+    return (OPAQUE, ()) if kind == "gz" else decode_other(kind, inner, contents)
 
 
-def _outcome(sound: bool) -> Outcome:
-    return (OK, ()) if sound else _REFUSED
+_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))  # pictures in the container of MP4
+_SLOPPY = 12  # bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header
 
 
-_LIBRARIES = {"msgpack": "msgpack", "cbor": "cbor", "npy": "numpy", "npz": "numpy"}
-_CHECKS: dict[str, Callable[[bytes], bool]] = {
-    "npy": npy_is_sound,
-    "npz": npz_is_sound,
-    "tenbin": tenbin_is_sound,
-    "msgpack": msgpack_is_sound,
-    "cbor": cbor_is_sound,
-}
+def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
+    """Return the names of the tallies that an audio or video member adds to, and the format that was found instead.
+
+    ``suffix`` is the field name in lower case; ``read`` returns bytes by offset and number, none if it cannot.
+    """
+    if not size:
+        return ("media.empty",), ""
+    head = read(0, min(size, HEAD))
+    if not head:
+        return (), ""
+    tagged = tag_length(head)
+    if tagged >= size:
+        return ("media.cut",), ""
+    if tagged:
+        head = read(tagged, min(size - tagged, HEAD))
+        if not head:
+            return (), ""
+    found = media_format(head)
+    if not found or (found == "mp4" and head[4:8] == b"ftyp" and head[8:12] in _ANIMATED):
+        # A frame of MP3 may begin anywhere: a decoder searches for it.
+        return ((), "") if tagged else (("media.not-media",), "")
+    notes: tuple[str, ...] = ("media.wrong-format",) if found != promised_format(suffix) else ()
+    slack = _SLOPPY if found == "wav" else 0
+    if least_size(head) > size - tagged + slack or (found == "mp4" and not tagged and is_cut(size, read)):
+        notes += ("media.cut",)
+    return notes, format_title(found)

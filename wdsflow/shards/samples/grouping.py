@@ -16,7 +16,6 @@ from typing import NamedTuple
 from wdsflow.shards.tar.members import MemberBatch, key_of
 from wdsflow.shards.tar.plain_entries import Row
 
-Split = Callable[[str], tuple[str, str] | None]
 GroupedMember = tuple[bool, str, str, Row]  # begins a sample, key, field, member
 
 
@@ -30,7 +29,7 @@ class Grouping(NamedTuple):
         beyond: members after the place where tarfile stops count as well.
     """
 
-    split: Split = key_of
+    split: Callable[[str], tuple[str, str] | None] = key_of
     kinds: frozenset[str] = frozenset(("file", "sparse"))
     once: bool = False
     beyond: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wdsflow.shards.tar.damaged_headers import HeaderGap, Neighbour
+from wdsflow.shards.tar.damaged_headers import HeaderGap
 
 if TYPE_CHECKING:
     from wdsflow.shards.tar.plain_entries import Row
@@ -81,20 +81,15 @@ def losers(damages: Sequence[NearDamage], known: AbstractSet[_Fields], least: in
     found: set[int] = set()
     for damage in damages:
         gap, sides = damage.gap, (damage.before, damage.after)
-        lost = gap.hurts(_neighbour(damage.before), _neighbour(damage.after))
+        lost = gap.hurts(*sides)
         shorter = [sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before) for sample in sides]
         # One of the two must have lost what was in a part that is too small for a whole sample.
         either = lost == (None, None) and not any(shorter) and 0 < gap.size < least
         for sample, is_lost, less in zip(sides, lost, shorter, strict=True):
-            if sample is not None and (
-                is_lost or either or (is_lost is None and (less or tuple(sample.fields) not in known))
-            ):
-                found.add(sample.number)
+            if sample is not None:
+                doubtful = is_lost is None and (less or tuple(sample.fields) not in known)
+                found |= {sample.number} if is_lost or either or doubtful else set()
     return found
-
-
-def _neighbour(sample: TarSample | None) -> Neighbour | None:
-    return None if sample is None else Neighbour(sample.key, sample.fields)
 
 
 def _is_shorter(sample: TarSample, seen: AbstractSet[_Fields], *, at_end: bool) -> bool:

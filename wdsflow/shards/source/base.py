@@ -3,8 +3,9 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -44,10 +45,8 @@ class StreamFault(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        how_far = (
-            f"its bytes are trusted up to byte {self.trusted:,}" if self.trusted else "none of its bytes can be trusted"
-        )
-        return f"{self.detail}: {how_far}"
+        trusted = f"its bytes are trusted up to byte {self.trusted:,}"
+        return f"{self.detail}: {trusted if self.trusted else 'none of its bytes can be trusted'}"
 
 
 class Source:
@@ -261,3 +260,74 @@ class SourcePart(Source):
         head = self._before[offset : offset + size]
         rest = size - len(head)
         return head + self._whole.read_at(self._start + offset + len(head), rest) if rest > 0 else head
+
+
+_PIECE = 4 << 20
+
+Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
+
+
+class Digest:
+    """Hashes each byte once, in order. ``finish`` reads what nobody else has read; until then the shard stays open."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def of_file(self, path: str) -> None:
+        """Hash a local file: who reads it next finds it in memory. Raises SourceError."""
+        file = open_file(path)
+        try:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            buffer = memoryview(bytearray(1 << 20))
+            while count := os.readv(file, [buffer]):
+                self._add(buffer[:count])
+        except OSError as error:
+            raise SourceError("io", str(error)) from None
+        finally:
+            os.close(file)
+
+    def of_parts(self, fetch: Fetch, size: int, start: bytes = b"") -> Fetch:
+        """Return ``fetch`` for a shard of ``size`` bytes, that also hashes what it gets, and what is left out between."""
+
+        def up_to(offset: int) -> None:
+            while self.size < offset:
+                self._add(fetch(self.size, min(offset, self.size + _PIECE)))
+
+        def hashed(first: int, stop: int) -> bytes:
+            up_to(first)
+            data = fetch(first, stop)
+            self._add(data[self.size - first :])
+            return data
+
+        self._begin(lambda: up_to(size))
+        self._add(start)
+        return hashed
+
+    def of_stream(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+        """Return ``read`` of a stream, that also hashes; it gives fewer bytes than asked for at the end only."""
+        ended = False
+
+        def hashed(size: int) -> bytes:
+            nonlocal ended
+            data = b"" if ended else read(size)
+            ended = len(data) < size
+            self._add(data)
+            return data
+
+        self._begin(lambda: all(iter(lambda: hashed(_PIECE), b"")))
+        return hashed
+
+    def finish(self) -> bytes:
+        """Read the rest of the shard, and return the 32 bytes of the hash. Raises SourceError."""
+        self._rest()
+        return self._hash.digest()
+
+    def _begin(self, rest: Callable[[], object] = lambda: None) -> None:
+        """Start again: a shard that was replaced on its server is opened a second time."""
+        self.size, self._hash = 0, sha256()  # bytes hashed so far
+        self._rest = rest
+
+    def _add(self, data: "bytes | memoryview") -> None:
+        self._hash.update(data)
+        self.size += len(data)

@@ -62,12 +62,11 @@ def _kind(start: bytes, least: int) -> str | None:
     return None
 
 
-# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. If one such buffer is damaged, all that it would have
-# given is lost to its readers; so it is here, or we would count members that nobody gets.
+# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. What a damaged buffer would have given is lost to its
+# readers; so it is here, or we would count members that nobody gets.
 #
 # Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. What was unpacked
 # since the last checksum may be wrong, whatever the reader does with it. ``proven`` is how far the checksums reach.
-
 
 PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
@@ -91,6 +90,9 @@ class Stream:
     """One compressed stream."""
 
     name = ""  # for people
+    errors: tuple[type[Exception], ...] = (OSError,)
+    in_blocks = False  # a block is given as a whole, after its checksum was compared
+    make: Callable[[], Any]  # returns a decompressor as Python's own
 
     def __init__(self, raw: Raw, start: bytes) -> None:
         self.raw, self.start = raw, start
@@ -101,34 +103,7 @@ class Stream:
         self.wrong = ""  # what does not match, though it was unpacked to the end
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield what it holds; some may be empty. Raises ``Damaged``."""
-        raise NotImplementedError
-
-    def after(self) -> bytes:
-        """Return the first bytes that follow the stream; empty at the end. May find that the stream is not complete."""
-        more = self.raw()
-        self.raises = bool(more)
-        return self.rest + more
-
-    def hides_end(self, tail: bytes) -> bool:
-        """Return whether a stream that seems cut is whole but damaged: ``tail``, the end of the file, is that of a whole one."""
-        return False
-
-    def _buffers(self) -> Iterator[bytes]:
-        yield self.start
-        yield from iter(self.raw, b"")
-
-
-class _Stepwise(Stream):
-    errors: tuple[type[Exception], ...] = (OSError,)
-    in_blocks = False  # a block is given as a whole, after its checksum was compared
-
-    @staticmethod
-    def make() -> Any:
-        """Return the decompressor."""
-        raise NotImplementedError
-
-    def pieces(self) -> Iterator[bytes]:
+        """Yield what it holds; some may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""
         engine = self.make()
         for data in self._buffers():
             pending: list[bytes] = []
@@ -151,6 +126,10 @@ class _Stepwise(Stream):
                 self.complete, self.rest = True, engine.unused_data
                 return
 
+    def _buffers(self) -> Iterator[bytes]:
+        yield self.start
+        yield from iter(self.raw, b"")
+
     def steps(self, engine: Any, data: bytes) -> Iterator[bytes]:
         """Decompress one buffer, a piece at a time."""
         while True:
@@ -160,14 +139,24 @@ class _Stepwise(Stream):
                 return
             data = b""
 
+    def after(self) -> bytes:
+        """Return the first bytes that follow the stream; empty at the end. May find that the stream is not complete."""
+        more = self.raw()
+        self.raises = bool(more)
+        return self.rest + more
 
-class Bzip2(_Stepwise):
+    def hides_end(self, tail: bytes) -> bool:
+        """Return whether a stream that seems cut is whole but damaged: ``tail``, the end of the file, is that of a whole one."""
+        return False
+
+
+class Bzip2(Stream):
     """bzip2."""
 
     name, make, in_blocks = "bzip2", staticmethod(bz2.BZ2Decompressor), True
 
 
-class Xz(_Stepwise):
+class Xz(Stream):
     """xz, and the older lzma."""
 
     name, errors = "xz", (lzma.LZMAError, EOFError)
@@ -178,7 +167,7 @@ class Xz(_Stepwise):
         return tail.endswith(b"YZ")
 
 
-class Gzip(_Stepwise):
+class Gzip(Stream):
     """gzip. A checksum that does not match ends no stream, because tarfile ignores it; it is noted in ``wrong``."""
 
     name, errors = "gzip", (zlib.error,)
@@ -239,31 +228,6 @@ def _gzip_header(head: bytes) -> int | None:
     return at if at <= len(head) else None
 
 
-class Zstd(_Stepwise):
-    """zstd; all frames that follow each other are one stream."""
-
-    name = "zstd"
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield what it holds. Raises ``Damaged`` and ``ImportError``."""
-        import zstandard
-
-        self.errors = (zstandard.ZstdError,)
-        yield from super().pieces()
-        while self.complete:
-            while len(self.rest) < 4 and (data := self.raw()):
-                self.rest += data
-            if not follows(self.rest, "zst"):
-                return
-            self.start, self.rest, self.complete = self.rest, b"", False
-            yield from super().pieces()
-
-    @staticmethod
-    def make() -> object:
-        """Return the decompressor."""
-        return _ZstdFrame()
-
-
 class _ZstdFrame:
     """One frame, with the methods of Python's own decompressors.
 
@@ -298,6 +262,26 @@ class _ZstdFrame:
     def unused_data(self) -> bytes:
         """What follows the frame."""
         return self._engine.unused_data + bytes(self._left)
+
+
+class Zstd(Stream):
+    """zstd; all frames that follow each other are one stream."""
+
+    name, make = "zstd", _ZstdFrame
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the contents of all frames."""
+        import zstandard
+
+        self.errors = (zstandard.ZstdError,)
+        yield from super().pieces()
+        while self.complete:
+            while len(self.rest) < 4 and (data := self.raw()):
+                self.rest += data
+            if not follows(self.rest, "zst"):
+                return
+            self.start, self.rest, self.complete = self.rest, b"", False
+            yield from super().pieces()
 
 
 CODECS: dict[str | None, type[Stream]] = {"gz": Gzip, "bz2": Bzip2, "xz": Xz, "zst": Zstd}

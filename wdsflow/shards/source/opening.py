@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import create, discard, naming
 
-from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, local_path, open_file
+from .base import FIRST, NEXT, Digest, LocalSource, Source, SourceError, StreamFault, local_path, open_file
 from .decompress import compression_of
-from .digest import Digest
 from .streams import ForwardSource
 
 

@@ -8,10 +8,9 @@ from zlib import crc32
 
 from wdsflow.shards.shard_names import SUFFIXES, natural
 
-from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
+from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
 from .decompress import compression_of
-from .digest import Digest, Fetch
-from .server_faults import trying
+from .http import HttpFile, trying
 from .streams import ForwardSource
 
 # Bytes asked from a server: at first; on after what was read, more and more; what may be left out without that this
@@ -127,7 +126,9 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
         file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
         size = getattr(file, "size", None)
         if size is not None and file.seekable():
-            return _unpacked(_in_parts(url, size, _parts_of(file, url), file.close, digest))
+            fetch = _parts_of(file, url)
+            fetch = digest.of_parts(fetch, size) if digest else fetch
+            return _unpacked(RemoteSource(url, size, fetch, file.close))
         file.close()
         return _onwards(_Stream(url, lambda: opened(block_size=0)), size, digest)
 
@@ -141,19 +142,13 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
 
 
 def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
-    from .http import HttpFile
-
     file = HttpFile(system, path)
     start = file.first(_START)
-    if isinstance(start, bytes):
-        return _unpacked(_in_parts(url, file.size or 0, file.fetch, lambda: None, digest, start))
-    return _onwards(_Stream(url, file.stream, start), file.size, digest)
-
-
-def _in_parts(
-    url: str, size: int, fetch: Fetch, close: Callable[[], object], digest: Digest | None, start: bytes = b""
-) -> RemoteSource:
-    return RemoteSource(url, size, digest.of_parts(fetch, size, start) if digest else fetch, close, start)
+    if not isinstance(start, bytes):
+        return _onwards(_Stream(url, file.stream, start), file.size, digest)
+    size = file.size or 0
+    fetch = digest.of_parts(file.fetch, size, start) if digest else file.fetch
+    return _unpacked(RemoteSource(url, size, fetch, lambda: None, start))
 
 
 def _parts_of(file: Any, url: str) -> Fetch:
@@ -240,8 +235,6 @@ def is_listing(url: str) -> bool:
 
 def listed(url: str) -> list[str]:
     """Return the urls of the shards that a glob or a folder stands for, as people count. Raises ``SourceError``."""
-    from .server_faults import trying
-
     system, path = filesystem(url)
     pattern = f"{path.rstrip('/')}/*" if url.endswith("/") else path
 

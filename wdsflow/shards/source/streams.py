@@ -127,9 +127,13 @@ class ForwardSource(Source):
         try:
             yield from filter(None, stream.pieces())
         except Damaged as damage:
-            self.damage, self.breaks = self._unstreamed(damage), True
-            if self._from + len(self._held) and not isinstance(damage, NotStreamed):
-                self._doubt(str(damage), stream.proven)
+            self.damage, self.breaks = str(damage), True
+            path = local_file(self.url)
+            if not isinstance(damage, NotStreamed):
+                if self._from + len(self._held):
+                    self._doubt(str(damage), stream.proven)
+            elif path is not None and self.compression is not None:
+                self.damage += f"{UNPACK}{unpack_command(path, self.compression)}"
             return
         directly = stream.after() if stream.complete else b""
         after = self._past_padding(directly)
@@ -151,13 +155,6 @@ class ForwardSource(Source):
             return
         if not after:
             self._ended()
-
-    def _unstreamed(self, damage: Damaged) -> str:
-        """Return what is wrong, with the command that unpacks a file if only a stream of it cannot be read."""
-        path, kind = local_file(self.url), self.compression
-        if not isinstance(damage, NotStreamed) or path is None or kind is None:
-            return str(damage)
-        return f"{damage}{UNPACK}{unpack_command(path, kind)}"
 
     def _check(self, stream: Stream, after: bytes, *, another: bool) -> None:
         """Note what is wrong with a stream that was unpacked to its end, or with the bytes after it."""

@@ -14,12 +14,11 @@ are found, so that losses can be counted and repaired.
 bytes that are copied. Nothing else in this project groups neighbouring members.
 
 How it reads. ``windows`` reads as little as the place allows: all bytes of small members, only headers of large ones;
-with ``ends`` also their first 4 KiB and last 32 bytes, which is what level headers looks at.
-``plain_entries`` is the quick way through headers: nearly all bytes of a header repeat from member to member, so these
-are compared with headers that were checked in full, and the rest (name, size, checksum) is checked each time. Whatever
-is unusual goes the careful way, one entry at a time, with the same result: ``tar_entry`` reads headers and extended
-headers (``tar_header``, ``pax_records``, ``sparse``), ``delivery`` says what tarfile makes of the contents, and after
-damage ``header_search`` finds the next header and ``damaged_headers`` what the lost ones still tell.
+with ``ends`` also their first 4 KiB and last 32 bytes, which is what level headers looks at. ``plain_entries`` is the
+quick way through headers: nearly all bytes of a header repeat from member to member, so these are compared with headers
+that were checked in full, and the rest (name, size, checksum) is checked each time. Whatever is unusual goes the careful
+way, one entry at a time, with the same result: ``tar_entry`` reads an entry with its extended headers, by the rules in
+``tar_header``. After damage, ``damaged_headers`` finds the next header and what the lost ones still tell.
 
 Extended headers of more than 4 MiB are refused as damage. Files are not mapped into memory: a mapped file that shrinks
 would kill the process. Of 2.0 microseconds for a member of a small sample, reading takes 0.6 and the loop 1.4. NumPy over

@@ -1,7 +1,7 @@
 """What follows damage: the next valid header, and what damaged ones still tell."""
 
-from collections.abc import Container
-from typing import NamedTuple
+from collections.abc import Container, Iterator
+from typing import NamedTuple, Protocol
 
 from .members import key_of, split_name
 from .tar_header import (
@@ -37,26 +37,25 @@ def search(read: Read, start: int, *, old: bool = False, until: int | None = Non
         window = read(base, _STEP)
         if junk is None and (rest := len(window.lstrip(b"\0"))):
             junk = base + (len(window) - rest) // BLOCK * BLOCK
-        if junk is not None and (at := _first_header(window, old)) is not None:
-            return FoundHeader(base + at, junk)
+        if junk is not None:
+            starts = range(0, len(window) - BLOCK + 1, BLOCK) if old else _with_magic(window)
+            for at in starts:
+                if is_header(window[at : at + BLOCK], old=old):
+                    return FoundHeader(base + at, junk)
         if len(window) < _STEP:
             break
         base += _STEP
     return FoundHeader(None, junk)
 
 
-def _first_header(window: bytes, old: bool) -> int | None:
-    if old:
-        starts = range(0, len(window) - BLOCK + 1, BLOCK)
-        return next((at for at in starts if is_header(window[at : at + BLOCK], old=True)), None)
+def _with_magic(window: bytes) -> Iterator[int]:
+    """Yield the offsets of whole blocks that have the ustar magic."""
     magic = window.find(b"ustar", 257)
     while magic >= 0:
         at, odd = divmod(magic - 257, BLOCK)
-        at *= BLOCK
-        if not odd and at + BLOCK <= len(window) and is_header(window[at : at + BLOCK]):
-            return at
-        magic = window.find(b"ustar", at + BLOCK + 257)
-    return None
+        if not odd and (at + 1) * BLOCK <= len(window):
+            yield at * BLOCK
+        magic = window.find(b"ustar", (at + 1) * BLOCK + 257)
 
 
 _ITS_OWN = 2
@@ -73,24 +72,25 @@ class LostMember(NamedTuple):
     missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
     extended: bool  # no member, but a header that tells about the next one
     named: bool = False  # its name is right: the only wrong byte is elsewhere
-    next_name: str | None = (
-        None  # which an extended header tells; "" if it tells neither name nor size, None if unknown
-    )
+    next_name: str | None = None  # in an extended header: "" if it tells neither name nor size, None if unknown
 
-    def is_of(self, key: str, fields: Container[str], *, exactly: bool) -> bool:
-        """Return whether it belongs to the sample of a key that has ``fields``; unless ``exactly``, with one byte put right."""
-        start, name = f"{key}.".encode("utf-8", "surrogateescape"), self.name.encode("utf-8", "surrogateescape")
+    def is_of(self, sample: "Neighbour", *, exactly: bool) -> bool:
+        """Return whether it belongs to a sample, and is a further field of it; unless ``exactly``, with one byte put right."""
+        start, name = (text.encode("utf-8", "surrogateescape") for text in (f"{sample.key}.", self.name))
         wrong = [right - found for right, found in zip(start, name, strict=False) if right != found]
         if len(name) <= len(start) or wrong != ([] if exactly else [self.missing]):
             return False
-        return name[len(start) :].decode("utf-8", "surrogateescape").lower() not in fields
+        return name[len(start) :].decode("utf-8", "surrogateescape").lower() not in sample.fields
 
 
-class Neighbour(NamedTuple):
-    """A sample next to damage: its key, and the names of its fields, as far as they are known."""
+class Neighbour(Protocol):
+    """A sample next to damage."""
 
     key: str
-    fields: Container[str] = ()
+
+    @property
+    def fields(self) -> Container[str]:
+        """The names of its fields, as far as they are known."""
 
 
 class HeaderGap(NamedTuple):
@@ -125,7 +125,7 @@ def _owner(member: LostMember, before: Neighbour | None, after: Neighbour | None
         return keys.index(key) if key in keys else _ITS_OWN
     for exactly in (True, False):
         for number_, sample in enumerate((before, after)):
-            if sample is not None and member.is_of(*sample, exactly=exactly):
+            if sample is not None and member.is_of(sample, exactly=exactly):
                 return number_
     return None
 

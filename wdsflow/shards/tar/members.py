@@ -7,13 +7,8 @@ from typing import Literal, NamedTuple
 from .plain_entries import Row
 from .tar_header import padded
 
-# How a member's name becomes a sample key and a field, by WebDataset's rule.
-#
-# The rule is webdataset's ``base_plus_ext``: the key is the path up to the first dot of its last
-# component, the field is all that follows. Hugging Face datasets, Ray Data and Energon use the same.
-
-
-# Taken literally, with its corner cases ("d/._a.jpg" is key "d/", field "_a.jpg"): readers have them too.
+# WebDataset's ``base_plus_ext``: the key is the path up to the first dot of its last component, the field is all that follows.
+# Hugging Face datasets, Ray Data and Energon use the same rule, corner cases included ("d/._a.jpg": key "d/", field "_a.jpg").
 _SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
 _META = re.compile(r"__[^/]*__($|/)")
 

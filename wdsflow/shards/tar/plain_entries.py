@@ -33,22 +33,18 @@ class Sums(dict[bytes, int]):
     def __missing__(self, key: bytes) -> int:
         if len(self) >= _KEEP:
             self.clear()
-        self[key] = value = self._expected(key)
-        return value
-
-    def _expected(self, key: bytes) -> int:
         checksum = key[13:]
         try:
             number(key[1:13])
-            declared = number(checksum)
+            expected = number(checksum) - 256 - self.rest + sum(checksum) + 1
         except BadHeader:
-            return -1
-        if key[0] not in b"\0 ":
-            return -1
-        return declared - 256 - self.rest + sum(checksum) + 1
+            expected = -1
+        self[key] = value = expected if key[0] in b"\0 " else -1
+        return value
 
 
 _NEVER = Sums(1 << 40)  # agrees with no header
+_NOTHING: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, b"")
 
 
 class Skimmer:
@@ -63,7 +59,7 @@ class Skimmer:
         self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
         self.tails: dict[bytes, Sums] = {}  # all after the checksum: type, link, magic, owner, prefix
         self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
-        self.latest: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, b"")
+        self.latest = _NOTHING
 
     def learn(self, header: bytes) -> None:
         """Remember a header that ``parse_header`` accepted, if it is of a plain file and without a prefix."""
@@ -92,7 +88,7 @@ class Skimmer:
     def forget(self) -> None:
         """Take nothing as known: every entry is left to the careful way."""
         self.times, self.tails, self.owners = {}, {}, set()
-        self.latest = b"\xff", 0, b"\xff", _NEVER, b""
+        self.latest = _NOTHING
 
     # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915

@@ -1,6 +1,5 @@
-"""One entry of a tar, its extended headers included, and what tarfile makes of it."""
+"""One entry of a tar, its extended headers included, as tarfile reads it."""
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from .tar_header import (
@@ -67,24 +66,29 @@ class _Extension(NamedTuple):
     values: dict[str, str]  # the global records and its own; empty for GNU long names
 
 
-class _State:
-    """What is being put together while the headers of one entry are read."""
+def blocks(size: int) -> int:
+    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes if this Python's tarfile does."""
+    if size < 0 and refuses_negative():
+        raise BadHeader("a size is negative")
+    return padded(size)
 
-    def __init__(self, read: Read, at: int):
-        self.read, self.at = read, at
+
+class _Reading:
+    """What is put together while the headers of one entry are read. Methods raise ``BadHeader`` and ``RefusedRecord``."""
+
+    def __init__(self, read: Read, at: int, shared: dict[str, str]):
+        self.read, self.at, self.shared = read, at, shared
         self.budget = LIMIT
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
-        self.sparse = False
-        self.foreign = False
+        self.sparse = self.foreign = False
 
-    @property
-    def skips(self) -> bool:
-        """Return whether data follow that have to be skipped."""
-        return self.type in REGULAR or self.type not in SUPPORTED
+    def blocks_of_data(self, size: int) -> int:
+        """Return the bytes that follow and have to be skipped."""
+        return blocks(size) if self.type in REGULAR or self.type not in SUPPORTED else 0
 
     def header(self, *, first: bool) -> Header:
-        """Read the next header. Raises ``Ending`` and ``BadHeader``."""
+        """Read the next header. Raises ``Ending``, too."""
         offset = self.at
         block = self.read(offset, BLOCK)
         if len(block) < BLOCK:
@@ -99,22 +103,69 @@ class _State:
             self.at += BLOCK
         return found
 
-    def body(self, header: Header) -> bytes:
-        """Read the contents of an extended header. Raises ``BadHeader`` and ``RefusedRecord``."""
+    def extension(self, header: Header) -> _Extension:
+        """Read the contents of an extended header."""
         length = blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
         if length > LONGEST:
             raise RefusedRecord(f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}")
-        contents = self.read(self.at, length) if length else b""
-        self.at += len(contents)
-        self.budget -= len(contents)
+        body = self.read(self.at, length) if length else b""
+        self.at += len(body)
+        self.budget -= len(body)
         if self.budget < 0:
             raise RefusedRecord(f"extended headers of one member have more than {LIMIT:,} bytes")
-        return contents
+        if header.type in (b"L", b"K"):
+            return _Extension(header.type, body, {})
+        values = read_records(body)
+        if header.type == b"g":
+            self.shared.update(values)
+            return _Extension(header.type, body, self.shared)
+        return _Extension(header.type, body, {**self.shared, **values})
+
+    def member(self, header: Header) -> None:
+        """Take the last header, that of the member itself."""
+        self.name, self.size, self.type = header.name, header.size, header.type
+        if header.sparse:
+            self.sparse = True
+            more, self.size = header.sparse
+            blocks_left = _MOST_MAPS
+            while more:
+                block = self.read(self.at, BLOCK)
+                self.at += len(block)
+                blocks_left -= 1
+                if len(block) < BLOCK or not blocks_left:
+                    raise RefusedRecord("the map of a sparse member is cut or too long")
+                more = bool(block[_MORE])
+            self.data = self.at
+            self.next = self.data + blocks(header.size)
+            return
+        self.data = self.at
+        self.next = self.at + self.blocks_of_data(header.size)
+        self.apply(self.shared)
+        if self.type == b"5":
+            self.name = self.name.rstrip("/")
+
+    def unwind(self, extension: _Extension) -> None:
+        """Let an extended header change what stands after it."""
+        values = extension.values
+        if extension.type in (b"L", b"K"):
+            if extension.type == b"L":
+                self.foreign = True
+                self.name = text(extension.body)
+            if self.type == b"5":
+                self.name = self.name.removesuffix("/")
+            return
+        # tarfile takes a map of the member from these records, or from its contents.
+        new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
+        self.sparse = self.sparse or new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+        if extension.type != b"g":
+            self.apply(values)
+            if "size" in values:
+                self.next = self.data + self.blocks_of_data(self.size)
 
     def apply(self, values: dict[str, str]) -> None:
-        """Let PAX records replace what the header says. Raises ``RefusedRecord``."""
+        """Let PAX records replace what the header says."""
         for keyword, value in values.items():
             self.foreign = self.foreign or keyword in WANTED
             if keyword == "GNU.sparse.name":
@@ -130,19 +181,12 @@ class _State:
                     self.size = 0
 
 
-def blocks(size: int) -> int:
-    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes if this Python's tarfile does."""
-    if size < 0 and refuses_negative():
-        raise BadHeader("a size is negative")
-    return padded(size)
-
-
 def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     """Read the entry whose first header is at ``start``; ``shared`` holds global PAX records and is updated.
 
     Raises ``Ending``.
     """
-    state = _State(read, start)
+    state = _Reading(read, start, shared)
     chain: list[_Extension] = []
     depth = 0
     here, own = start, None
@@ -154,120 +198,25 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
                 break
             if depth == MAX_CHAIN:
                 raise RefusedRecord("too many extended headers in a row")
-            chain.append(_extension(state, header, shared))
+            chain.append(state.extension(header))
             if header.type != b"g" and own is None:
                 own = here
             depth += 1
-        _base(state, header, shared)
+        state.member(header)
         for extension in reversed(chain):
             depth -= 1
-            _unwind(state, extension)
+            state.unwind(extension)
     except Ending as end:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
         raise Ending("error", start, detail, end.resume) from None
-    except BadHeader as error:
-        raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
-    except RefusedRecord as error:
-        raise Ending("error", start, str(error), max(state.at, here + BLOCK)) from None
-    return _entry(state, here if own is None else own, chain)
-
-
-def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extension:
-    body = state.body(header)
-    if header.type in (b"L", b"K"):
-        return _Extension(header.type, body, {})
-    values = read_records(body)
-    if header.type == b"g":
-        shared.update(values)
-        return _Extension(header.type, body, shared)
-    return _Extension(header.type, body, {**shared, **values})
-
-
-def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
-    state.name, state.size, state.type = header.name, header.size, header.type
-    if header.sparse:
-        state.sparse = True
-        more, real = header.sparse
-        blocks_left = _MOST_MAPS
-        while more:
-            block = state.read(state.at, BLOCK)
-            state.at += len(block)
-            blocks_left -= 1
-            if len(block) < BLOCK or not blocks_left:
-                raise RefusedRecord("the map of a sparse member is cut or too long")
-            more = bool(block[_MORE])
-        state.data = state.at
-        state.next = state.data + blocks(header.size)
-        state.size = real
-        return
-    state.data = state.next = state.at
-    if state.skips:
-        state.next += blocks(header.size)
-    state.apply(shared)
-    if state.type == b"5":
-        state.name = state.name.rstrip("/")
-
-
-def _unwind(state: _State, extension: _Extension) -> None:
-    """Let an extended header change what stands after it."""
-    if extension.type in (b"L", b"K"):
-        if extension.type == b"L":
-            state.foreign = True
-            state.name = text(extension.body)
-        if state.type == b"5":
-            state.name = state.name.removesuffix("/")
-        return
-    state.sparse = state.sparse or _is_sparse(extension.values)
-    if extension.type != b"g":
-        state.apply(extension.values)
-        if "size" in extension.values:
-            state.next = state.data + (blocks(state.size) if state.skips else 0)
-
-
-def _is_sparse(values: dict[str, str]) -> bool:
-    """Return whether tarfile takes a map of the member from these records, or from its contents."""
-    new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
-    return new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
-
-
-def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
+    except (BadHeader, RefusedRecord) as error:
+        why: Literal["error", "bad"] = "error" if depth or isinstance(error, RefusedRecord) else "bad"
+        raise Ending(why, start, str(error), max(state.at, here + BLOCK)) from None
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
         kind = "sparse" if state.sparse else "file"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
-    where = header, state.data, state.next, state.at
+    where = here if own is None else own, state.data, state.next, state.at
     return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)
-
-
-CUT = "unexpected end of data"
-BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
-
-Reaches = Callable[[int], bool]  # whether the archive has that many bytes
-
-
-def deliver(entry: Entry, reaches: Reaches, length: Callable[[], int]) -> tuple[bool, int]:
-    """Say whether webdataset gets the whole contents, and the offset at which reading stands then.
-
-    ``length`` says how many bytes the archive has; it is asked only where ``reaches`` said no.
-
-    webdataset reads files only; for other kinds nothing is read and nothing can be lost.
-    """
-    if entry.kind == "sparse":  # its contents are not looked at
-        return (True, entry.tell) if reaches(entry.next) else (False, length())
-    if entry.kind != "file" or entry.size <= 0:
-        return True, entry.tell
-    end = entry.data + entry.size
-    return (True, end) if reaches(end) else (False, length())
-
-
-def following(entry: Entry, stands: int, reaches: Reaches) -> str:
-    """Say why tarfile cannot go on to the next header; empty if it can."""
-    if entry.next == stands:
-        return ""
-    if entry.next == 0:
-        return BACK_TO_START
-    if not reaches(entry.next):
-        return CUT
-    return "a size sends the reader backwards" if entry.next <= stands else ""

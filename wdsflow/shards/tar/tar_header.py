@@ -184,8 +184,8 @@ OTHER = ""  # stands for all records that change nothing for us
 _SPARSE = ("name", "size", "realsize", "map", "major", "minor")
 WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
 
-RECORD = re.compile(rb"(\d+) ([^=]+)=")
-LENGTH = re.compile(rb"([0-9]{1,20}) ")
+_RECORD = re.compile(rb"(\d+) ([^=]+)=")
+_LENGTH = re.compile(rb"([0-9]{1,20}) ")
 
 
 class RefusedRecord(Exception):
@@ -216,25 +216,23 @@ def read_records(body: bytes) -> dict[str, str]:
     values: dict[str, str] = {}
     if not is_strict():
         _check_charset(body)
-    for keyword, start, end in records(body):
-        name = _text(keyword[:64])
+    for keyword, start, end in _strict_records(body) if is_strict() else _loose_records(body):
+        name = keyword[:64].decode("utf-8", "surrogateescape")
         if name in WANTED:
-            values[name] = _text(body[start:end])
+            values[name] = body[start:end].decode("utf-8", "surrogateescape")
         else:
             values[name if name in TIMES else OTHER] = ""
     return values
 
 
-def records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield keywords, and where their values start and end. Raises ``BadHeader`` and ``RefusedRecord``."""
-    return _strict_records(body) if is_strict() else _loose_records(body)
-
-
 def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     effort = 4 * len(body) + (1 << 20)  # overlapping records would cost quadratic time
-    while match := RECORD.match(body, position):
-        length = integer(match[1])
+    while match := _RECORD.match(body, position):
+        try:
+            length = int(match[1])
+        except ValueError:
+            raise RefusedRecord("an extended header has a number that cannot be read") from None
         if length == 0:
             raise BadHeader("an extended header has a record of length 0")
         effort -= match.end() - position + min(length, len(body))
@@ -247,7 +245,7 @@ def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
 def _strict_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     while position < len(body) and body[position]:
-        match = LENGTH.match(body, position)
+        match = _LENGTH.match(body, position)
         length = int(match[1]) if match else 0
         end = position + length - 1
         if not match or length < 5 or end >= len(body) or body[end] != 10:
@@ -273,15 +271,3 @@ def _check_charset(body: bytes) -> None:
                 raise RefusedRecord("an extended header names a charset that is not text") from None
             return
         at = body.find(b" hdrcharset=", at + 1)
-
-
-def integer(digits: bytes | str) -> int:
-    """Read a number where tarfile fails with ValueError. Raises ``RefusedRecord``."""
-    try:
-        return int(digits)
-    except ValueError:
-        raise RefusedRecord("an extended header has a number that cannot be read") from None
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape")

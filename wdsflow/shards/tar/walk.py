@@ -11,7 +11,7 @@ from wdsflow.shards.source.base import Source, StreamFault
 from .damaged_headers import HeaderGap, lost_between, search
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .plain_entries import HUGE, SPAN, Row, Skimmer
-from .tar_entry import BACK_TO_START, CUT, Ending, Entry, deliver, following, read_entry
+from .tar_entry import Ending, Entry, read_entry
 from .tar_header import BLOCK, OTHER, TIMES, is_header, looks_like, number, padded
 from .windows import Windows
 
@@ -19,6 +19,7 @@ __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
+_BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
 NOT_TAR = "not a tar: looks like "
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
@@ -138,24 +139,31 @@ class Walk:
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
-        reaches = self._windows.reaches
+        reaches, end = self._windows.reaches, entry.next
         self._learn(entry)
-        delivered, stands = deliver(entry, reaches, self._windows.end)
+        # webdataset reads files only: of other kinds nothing can be lost, but sparse ones have to be there.
+        if entry.kind == "sparse":
+            delivered, stands = reaches(end), entry.tell
+        else:
+            size = entry.size if entry.kind == "file" else 0
+            delivered = size <= 0 or reaches(entry.data + size)
+            stands = entry.tell if size <= 0 else entry.data + size
         if delivered:
             self._accept(entry)
         else:
             self.lost.add(entry.name)
-        problem = following(entry, stands, reaches)
-        if not problem:
+            stands = self._windows.end()
+        if end == stands or (end > stands and reaches(end)):
             return None
-        if problem == CUT:
+        if end and not reaches(end):
             what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
             detail = self._source.damage or f"the file ends inside {what}"
             self._see("tar.no-padding" if delivered else "tar.truncated-data", entry.header, entry.name, detail)
             self._halt("error", entry.header, detail)
             return entry.tell if self._source.random else max(entry.tell, self._windows.end())
+        problem = "a size sends the reader backwards" if end else _BACK_TO_START
         self._see("tar.bad-header", entry.header, entry.name, problem)
-        self._halt("silent" if problem == BACK_TO_START else "error", entry.header, problem)
+        self._halt("error" if end else "silent", entry.header, problem)
         return max(entry.tell, stands)
 
     def _learn(self, entry: Entry) -> None:
@@ -194,7 +202,12 @@ class Walk:
             self._halt("end", offset, "")
             return ending.resume
         if offset == 0 and not self._beyond:
-            return self._unreadable(ending)
+            looks = looks_like(self._first)
+            missing = ending.detail if self._first else "empty file"
+            if len(self._first) == BLOCK and is_header(self._first, old=True):
+                missing = f"its first member cannot be read: {missing}"
+            self._halt("unreadable", 0, f"{NOT_TAR}{looks}" if looks else source.damage or missing)
+            return None if looks or not self._first else ending.resume
         if source.breaks and why in ("eof", "cut", "error"):
             self._halt("error", offset, source.damage or "damaged")
         elif why == "eof":
@@ -208,15 +221,6 @@ class Walk:
             self._see(name, offset, None, detail)
             self._halt("silent" if why == "bad" else "error", offset, detail)
         return ending.resume
-
-    def _unreadable(self, ending: Ending) -> int | None:
-        looks = looks_like(self._first)
-        missing = ending.detail if self._first else "empty file"
-        if len(self._first) == BLOCK and is_header(self._first, old=True):
-            missing = f"its first member cannot be read: {missing}"
-        detail = f"{NOT_TAR}{looks}" if looks else self._source.damage or missing
-        self._halt("unreadable", 0, detail)
-        return None if looks or not self._first else ending.resume
 
     def _resume(self, start: int | None) -> bool:
         """Go to the next sound header from ``start`` on; False if there is none."""

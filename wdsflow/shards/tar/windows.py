@@ -102,7 +102,7 @@ class Windows:
         return False
 
     def go(self, offset: int, rows: int) -> bool:
-        """Move on to ``offset``; tell whether a batch is due before a window is loaded there."""
+        """Move on to ``offset``; return whether a batch is due before a window is loaded there."""
         skim = self.skim
         skim.at = offset - skim.base
         if self.contents:
@@ -159,16 +159,13 @@ class Windows:
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
-            read: Callable[[int], bytes] = partial(pread, source.fd, self.step)
-            read = read if source.fd >= 0 else self._read
-            self.refill = partial(self._kept, read) if self.keep else read
+            self.refill = self._read if self.keep or source.fd < 0 else partial(pread, source.fd, self.step)
         if far != self._hopping and source.hop(far):
             self._hopping = far
 
-    def _kept(self, read: Callable[[int], bytes], offset: int) -> bytes:
-        data = read(offset)
-        self.pieces.append((offset, data))
-        return data
-
     def _read(self, offset: int) -> bytes:
-        return self.source.read_at(offset, self.step)
+        fd = self.source.fd
+        data = pread(fd, self.step, offset) if fd >= 0 else self.source.read_at(offset, self.step)
+        if self.keep:
+            self.pieces.append((offset, data))
+        return data

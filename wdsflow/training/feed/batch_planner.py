@@ -1,4 +1,4 @@
-"""Which samples are worked on next, and where one batch ends and another begins."""
+"""The samples to be made next, and the borders of batches."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _IDLE: tuple[LaneTask, ...] = ()
 
 
 class Cut(NamedTuple):
-    """The samples of one batch, and how far each lane has come with it."""
+    """The samples of one batch, and the positions of all lanes after it."""
 
     number: int  # in its epoch
     samples: list[MadeSample]
@@ -24,34 +24,26 @@ class Cut(NamedTuple):
     positions: list[LanePosition]
 
 
-class StarvedFeed(NamedTuple):
-    """A lane that will never fill a batch."""
-
-    lane: int
-    usable: int  # samples of its latest whole pass
-    in_a_row: int | None = None  # samples lost one after the other, if that ended it
-
-
 class StarvedError(RuntimeError):
-    """Carries ``StarvedFeed`` out of the planner."""
+    """A lane will never fill a batch. ``usable``: samples of its last whole pass; ``in_a_row``: lost ones that ended it."""
 
-    def __init__(self, starved: StarvedFeed) -> None:
-        super().__init__(starved)
-        self.starved = starved
+    def __init__(self, lane: int, usable: int, in_a_row: int | None = None) -> None:
+        super().__init__(lane, usable, in_a_row)
+        self.lane, self.usable, self.in_a_row = lane, usable, in_a_row
 
 
 class _Stream:
-    """A lane and what is on its way or waits in it."""
+    """A lane, its samples that are being made, and those that wait for a batch."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.position = LanePosition(lane.turn, lane.begun)
         self.ready: deque[tuple[LaneTask, MadeSample]] = deque()
         self.on_their_way = 0  # tasks
-        self.over = False  # hands out no more tasks
-        self.turn = lane.turn  # pass of the results that come in
+        self.over = False  # no more tasks
+        self.turn = lane.turn  # pass of the present results
         self.made = 0  # samples of that pass
-        self.whole = lane.begun == 0  # that pass was read from its beginning
+        self.whole = lane.begun == 0  # it was read from its beginning
 
     @property
     def expected(self) -> int:
@@ -61,10 +53,19 @@ class _Stream:
 class Planner:
     """Hands out chunks in the order in which batches need them, and cuts batches from the results.
 
-    Used by one thread. ``lanes`` gets what lanes call with samples lost while listing. ``ahead``: samples beyond the
-    next batch that may be worked on; ``most_bytes``: of raw content that they may hold meanwhile. Batches are numbered from ``first`` to below ``last``. ``most_lost``: samples lost
-    in a row that mean starvation. ``idle`` is called now and then where listing takes long, and may raise. What is
-    decided depends on the results alone, never on the time at which they come.
+    Used by one thread. Decisions depend on the results alone, never on their time.
+
+    Args:
+        schedule: the lanes, and the sizes of batches.
+        lanes: makes the lanes, from the function that they call with samples lost while listing.
+        tally: counts samples.
+        ahead: samples beyond the next batch that may be made.
+        most_bytes: of raw content that samples in work may hold.
+        chunk: samples of a chunk.
+        first: number of the next batch.
+        last: number of batches of the epoch, if known.
+        most_lost: samples lost in a row that mean starvation.
+        idle: called now and then if listing takes long; may raise.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Planner:
         return not self._order
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield what is to be done next; empty if enough is on its way."""
+        """Yield the next chunks; an empty one if enough is on its way."""
         while not self.finished:
             stream, count = self._neediest()
             if stream is None or self._held >= self._most_bytes:
@@ -126,12 +127,12 @@ class Planner:
             self._tally.lacking(tuple(loss.detail.split(", ")))
         self._in_a_row += 1
         if self._in_a_row >= self._most_lost:
-            raise StarvedError(StarvedFeed(-1, 0, self._in_a_row))
+            raise StarvedError(-1, 0, self._in_a_row)
         if self._in_a_row % 100 == 0:
             self._idle()
 
     def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take in what became of a chunk. Raises StarvedError if a lane has shown that it cannot fill a batch."""
+        """Take the results of a chunk. Raises StarvedError if a lane cannot fill a batch."""
         if not chunk.tasks:
             return
         stream = self._streams[chunk.lane]
@@ -157,7 +158,7 @@ class Planner:
             if not stream.over or stream.on_their_way:
                 return None
             if self._schedule.at_end != "stop":
-                raise StarvedError(StarvedFeed(stream.lane.number, stream.made))
+                raise StarvedError(stream.lane.number, stream.made)
             if stream.ready:
                 return self._cut(stream, len(stream.ready))
             self._order.popleft()
@@ -178,7 +179,7 @@ class Planner:
         return cut
 
     def _neediest(self) -> tuple[_Stream | None, int]:
-        """Return the stream that the earliest incomplete batch waits for, and how many samples it lacks."""
+        """Return the stream of the earliest incomplete batch, and the number of samples that it lacks."""
         budget = self._schedule.size(self.next_batch) + self._ahead
         wanted: dict[int, int] = {}
         number = self.next_batch
@@ -209,7 +210,7 @@ class Planner:
         return tasks
 
     def _end_pass(self, stream: _Stream) -> None:
-        """Close a pass all of whose results are in."""
+        """End a pass that has all its results."""
         size = self._schedule.size(self.next_batch)
         if self._schedule.at_end == "restart":
             left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
@@ -218,8 +219,8 @@ class Planner:
             if left and not stream.turn:
                 self._tally.noted[LEFT_OVER] += left
             if stream.whole and stream.made < size:
-                raise StarvedError(StarvedFeed(stream.lane.number, stream.made))
+                raise StarvedError(stream.lane.number, stream.made)
         elif stream.whole and not stream.made:
-            raise StarvedError(StarvedFeed(stream.lane.number, 0))
+            raise StarvedError(stream.lane.number, 0)
         stream.turn += 1
         stream.made, stream.whole = 0, True

@@ -1,4 +1,4 @@
-"""Which epoch a loader begins next: the one that was asked for, otherwise the one after the last."""
+"""One epoch: a thread that keeps decoders busy, and joins their samples to batches. Imports numpy and torch."""
 
 import atexit
 import contextlib
@@ -8,19 +8,31 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
-from wdsflow.training.stalls.loss_tally import LossTally, say
-from wdsflow.training.workers.chunk_engines import ChunkEngine
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wdsflow.training.feed_options import SampleError
+from wdsflow.training.pixels.image_work import ImageWork, as_tensor
+from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.stalls.field_fixes import at
+from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.workers.chunk_engines import Threads
+from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.sample_work import MadeSample, SampleWork
 
-from ..sample_tasks import Chunk, LaneTask
 from .batch_planner import Planner
 from .lanes import LanePosition
 
+Batch: TypeAlias = list[object] | dict[str, object]
 _MOST_LOOKS = 2  # iterations in a row that ended after one batch
 _COUNTS = 2  # batches of an iteration that is more than a look
+_LOOK = 0.5  # seconds between two looks at the other ranks
+_AT_EXIT = 3.0  # seconds that a thread has to end when Python does
 
 
 class EpochCounter:
@@ -69,7 +81,7 @@ class EpochCounter:
         return self._epoch
 
     def give(self, *, last: bool) -> bool:
-        """Note that a batch is given; return whether the iteration counts as an epoch from this batch on."""
+        """Count a batch; return whether the iteration counts as an epoch from this batch on."""
         self._given += 1
         if self._counted or not (last or self._given == _COUNTS):
             return False
@@ -80,45 +92,40 @@ class EpochCounter:
         return True
 
 
-_LOOK = 0.5  # seconds between two looks at the other ranks
-_AT_EXIT = 3.0  # seconds that a thread has to end when Python does
-
-
 class Ready(NamedTuple):
-    """A batch, and where the feed stands after it."""
+    """A batch, and the position of the feed after it."""
 
-    batch: Any
+    batch: Batch
     number: int
     samples: int
     positions: list[LanePosition]
-
-
-class _Stopped(Exception):
-    """Nobody wants more batches."""
-
-
-_living: "weakref.WeakSet[EpochRun]" = weakref.WeakSet()
 
 
 class _End(NamedTuple):
     error: BaseException | None
 
 
+class _Stopped(Exception):
+    """No more batches are wanted."""
+
+
+_living: "weakref.WeakSet[EpochRun]" = weakref.WeakSet()
+
+
 class EpochRun:
-    """Makes the batches of one epoch in a thread of its own; one that is complete waits at most."""
+    """Makes the batches of one epoch in its own thread; at most one complete batch waits."""
 
     def __init__(
         self,
-        engine: ChunkEngine,
+        engine: Threads | Decoders,
         work: SampleWork,
-        tally: LossTally,
-        assemble: Callable[[list[MadeSample], list[LaneTask]], Any],
+        assemble: Callable[[list[MadeSample], list[LaneTask]], Batch],
         plan: Callable[[Callable[[], None]], Planner],
     ) -> None:
         self.engine = engine
-        self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
-        # Whoever abandons an iterator closes it while garbage is collected, maybe in the midst of these very calls: no
-        # lock may be held then that closing takes. queue.Queue and threading.Event have one, SimpleQueue has none.
+        self._work, self._assemble, self._plan = work, assemble, plan
+        # An abandoned iterator is closed during garbage collection, maybe inside these very calls: closing may take no
+        # lock that they hold. queue.Queue and threading.Event have one, SimpleQueue has none.
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each batch that may still be put there
         self._room.put(None)
@@ -132,9 +139,9 @@ class EpochRun:
         _living.add(self)
 
     def next(self, look: Callable[[float], None]) -> Ready | None:
-        """Return the next batch, None after the last; calls ``look`` with the seconds waited, again and again.
+        """Return the next batch, None after the last; while waiting, call ``look`` with the seconds waited.
 
-        Raises what the work or ``look`` raises, and RuntimeError once this pass has been closed.
+        Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
         """
         started = time.monotonic()
         while True:
@@ -150,23 +157,23 @@ class EpochRun:
             if isinstance(item, Ready):
                 self._room.put(None)
                 return item
-            self._ready.put(item)  # whoever asks again gets the same
+            self._ready.put(item)  # for the next call
             if item.error is not None:
                 raise item.error
             return None
 
     def close(self, wait: float = 5.0) -> None:
-        """Stop; wait a while for what is being done."""
+        """Stop; wait so many seconds for the present work."""
         if self._stop:  # by an earlier call
             return
         self._stop = True
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
-        self._room.put(None)  # whoever waits there sees that nothing is wanted any more
+        self._room.put(None)  # wakes the thread
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
-            if self._thread.is_alive():  # it gives something to a process that hangs
+            if self._thread.is_alive():  # it sends something to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
 
@@ -176,7 +183,7 @@ class EpochRun:
             self._make_all()
         except _Stopped:
             return
-        except BaseException as caught:  # noqa: BLE001 - it is raised where training waits
+        except BaseException as caught:  # noqa: BLE001 - raised where training waits
             error = caught
         finally:
             self._work.files.close()
@@ -195,7 +202,7 @@ class EpochRun:
                 while (cut := planner.cut()) is not None:
                     count = len(cut.samples)
                     batch = self._assemble(cut.samples, cut.tasks)
-                    cut.samples.clear()  # places in shared memory are free again
+                    cut.samples.clear()  # frees their shared memory
                     self._put(Ready(batch, cut.number, count, cut.positions))
                 if found is None and not planner.finished:
                     raise RuntimeError("the feed came to its end before the epoch did")
@@ -220,7 +227,76 @@ class EpochRun:
 
 @atexit.register
 def _close_all() -> None:
-    """End what is left when Python ends: a loop that an error broke off has closed nothing."""
+    """Close the runs of loops that an error has ended."""
     for run in list(_living):
         if run.owner == os.getpid():
             run.close(wait=_AT_EXIT)
+
+
+class BatchPool:
+    """Lends float32 memory for batches: new pages for each batch would cost as much as resizing the images.
+
+    Memory returns when the last tensor or view that shares it is gone, so a batch that the user keeps stays as it is.
+    """
+
+    def __init__(self, spare: int = 3) -> None:
+        # Without a lock: garbage collection may return memory inside take().
+        self._free: deque[NDArray[np.float32]] = deque(maxlen=spare)
+        self.made = 0
+
+    def take(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return an uninitialised tensor of that shape."""
+        count = int(np.prod(shape))
+        memory = None
+        with contextlib.suppress(IndexError):
+            while memory is None or memory.size < count:
+                memory = self._free.popleft()
+        if memory is None or memory.size < count:
+            memory = np.empty(count, np.float32)
+            self.made += 1
+        lent = memory[:count].reshape(shape)
+        # torch keeps this view as long as any tensor shares its memory.
+        weakref.finalize(lent, self._free.append, memory).atexit = False
+        return torch.from_numpy(lent)
+
+
+class Assembler:
+    """Joins samples to a list [images, texts], or to a dict of both for OpenCLIP 4."""
+
+    def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
+        self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
+
+    def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> Batch:
+        """Return a batch of the samples. Raises SampleError if their images differ in shape."""
+        shapes = [getattr(made.image, "shape", None) for made in samples]
+        other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is not None:
+            told = [f"{list(shapes[number] or ())} for {at([tasks[number]])}" for number in (0, other)]
+            raise SampleError(
+                f"the image transform returned shapes that make no batch: {', and '.join(told)}\n"
+                "Let it return tensors of one shape, for instance by a crop at its end."
+            )
+        first, room = samples[0].image, None
+        shape: tuple[int, ...] | None = self._images.shape
+        if shape is None and isinstance(first, torch.Tensor) and first.dtype == torch.float32:
+            shape = first.shape
+        if shape is not None:
+            room = self._pool.take((len(samples), *shape))
+        images = self._images.collate([made.image for made in samples], room)
+        texts = stack([made.text for made in samples])
+        return {"image": images, "text": texts} if self._as_dict else [images, texts]
+
+
+def stack(items: Sequence[object]) -> object:
+    """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    first = items[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
+        arrays = [item for item in items if isinstance(item, np.ndarray)]
+        if len(arrays) == len(items) and {(item.shape, item.dtype) for item in arrays} == {(first.shape, first.dtype)}:
+            return torch.from_numpy(np.stack(arrays))
+    items = [as_tensor(item) for item in items]
+    tensors = [item for item in items if isinstance(item, torch.Tensor)]
+    if len(tensors) == len(items) and {item.shape for item in tensors} == {tensors[0].shape}:
+        return torch.stack(tensors)
+    numbers = [item for item in items if isinstance(item, (int, float))]
+    return torch.tensor(numbers) if len(numbers) == len(items) else list(items)

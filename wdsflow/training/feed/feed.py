@@ -1,4 +1,4 @@
-"""Everything that makes batches, put together: what a loader starts again for each epoch. Imports torch."""
+"""One feed: everything that makes batches, and its share of the memory. Imports torch."""
 
 import math
 import os
@@ -7,45 +7,47 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from wdsflow.memory.sizes import Budget, SharedBudget
 from wdsflow.readers.open_clip.assignment import Buffers
-from wdsflow.training.caption_sources import Captions, TokenizedCaptions
-from wdsflow.training.feed.assemble import Assembler
+from wdsflow.training.caption_sources import Captions, TokenizedCaptions, Tokenizer
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.ranks import RankPlace, decoders_for, start_method
+from wdsflow.training.ranks import RankPlace, decoders_for, ranks_here, start_method
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
-from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
+from wdsflow.training.workers.chunk_engines import Threads
 from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.sample_work import SampleWork
 
 from .batch_planner import Planner
-from .epoch_run import EpochRun
+from .epoch_run import Assembler, EpochRun
 from .lanes import Lane, LanePosition
-from .memory_shares import Shares, TooLittleMemory, shares
 from .sample_catalog import Catalog
 from .schedule import Schedule
 
-_MOST_CHUNK = 32  # samples done together
-_TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
+_MOST_CHUNK = 32  # samples of a chunk
+_TYPICAL = 3 * 224 * 224  # values of an image whose shape is unknown
 _FLOAT = 4
 _MEBIBYTE = 1 << 20
-_LARGEST = 4 << 20  # bytes of such an image that come through shared memory
-_MOST_LOST = 50_000  # samples in a row, where shards are drawn forever
+_LARGEST = 4 << 20  # bytes of such an image that fit into shared memory
+_MOST_LOST = 50_000  # samples in a row, if shards are drawn forever
+_BATCHES = 3  # one in training, one ready, one being made
+_LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused
+_DEFAULT = 2 << 30
+_CHUNKS = 16  # a decoder, on their way: work does not pause while a batch is joined
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeedRecipe:
-    """All that a feed is made of."""
+    """Everything that determines a feed."""
 
     schedule: Schedule
     images: ImageWork
     captions: Captions
     catalog: Catalog
-    tokenizer: Callable[[Any], Any]
+    tokenizer: Tokenizer
     batch_size: int
     options: FeedOptions
     place: RankPlace
@@ -57,7 +59,7 @@ class FeedRecipe:
 
 
 class Feed:
-    """Starts the making of an epoch's batches; keeps what epochs share: buffers, threads, lists of samples."""
+    """Starts epochs, and keeps what they share: buffers, threads, lists of samples."""
 
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
@@ -67,20 +69,20 @@ class Feed:
         # Small enough for all decoders to have a part in each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
-        self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; decides about the order of samples
-        self.largest = self._shares.decode  # bytes of one image; decides which are refused
+        self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
+        self.largest = self._shares.decode  # bytes of one image; larger ones are refused
         self.limit(self.largest)
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
         self._tokens = TokenizedCaptions(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
-        # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
+        # Images are judged by their headers before Pillow decodes them: its warnings would only repeat that.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
-        self._engine: ChunkEngine | None = None
+        self._engine: Threads | Decoders | None = None
         self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
 
     def limit(self, largest: int) -> None:
-        """Refuse images that take more than ``largest`` bytes, as another feed did whose epoch is taken up."""
+        """Refuse images that take more than ``largest`` bytes, as the feed did that is resumed."""
         recipe, self.largest = self.recipe, largest
         if recipe.options.memory is not None:
             # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
@@ -97,6 +99,8 @@ class Feed:
             processes_named(recipe.options, known=recipe.images.known),
             hold=self._budget().hold,
         )
+        # Samples lost in a row that mean starvation; a lane that ends is judged at its end.
+        most_lost = recipe.options.stall_samples or (_MOST_LOST if recipe.schedule.endless else sys.maxsize)
 
         def plan(idle: Callable[[], None]) -> Planner:
             return Planner(
@@ -108,11 +112,11 @@ class Feed:
                 chunk=self._chunk,
                 first=first,
                 last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
-                most_lost=self._most_lost(),
+                most_lost=most_lost,
                 idle=idle,
             )
 
-        return EpochRun(engine, work, self.tally, self._assemble, plan)
+        return EpochRun(engine, work, self._assemble, plan)
 
     def close(self) -> None:
         """End the threads or processes."""
@@ -147,14 +151,14 @@ class Feed:
             stack.pop_all()  # the planner closes them
         return lanes
 
-    def _ready_engine(self) -> ChunkEngine:
+    def _ready_engine(self) -> Threads | Decoders:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
             self._engine = self._new_engine()
             self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
-    def _new_engine(self) -> ChunkEngine:
+    def _new_engine(self) -> Threads | Decoders:
         samples = self._shares.ahead + self.recipe.batch_size
         ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
         if self._method is None:
@@ -168,6 +172,7 @@ class Feed:
             size=_LARGEST if shape is None else math.prod(shape),
             method=self._method,
             known=shape is not None,
+            options=self.recipe.options,
         )
 
     def _budget(self) -> Budget | SharedBudget:
@@ -176,16 +181,9 @@ class Feed:
         self._shared.clear()
         return self._shared
 
-    def _most_lost(self) -> int:
-        """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""
-        asked = self.recipe.options.stall_samples
-        return asked or (_MOST_LOST if self.recipe.schedule.endless else sys.maxsize)
-
-    def _share(self) -> Shares:
+    def _share(self) -> "Shares":
         images, options = self.recipe.images, self.recipe.options
-        values = _TYPICAL
-        if images.shape is not None:
-            values = images.shape[0] * images.shape[1] * images.shape[2]
+        values = _TYPICAL if images.shape is None else math.prod(images.shape)
         memory = options.memory
         assert memory is None or isinstance(memory, int)
         try:
@@ -202,3 +200,51 @@ class Feed:
             more = command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
             fixes = f"  more memory: {more}\n  smaller batches: {argument(options, 'batch_size')}"
             raise ValueError(f"{error}\nTo fix it:\n{fixes}") from None
+
+
+class TooLittleMemory(ValueError):
+    """Not even three batches and one image fit; ``least`` bytes are needed."""
+
+    def __init__(self, message: str, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
+class Shares(NamedTuple):
+    """How the memory of a feed is divided, in bytes; ``ahead``: samples that are made before their batch.
+
+    Only compressed and remote shards have raw content; other shards are read when a sample is made.
+    """
+
+    decode: int
+    shuffle: int  # raw content in the shuffle buffer of a lane
+    raw: int  # raw content of samples that are being made
+    ahead: int
+
+
+def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, lanes: int) -> Shares:
+    """Divide ``memory`` bytes; None stands for a sensible amount, at most half of this machine's share.
+
+    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
+    The share of shuffling does not depend on ``decoders``, because the order of samples depends on it. Raises
+    TooLittleMemory.
+    """
+    batches = _BATCHES * batch * sample
+    wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
+    fixed = batches + batch * made + _LEAST_DECODE
+    least = fixed + decoders * chunk * made
+    if memory is None:
+        from wdsflow.memory.usage import host_memory
+
+        free = max(0, min(_DEFAULT, host_memory().total // 2 // ranks_here() - fixed))
+        memory = max(least + wanted * made, fixed + free)
+    else:
+        free = max(0, memory - fixed)
+    if memory < least:
+        what = f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}"
+        raise TooLittleMemory(f"{what}, and all in all {least:,} are needed", least)
+    shuffle, raw = free // 4, free // 4
+    left = memory - least
+    ahead = min(wanted, decoders * chunk + left // 4 // max(made, 1))
+    left -= max(0, ahead - decoders * chunk) * made + shuffle + raw
+    return Shares(_LEAST_DECODE + max(0, left), max(1 << 20, shuffle // max(1, lanes)), max(1 << 20, raw), ahead)

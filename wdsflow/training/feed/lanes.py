@@ -1,28 +1,39 @@
 """A lane: the samples of one stream, pass after pass, in a seeded order that can be resumed, through a shuffle buffer."""
 
+import contextlib
+import queue
 import random
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.readers.open_clip.assignment import Buffers
-from wdsflow.training.sample_tasks import LaneTask
+from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.streams import end_commands
+from wdsflow.training.sample_tasks import LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from ..sample_tasks import SampleRef
-from .read_ahead import ReadAhead, is_stream
 from .sample_catalog import Catalog, Listed
 from .schedule import Schedule
+
+T = TypeVar("T")
+
+_BARREN = 20  # times as many draws as there are shards; the chance that one is not drawn by then is 1 in 10**8
+_AHEAD = 4  # this part of a lane's bytes is for reading ahead, the rest for shuffling
+_IDLE = 1000  # skipped samples between two calls of ``idle``
+_PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
+_MOST_WAITING = 4096  # items that were read ahead
+_POLL = 0.2
 
 
 def mixed(
     refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
 ) -> Iterator[SampleRef]:
-    """Yield references in an order drawn by ``rng``.
+    """Yield references in an order drawn by ``rng``, the first one when the buffer is full or has ``initial``.
 
-    The buffer holds at most ``size`` of them, and about ``most_bytes`` bytes of content: references into local shards
-    hold none. The first leaves when ``initial`` are there, or as many as fit.
+    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards' have none.
     """
     waiting: list[SampleRef] = []
     held = 0
@@ -52,25 +63,19 @@ def _draw(waiting: list[SampleRef], rng: random.Random) -> SampleRef:
     return waiting.pop()
 
 
-_BARREN = 20  # times as many draws as there are shards; that one is not drawn by then has a chance of 1 in 10**8
-
-_AHEAD = 4  # this part of a lane's bytes is for what is read ahead, the rest for shuffling
-_IDLE = 1000  # samples between two looks at whether anybody waits for what is skipped
-
-
 class LanePosition(NamedTuple):
-    """How far a lane has come: the pass, and how many of its samples are done with."""
+    """The pass of a lane, and the number of its samples that are done."""
 
     turn: int = 0
     number: int = 0
 
 
 class Lane:
-    """Hands out tasks in order; ``None`` where the lane is at its end.
+    """Hands out tasks in order.
 
-    ``shuffle`` is None where samples stay in the order of the shards. Samples that are lost while listing go to
-    ``lose``, but not those before ``position``, which have been counted before. ``idle`` is called now and then while
-    nothing comes of waiting or skipping, and may raise. What can only be read from front to back is read ahead.
+    ``shuffle`` is None if samples stay in the order of the shards. Samples lost while listing go to ``lose``, except
+    those before ``position``, which have been counted already. ``idle`` is called now and then during waiting or
+    skipping, and may raise. Shards that can only be read from front to back are read ahead.
     """
 
     def __init__(
@@ -88,8 +93,8 @@ class Lane:
         position: LanePosition,
     ) -> None:
         self.number = number
-        self.turn = position.turn  # pass that is handed out
-        self.begun = position.number  # samples of this pass that were done with when the lane was taken up
+        self.turn = position.turn  # the present pass
+        self.begun = position.number  # samples of this pass that were done when the lane was resumed
         self.handed = 0  # samples of this pass so far
         self._schedule, self._catalog, self._epoch, self._seed = schedule, catalog, epoch, f"{seed} {number}"
         self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
@@ -121,27 +126,24 @@ class Lane:
         self._refs = self._pass()
 
     def close(self) -> None:
-        """Stop reading ahead. Nothing can be taken any more."""
+        """Stop reading ahead; there are no more tasks."""
         if self._ahead is not None:
             self._ahead.close()
 
-    def shards(self) -> Iterator[str]:
-        """Yield the urls of the current pass."""
-        return (piece.url for piece in self._schedule.pieces(self._epoch, self.number))
-
     def _pass(self) -> Iterator[SampleRef]:
         items: Iterator[Listed] = self._items()
-        if is_stream(next(self.shards(), "")):  # begins at once: the other lanes are not waited for
+        first = next((piece.url for piece in self._schedule.pieces(self._epoch, self.number)), "")
+        if is_stream(first):  # begins at once: the other lanes are not waited for
             self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
             items = iter(self._ahead)
-        refs = self._heard(items)
+        refs = self._counted(items)
         if self._shuffle is None:
             return refs
         rng = random.Random(f"{self._seed} {self._epoch} {self.turn}")
         most = self._most_bytes - self._most_bytes // _AHEAD
         return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most)
 
-    def _heard(self, items: Iterator[Listed]) -> Iterator[SampleRef]:
+    def _counted(self, items: Iterator[Listed]) -> Iterator[SampleRef]:
         turn = self.turn
         for item in items:
             if isinstance(item, SampleRef):
@@ -150,7 +152,7 @@ class Lane:
                 self._lose(item, turn)
 
     def _items(self) -> Generator[Listed, None, None]:
-        barren = 0  # shards in a row without a sample: shards that are drawn forever would otherwise be drawn endlessly
+        barren = 0  # shards in a row without a sample: an endless schedule would otherwise draw forever
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1
             for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):
@@ -162,7 +164,7 @@ class Lane:
 
     @staticmethod
     def _cut(items: Iterator[Listed], start: int, stop: int | None) -> Iterator[Listed]:
-        """Yield a stretch of a shard; what is lost goes with the sample that it stands before."""
+        """Yield a stretch of a shard; a loss belongs to the sample after it."""
         if not start and stop is None:
             yield from items
             return
@@ -175,7 +177,7 @@ class Lane:
             number += isinstance(item, SampleRef)
 
     def _sample_seed(self, ref: SampleRef) -> int:
-        name = ref.shard.rpartition("/")[2]  # not its folder: data that is moved, or mounted elsewhere, draws the same
+        name = ref.shard.rpartition("/")[2]  # without its folder: moved data draws the same
         text = f"{self._seed} {self._epoch} {self.turn} {name}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # torch takes 63 bits
@@ -183,3 +185,78 @@ class Lane:
 
 def _weigh(item: Listed) -> int:
     return item.held if isinstance(item, SampleRef) else 0
+
+
+def is_stream(url: str) -> bool:
+    """Return whether a shard is most likely read from front to back: a pipe, a remote or a compressed one.
+
+    >>> is_stream("a.tar"), is_stream("a.tar.gz"), is_stream("pipe:cat a.tar"), is_stream("s3://bucket/a.tar")
+    (False, True, True, True)
+    """
+    return url.startswith("pipe:") or local_path(url) is None or url.lower().endswith(_PACKED)
+
+
+class _End(NamedTuple):
+    error: BaseException | None
+
+
+class ReadAhead(Generic[T]):
+    """Iterates in a thread, at most ``most_bytes`` by ``weigh`` ahead of the caller, in order.
+
+    While the caller waits for an item, it calls ``idle`` now and then, which may raise. The thread closes ``items``.
+    """
+
+    def __init__(
+        self, items: Generator[T, None, None], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
+    ) -> None:
+        self._items, self._weigh, self._most, self._idle = items, weigh, most_bytes, idle
+        self._ready: queue.Queue[T | _End] = queue.Queue(_MOST_WAITING)
+        self._held = 0
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="wdsflow-ahead", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[T]:
+        while True:
+            try:
+                item = self._ready.get(timeout=_POLL)
+            except queue.Empty:
+                self._idle()
+                continue
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            with self._changed:
+                self._held -= self._weigh(item)
+                self._changed.notify()
+            yield item
+
+    def close(self) -> None:
+        """Let the thread end after its present read; a command that it waits for is killed."""
+        self._stop.set()
+        end_commands(self._thread)
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            with contextlib.closing(self._items) as items:
+                for item in items:
+                    size = self._weigh(item)
+                    with self._changed:
+                        while self._held and self._held + size > self._most and not self._stop.is_set():
+                            self._changed.wait(_POLL)
+                        self._held += size
+                    if not self._put(item):
+                        return
+        except BaseException as caught:  # noqa: BLE001 - raised where items are taken
+            error = caught
+        self._put(_End(error))
+
+    def _put(self, item: T | _End) -> bool:
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._ready.put(item, timeout=_POLL)
+                return True
+        return False

@@ -1,26 +1,41 @@
-"""The loader that training iterates over: batches, their number, and a state to continue from. Imports torch."""
+"""The loader that training iterates over: batches, their number, and a state to resume from. Imports torch."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, TypedDict
 
 import torch
 
-from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
+from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
+from wdsflow.training.stalls.field_fixes import command
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
-from wdsflow.training.workers.decoder_deaths import ProcessDied, ProcessNotStarted, death_message, not_started_message
-from wdsflow.training.workers.decoder_process import kill_decoders
+from wdsflow.training.workers.decoders import kill_decoders
+from wdsflow.validate.advice.invocation import with_flags
 
-from .batch_planner import StarvedError, StarvedFeed
+from .batch_planner import StarvedError
 from .epoch_run import EpochCounter, EpochRun, Ready
 from .feed import Feed, FeedRecipe
-from .feed_state import OtherSubset, check_state, make_state, resume_fixes
 from .lanes import LanePosition
+
+_VERSION = 1
+
+
+class State(TypedDict):
+    """The position of a feed after ``batch`` batches of an epoch, as JSON; ``lanes`` is empty at its beginning."""
+
+    version: int
+    epoch: int
+    batch: int
+    lanes: list[list[int]]
+    base_seed: int | None
+    shuffle_bytes: int
+    largest: int
+    identity: dict[str, object]
 
 
 class Loader:
@@ -30,42 +45,39 @@ class Loader:
     ``set_epoch`` chooses the epoch, as OpenCLIP's loop does. An iteration from which one batch was taken is a look, and
     does not count. An iteration that ends early, after two batches or more, counts.
 
-    ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: what became of the samples.
-    ``waited``: seconds that training waited for batches. Batches are views of memory that is used again once nobody
-    holds them. Raises StallError if training would hang, SampleError if the user's own transform or tokenizer fails,
+    ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: counts of samples kept and
+    lost. ``waited``: seconds that training waited for batches. Batches are views of memory that is reused once nothing
+    references them. Raises StallError if training would hang, SampleError if the user's transform or tokenizer fails,
     and DecoderError if a decoding process is killed: all are ``FeedStopped``.
     """
 
-    def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, Any]) -> None:
+    def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, object]) -> None:
         schedule = recipe.schedule
-        self.num_batches, self.num_samples, self.batch_size = (
-            schedule.num_batches,
-            schedule.num_samples,
-            recipe.batch_size,
-        )
+        self.num_batches, self.num_samples = schedule.num_batches, schedule.num_samples
+        self.batch_size = recipe.batch_size
         self.waited = 0.0
         self._recipe, self._identity = recipe, dict(identity)
         self._epochs = EpochCounter(epoch, advances=recipe.shuffle is not None)
         self._running = epoch  # epoch of the present iteration
         self._feed = Feed(recipe)
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
-        # Evaluation has no lines of its own, and would write over training's metrics.
+        # Evaluation prints no lines of its own, and must not overwrite training's metrics.
         spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
         self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
-        self._resumed: dict[str, Any] | None = None
-        self._state: dict[str, Any] | None = None
+        self._resumed: State | None = None
+        self._state: State | None = None
 
     @property
     def tally(self) -> LossTally:
-        """What became of the samples so far."""
+        """Counts of the samples so far, kept and lost."""
         return self._feed.tally
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration begins, or continues where a state has been loaded."""
+        """The epoch that the next iteration begins, or continues if a state has been loaded."""
         return self._epochs.next
 
     def set_epoch(self, epoch: int) -> None:
@@ -78,18 +90,18 @@ class Loader:
             self._resumed = self._state = None
 
     def __len__(self) -> int:
-        """Return the number of batches. Raises TypeError where it is unknown: evaluation without ``val_num_samples``."""
+        """Return the number of batches. Raises TypeError if it is unknown: evaluation without ``val_num_samples``."""
         if not self.num_batches:
             raise TypeError("the number of batches is unknown: set val_num_samples")
         return self.num_batches
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin the next epoch, or what is left of one where a state has been loaded."""
+        """Begin the next epoch, or the rest of one if a state has been loaded."""
         return self._batches(*self._begin())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the feed stands after the batch that was given out last; can be written as json."""
-        return dict(self._state or self._stand(self.epoch, 0, None))
+        """Return the position of the feed after the batch that was given last, as JSON values."""
+        return {**(self._state or self._position(self.epoch, 0, ()))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
@@ -102,18 +114,19 @@ class Loader:
         except OtherSubset as error:
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
-        done = int(state["batch"]) >= self.num_batches
-        self._epochs.resume(int(state["epoch"]), done=done)
-        self._state = dict(state)
-        self._resumed = None if done else self._state
-        if state["base_seed"] is not None:
-            self._base_seed = int(state["base_seed"])
-        # With more or less memory, or other decoders, samples would else come in another order, or be refused.
+        loaded: State = {**state}  # type: ignore[typeddict-item]  # checked by its version
+        done = int(loaded["batch"]) >= self.num_batches
+        self._epochs.resume(int(loaded["epoch"]), done=done)
+        self._state = loaded
+        self._resumed = None if done else loaded
+        if loaded["base_seed"] is not None:
+            self._base_seed = int(loaded["base_seed"])
+        # With more or less memory, or other decoders, samples would come in another order, or be refused.
         self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
         self._feed.limit(int(state.get("largest", self._feed.largest)))
 
     def explain(self, error: BaseException) -> StallError | None:
-        """Return what another rank said when it failed, if that is why ``error`` was raised here."""
+        """Return the message of another rank that failed, if that is the reason for ``error``."""
         return self._watchdog.explain(error)
 
     def close(self) -> None:
@@ -125,22 +138,22 @@ class Loader:
         self._feed.close()
 
     def _begin(self) -> tuple[EpochRun, int]:
-        """Start to make the batches of the next epoch; return it, too."""
+        """Start the next epoch; return its run and its number."""
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()
         self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is asked for
-        self._seed()
-        first, positions = self._take_up(epoch)
+        if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds follow from it
+            self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        self._recipe.schedule.base_seed = self._base_seed
+        first, positions, state = 0, None, self._resumed
+        if state is not None and state["epoch"] == epoch and state["lanes"]:
+            first, positions = int(state["batch"]), [LanePosition(*lane) for lane in state["lanes"]]
         try:
             self._run = self._feed.start(epoch, first, positions)
         except FeedStopped as error:
             self._watchdog.start()
-            raise self._told(self._placed(type(error), str(error))) from error.__cause__
-        except ProcessNotStarted as error:
-            self._watchdog.start()
-            message = not_started_message(error, self._recipe.options, known=self._recipe.images.known)
-            raise self._told(self._placed(DecoderError, message)) from error.__cause__
+            raise self._placed(error) from error.__cause__
         return self._run, epoch
 
     def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
@@ -152,12 +165,12 @@ class Loader:
         try:
             while (ready := self._next(run)) is not None:
                 any_batch = True
-                self._state = self._stand(epoch, ready.number + 1, ready.positions)
+                self._state = self._position(epoch, ready.number + 1, ready.positions)
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
                 if self._epochs.give(last=ready.number + 1 == self.num_batches):
                     self._resumed = None  # not begun again
                 batch = ready.batch
-                del ready  # the only one who holds the batch now is training
+                del ready  # only training references the batch now
                 yield batch
                 del batch
             self._progress.end(self.tally, self.waited)
@@ -175,32 +188,30 @@ class Loader:
         except StallError:
             raise
         except StarvedError as error:
-            raise self._told(self._stall(run, starved=error.starved)) from None
-        except ProcessDied as error:
-            raise self._told(self._placed(DecoderError, death_message(error.death, self._recipe.options))) from None
-        except SampleError as error:
-            raise self._told(self._placed(SampleError, str(error))) from error.__cause__
+            raise self._told(self._stall(run, starved=error)) from None
+        except (DecoderError, SampleError) as error:
+            raise self._placed(error) from error.__cause__
         except Exception as error:
             self._watchdog.failed(error)
             raise
         finally:
             self.waited += time.perf_counter() - started
 
-    def _placed(self, kind: type[FeedStopped], message: str) -> FeedStopped:
-        return kind(f"{rank_name(*self._recipe.place)}: {message}")
+    def _placed(self, error: FeedStopped) -> FeedStopped:
+        """Return an error that names this rank, after all ranks have been told of it."""
+        return self._told(type(error)(f"{rank_name(*self._recipe.place)}: {error}"))
 
     def _told(self, error: FeedStopped) -> FeedStopped:
-        """Return an error after all ranks have been told of it."""
         self._watchdog.failed(error)
         return error
 
     def _look(self, waited: float) -> None:
         if self._run is not None and self._run.planner is None:
-            self._watchdog.again()  # what was given out before the state was taken is being passed over
+            self._watchdog.again()  # still skipping the samples that were given before the state was saved
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
-    def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedFeed | None = None) -> StallError:
+    def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedError | None = None) -> StallError:
         place, schedule = self._recipe.place, self._recipe.schedule
         lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
         facts = None
@@ -225,26 +236,65 @@ class Loader:
         )
         return StallError(message)
 
-    def _take_up(self, epoch: int) -> tuple[int, list[LanePosition] | None]:
-        """Return the first batch of this iteration, and where the lanes take up."""
-        state = self._resumed
-        if state is None or state["epoch"] != epoch or not state["lanes"]:
-            return 0, None
-        return int(state["batch"]), [LanePosition(*lane) for lane in state["lanes"]]
+    def _position(self, epoch: int, batch: int, positions: Sequence[LanePosition]) -> State:
+        return {
+            "version": _VERSION,
+            "epoch": epoch,
+            "batch": batch,
+            "lanes": [list(position) for position in positions],
+            "base_seed": self._base_seed,
+            "shuffle_bytes": self._feed.shuffle_bytes,
+            "largest": self._feed.largest,
+            "identity": dict(self._identity),
+        }
 
-    def _stand(self, epoch: int, batch: int, positions: list[LanePosition] | None) -> dict[str, Any]:
-        return make_state(
-            self._identity,
-            epoch=epoch,
-            batch=batch,
-            positions=positions,
-            base_seed=self._base_seed,
-            shuffle_bytes=self._feed.shuffle_bytes,
-            largest=self._feed.largest,
-        )
 
-    def _seed(self) -> None:
-        """Draw what a DataLoader draws when it begins, from the global generator: workers' seeds follow from it."""
-        if self._base_seed is None:
-            self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        self._recipe.schedule.base_seed = self._base_seed
+class OtherSubset(ValueError):
+    """A state of a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
+
+    ``again``: this feed would be the same with them. ``fixes``: lines that end with a command.
+    """
+
+    fixes: Sequence[str] = ()
+
+    def __init__(self, text: str, ledger: str | None, where: str | None, *, again: bool) -> None:
+        super().__init__(text)
+        self.ledger, self.where, self.again = ledger, where, again
+
+    def __str__(self) -> str:
+        return "\n  ".join([str(self.args[0]), *self.fixes])
+
+
+def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise ValueError if a state is of another feed; names what differs. Raises OtherSubset if it read other samples."""
+    if state.get("version") != _VERSION:
+        raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
+    own, other = dict(identity), dict(state["identity"])
+    differing = [name for name in own if own[name] != other.get(name)]
+    if differing:
+        shown = "; ".join(f"{name}: {other.get(name)!r} then, {own[name]!r} now" for name in differing)
+        text = f"the state is of another feed: {shown}"
+        asked, now = ((which.get("ledger"), which.get("where")) for which in (other, own))
+        if asked != now or ("kept samples" in differing and "data" not in differing):
+            raise OtherSubset(text, *asked, again=asked != now)
+        raise ValueError(text)
+
+
+def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
+    """Return what to do if a run cannot resume because it would read other samples; each line ends with a command."""
+    if not options.argv:
+        return []
+    fixes = []
+    if other.again:
+        same = command(options, ledger=other.ledger, where=other.where)
+        fixes.append(f"to resume with the samples of the checkpoint: {same}")
+    argv = _without_resume(options.argv)
+    return [*fixes, f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}"]
+
+
+def _without_resume(argv: Sequence[str]) -> list[str]:
+    """Return OpenCLIP's arguments for a new run, under another name if the run had one."""
+    words = with_flags(argv, ["--resume", ""])[:-2]
+    names = [after for word, after in pairwise(words) if word == "--name"]
+    names += [word.removeprefix("--name=") for word in words if word.startswith("--name=")]
+    return with_flags(words, ["--name", f"{names[-1]}-2"]) if names else words

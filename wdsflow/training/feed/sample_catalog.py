@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from itertools import islice
 from math import inf
@@ -42,11 +42,13 @@ _KEPT = 200_000  # references held for later passes; a set that fits is listed o
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
 
 
+_LOOK = 0.2  # seconds between two checks of a count
+_COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
+_LOOKED_AT = 100  # samples without an image or a caption whose fields are named
+
 Listed = SampleRef | FeedLoss
-
-
-# The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of
-# numbers and strings: lists of references would make training wait for a second.
+# The garbage collector traverses containers now and then, but not plain tuples of numbers and strings: lists of
+# references would stop training for a second.
 _Row = FeedLoss | tuple[str | int, ...]
 
 
@@ -60,7 +62,7 @@ def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
 
 
 class _Wait:
-    """What came of a shard so far; ``since`` is None while nothing is asked of it."""
+    """The progress of listing a shard; ``since``: when the next sample was asked for, None if it was not."""
 
     def __init__(self, url: str) -> None:
         self.url, self.samples, self.key = url, 0, ""
@@ -70,9 +72,8 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What
-    is wrong with a shard itself goes to ``hurt``. What is after damage is listed too; readers that stop there lose it.
-    With ``view``, which returns the part of a shard to read, only samples in that part are listed.
+    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. Damage
+    of a shard goes to ``hurt``; samples after it are listed too. ``view`` returns the part of a shard that is read.
     """
 
     hurt: Callable[[Damage], None] | None = None
@@ -88,19 +89,19 @@ class Catalog:
         self._waits: set[_Wait] = set()
 
     def samples(self, url: str) -> Iterator[Listed]:
-        """Yield the samples of a shard, in its order, lazily. A shard that cannot be opened yields none."""
+        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
         wait = _Wait(url)
         self._waits.add(wait)
         try:
             for item in self._samples(url):
-                wait.since = None  # whoever takes the samples may take their time
+                wait.since = None  # the caller may take its time
                 yield item
                 wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
         finally:
             self._waits.discard(wait)
 
     def reading(self, seconds: float) -> list[Reading]:
-        """Return the shards that have given nothing for so long, though more was asked for. For any thread."""
+        """Return the shards that have owed a sample for so long. Any thread may call it."""
         now = time.monotonic()
         waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
         return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
@@ -197,11 +198,6 @@ class Catalog:
             self.hurt(damage)
 
 
-_LOOK = 0.2  # seconds between two looks at who counts
-_COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
-_LOOKED_AT = 100  # samples without an image or a caption whose fields are named
-
-
 def shard_list(data: str | Sequence[str]) -> list[str]:
     """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
 
@@ -226,7 +222,7 @@ def _check_there(data: str | Sequence[str], urls: Sequence[str]) -> None:
     gone = list(absent([path for url in urls if (path := local_file(url)) is not None]))
     if not gone:
         return
-    expand(part for part in (data.split("::") if isinstance(data, str) else data) if not part.startswith("pipe:"))
+    expand(part for part in _parts(data) if not part.startswith("pipe:"))
     if len(gone) == len(urls):
         raise NoShards(gone[0], f"no such file: {os.path.abspath(gone[0])}")
     say(
@@ -252,10 +248,7 @@ def weighted_list(
     if not resampled:
         set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
         raise ValueError(f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}")
-    sources = data.split("::") if isinstance(data, str) else list(data)
-    each = (
-        factors.split("::") if isinstance(factors, str) else [factors] if isinstance(factors, float | int) else factors
-    )
+    sources, each = _parts(data), [factors] if isinstance(factors, float | int) else _parts(factors)
     if len(each) != len(sources):
         raise ValueError(
             f"{name} has {how_many(len(each), 'factor')} for {how_many(len(sources), 'source')} in "
@@ -277,46 +270,47 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, optio
     """
 
     def count(numbers: Iterable[int]) -> dict[int, int]:
-        return _counted(catalog, {number: urls[number] for number in numbers}, place, options)
+        found: Future[dict[int, int]] = Future()
+
+        def run() -> None:
+            try:
+                found.set_result({number: catalog.count(urls[number]) for number in numbers})
+            except BaseException as error:  # noqa: BLE001 - raised by result()
+                found.set_exception(error)
+
+        thread = threading.Thread(target=run, name="wdsflow-count", daemon=True)  # left alone if storage hangs
+        thread.start()
+        while not wait([found], timeout=_LOOK).done:
+            hanging = catalog.reading(options.stall_after)
+            if hanging:
+                end_commands(thread)
+                what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
+                raise StallError(_message(LossTally(), what, place, options, hanging))
+        return found.result()
 
     return shared_out(len(urls), place, count)
 
 
-def _counted(catalog: Catalog, urls: Mapping[int, str], place: RankPlace, options: FeedOptions) -> dict[int, int]:
-    """Count in a thread, which is left alone with storage that hangs."""
-    found: Future[dict[int, int]] = Future()
-
-    def count() -> None:
-        try:
-            found.set_result({number: catalog.count(url) for number, url in urls.items()})
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            found.set_exception(error)
-
-    thread = threading.Thread(target=count, name="wdsflow-count", daemon=True)
-    thread.start()
-    while not wait([found], timeout=_LOOK).done:
-        hanging = catalog.reading(options.stall_after)
-        if hanging:
-            end_commands(thread)
-            rank, world_size = place
-            what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
-            told = stall_message(
-                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=what
-            )
-            raise StallError(told)
-    return found.result()
-
-
 def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
-    """Return the error on shards none of whose samples has an image and a caption, with where these may be instead."""
+    """Return the error for shards without a single image and caption; it names other fields that may have them."""
     tally = LossTally()
     for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
         if isinstance(item, FeedLoss):
             tally.lose(item)
             tally.lacking(tuple(item.detail.split(", ")))
     what = f"none of the samples in {how_many(len(urls), 'shard')} has an image and a caption"
+    return ShardsError(_message(tally, what, place, options))
+
+
+def _message(
+    tally: LossTally, what: str, place: RankPlace, options: FeedOptions, reading: Sequence[Reading] = ()
+) -> str:
     rank, world_size = place
-    return ShardsError(stall_message(tally=tally, rank=rank, world_size=world_size, options=options, what=what))
+    return stall_message(tally=tally, reading=reading, rank=rank, world_size=world_size, options=options, what=what)
+
+
+def _parts(value: str | Sequence[str | float]) -> list[Any]:
+    return value.split("::") if isinstance(value, str) else list(value)
 
 
 def _more(url: str) -> Iterable[str]:

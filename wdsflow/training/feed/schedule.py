@@ -1,6 +1,6 @@
-"""Who reads what, in which order: lanes of shards, batch sizes, the length of an epoch.
+"""The order of shards for each rank and lane, the sizes of batches, and the length of an epoch.
 
-A lane is what OpenCLIP calls a DataLoader's worker: a stream of shards that fills batches of its own. Batches come
+A lane corresponds to a worker of OpenCLIP's DataLoader: a stream of shards that fills its own batches. Batches come
 from the lanes in turn.
 """
 
@@ -24,7 +24,7 @@ from wdsflow.training.ranks import RankPlace
 
 
 class ShardPiece(NamedTuple):
-    """Samples of a shard that have an image and a caption, from number ``start`` on; all where ``stop`` is None."""
+    """Samples ``start`` to ``stop`` (None: the end) of a shard, among those that have an image and a caption."""
 
     url: str
     start: int = 0
@@ -32,15 +32,16 @@ class ShardPiece(NamedTuple):
 
 
 class Schedule(ABC):
-    """What a rank reads. ``base_seed`` is drawn as a DataLoader draws it, when the first epoch begins.
+    """The shards and batches of a rank. ``base_seed`` is drawn as a DataLoader draws it, when the first epoch begins.
 
-    ``at_end``: what a lane does that has read all of a pass: "restart" and drop what fills no batch, "fill" the batch
+    ``at_end``: what a lane does after all samples of a pass: "restart" and drop an incomplete batch, "fill" the batch
     with samples of the next pass, "stop" with a smaller batch.
     """
 
     name: str
     shards: int
     lanes: int
+    batch_size: int
     num_batches: int  # of this rank, an epoch
     num_samples: int  # of all ranks, an epoch
     at_end: Literal["restart", "fill", "stop"] = "restart"
@@ -49,36 +50,31 @@ class Schedule(ABC):
 
     @abstractmethod
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
-        """Yield what a lane reads in one pass."""
+        """Yield the pieces of shards that a lane reads in one pass."""
 
-    @abstractmethod
     def size(self, batch: int) -> int:
         """Return the number of samples of a batch, counted from 0 in its epoch."""
+        return self.batch_size
 
 
 class InOrder(Schedule):
-    """Each shard once, as given, dealt out to the lanes in turn: how OpenCLIP reads shards for evaluation."""
+    """Each shard once, as given, dealt to the lanes in turn: how OpenCLIP reads shards for evaluation."""
 
     name = "in-order"
     at_end = "stop"
 
     def __init__(self, urls: Sequence[str], *, lanes: int, batch_size: int, samples: int) -> None:
-        self._urls, self.lanes, self._batch_size = list(urls), max(1, lanes), batch_size
-        self.shards = len(self._urls)
+        self._urls, self.lanes, self.batch_size, self.shards = list(urls), max(1, lanes), batch_size, len(urls)
         self.num_batches, self.num_samples = math.ceil(samples / batch_size), samples
 
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield the lane's shards; the same in each epoch."""
         yield from map(ShardPiece, self._urls[lane :: self.lanes])
 
-    def size(self, batch: int) -> int:
-        """Return the batch size."""
-        return self._batch_size
-
 
 @dataclass(frozen=True)
 class Workload:
-    """What an epoch of training is to be, in OpenCLIP's words."""
+    """The length of an epoch of training, in OpenCLIP's words."""
 
     place: RankPlace
     workers: int  # of this rank; 0 is one lane
@@ -90,19 +86,15 @@ class Workload:
 
 
 class _Training(Schedule):
-    """The epoch of OpenCLIP's training: as many full batches as the number of samples asks for, rounded up twice."""
+    """An epoch of OpenCLIP's training: as many full batches as the number of samples needs, rounded up twice."""
 
     name = "openclip"
 
     def __init__(self, urls: Sequence[str], work: Workload) -> None:
-        self._urls, self._work, self.lanes = list(urls), work, max(1, work.workers)
-        self.shards = len(self._urls)
+        self._urls, self._work, self.lanes, self.shards = list(urls), work, max(1, work.workers), len(urls)
+        self.batch_size = work.batch_size
         length = epoch_length(work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor)
         self.num_batches, self.num_samples = length.batches, length.samples
-
-    def size(self, batch: int) -> int:
-        """Return the batch size."""
-        return self._work.batch_size
 
     def worker_seed(self, lane: int, epoch: int) -> int:
         """Return the seed that OpenCLIP's worker would have."""
@@ -110,7 +102,7 @@ class _Training(Schedule):
 
 
 class OpenClip(_Training):
-    """Shards shuffled again each epoch, dealt out to ranks and to their workers: open_clip_train's default.
+    """Shards shuffled again each epoch, dealt to ranks and to their workers: open_clip_train's default.
 
     Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch, ranks and workers.
     """
@@ -118,9 +110,9 @@ class OpenClip(_Training):
     def __init__(self, urls: Sequence[str], work: Workload) -> None:
         super().__init__(urls, work)
         ranks, workers = work.place.world_size, work.workers
-        if len(self._urls) < ranks * workers:
+        if self.shards < ranks * workers:
             raise AssertionError(
-                f"number of shards must be >= total workers: {how_many(len(self._urls), 'shard')} for "
+                f"number of shards must be >= total workers: {how_many(self.shards, 'shard')} for "
                 f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}"
             )
 
@@ -151,13 +143,12 @@ class ResampledSchedule(_Training):
 
 
 class Balanced(Schedule):
-    """The shards of an epoch in a row, shuffled, cut into as many stretches of equal length as there are ranks.
+    """The shuffled shards of an epoch in a row, cut into stretches of equal length, one for each rank.
 
-    One lane a rank; shards may be fewer than ranks. Batches of an epoch differ by at most one sample in size, none is
-    larger than asked. Where ranks are trained together (``together``) their batches have equal sizes step by step, as
-    a gathered loss needs it: of a number of samples that the ranks do not divide, the few left over (fewer than there
-    are ranks) rest for one epoch. Otherwise some ranks get one sample more. What cannot be read is made up for by
-    samples from the beginning of the rank's stretch.
+    A rank has one lane; there may be fewer shards than ranks. Batches of an epoch differ by at most one sample in size,
+    none exceeds the batch size. If ranks train together (``together``), their batches have equal sizes at each step,
+    which a gathered loss needs: samples that the ranks cannot share equally, fewer than there are ranks, rest for one
+    epoch. Otherwise some ranks get one sample more. Unreadable samples are replaced from the beginning of the stretch.
 
     ``counts``: samples of each shard that have an image and a caption. Raises ValueError if there are fewer samples
     than ranks.
@@ -210,7 +201,7 @@ class Balanced(Schedule):
     def _order(self, epoch: int) -> list[tuple[str, int]]:
         order = list(self._shards)
         random.Random(f"{self._seed} {epoch}").shuffle(order)
-        # What rests is in the last shard: another one in each epoch.
+        # The resting samples are in the last shard, another one in each epoch.
         last = self._last[epoch % len(self._last)]
         order.remove(last)
         return [*order, last]

@@ -5,12 +5,17 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger, StagedLedger, score_command
-from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
@@ -19,12 +24,13 @@ from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.ranks import RankPlace, shared_out
 from wdsflow.training.stalls.field_fixes import command
 
-_HELD = 1 << 22  # places held for later passes, 8 bytes each
+_HELD = 1 << 22  # sample positions held for later passes, 8 bytes each
+_LEDGER = "ledger"  # error of a shard whose ledger does not fit
 _log = logging.getLogger("wdsflow.training")
 
 
 class _Share(NamedTuple):
-    """What is kept of one shard, as ranks tell each other; ``kept`` is -1 if the shard cannot be read now."""
+    """How much of a shard is kept, as ranks exchange it; ``kept`` is -1 if the shard cannot be read now."""
 
     kept: int
     digest: bytes
@@ -41,23 +47,21 @@ class Subset:
     def __init__(
         self, urls: Sequence[str], weights: Sequence[float] | None, place: RankPlace, options: FeedOptions, data: str
     ) -> None:
-        assert options.ledger is not None
-        assert options.where is not None
         self._options, self._data = options, data
         self._held: OrderedDict[str, tuple[tuple[int, ...], KeptSamples]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
         try:
-            ledger = LedgerSubset.of(options.ledger, options.where)
+            ledger = _ledger(options)
             self._shards = {shard.url: shard for shard in ledger.shards(list(dict.fromkeys(urls)))}
         except (LedgerError, SourceError) as error:
-            raise explained(error, options, data) from None
+            raise _explained(error, options, data) from None
         self.where = ledger.where
         found = self._shares(urls, RankPlace(0, 1) if ledger.compares else place)
         taken = [number for number, share in enumerate(found) if share.kept]
         kept, samples = sum(max(0, share.kept) for share in found), ledger.samples(urls)
         if not taken:
-            raise nothing_kept(options, data, samples, len(urls))
+            raise _nothing_kept(options, data, samples, len(urls))
         _log.info("%s", kept_text(kept, samples, len(taken), len(urls)))
         self.urls = [urls[number] for number in taken]
         self.weights = None if weights is None else [weights[number] for number in taken]
@@ -75,11 +79,7 @@ class Subset:
         try:
             kept = self._shards[url].kept()
         except LedgerError as error:
-            raise explained(error, self._options, self._data) from None
-        self._hold(url, stamp, kept)
-        return view_of(source, kept.ranges)
-
-    def _hold(self, url: str, stamp: tuple[int, ...], kept: KeptSamples) -> None:
+            raise _explained(error, self._options, self._data) from None
         with self._lock:
             gone = self._held.pop(url, None)
             self._size += len(kept.places) - (len(gone[1].places) if gone else 0)
@@ -87,29 +87,94 @@ class Subset:
             while self._size > _HELD and len(self._held) > 1:
                 _, (_, old) = self._held.popitem(last=False)
                 self._size -= len(old.places)
+        return view_of(source, kept.ranges)
 
     def _shares(self, urls: Sequence[str], place: RankPlace) -> list[_Share]:
-        """Return what is kept of each shard; ranks share the work. Raises SubsetError, on all ranks."""
+        """Return how much of each shard is kept; ranks share the work. Raises SubsetError, on all ranks."""
+
+        def share(shard: ShardLedger) -> _Share:
+            try:
+                kept = shard.kept()
+            except SourceError:  # as without a ledger: it is reported when it is read
+                return _Share(-1, b"")
+            except LedgerError as error:
+                return _Share(0, b"", str(error))
+            return _Share(kept.kept, kept.digest)
 
         def read(numbers: Iterable[int]) -> dict[int, _Share]:
-            return {number: _share(self._shards[urls[number]]) for number in numbers}
+            return {number: share(self._shards[urls[number]]) for number in numbers}
 
         found = shared_out(len(urls), place, read)
         if error := next((share.error for share in found if share.error), ""):
-            raise explained(LedgerError(error), self._options, self._data)
+            raise _explained(LedgerError(error), self._options, self._data)
         return found
 
 
-def explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:
-    """Return an error that says what to do. ``data``: the shards as the user named them; ``flags``: further ones typed."""
-    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error, *flags)]))
+@dataclass(frozen=True)
+class _KeptScan:
+    """Scans the kept part of a shard, in any process. If nothing is kept, there are no samples and no error."""
+
+    shard: ShardLedger
+
+    def __call__(self, url: str, options: ScanOptions) -> ShardEvidence:
+        try:
+            kept = self.shard.kept()
+        except LedgerError as error:
+            return ShardEvidence(url, error=_LEDGER, error_detail=str(error), error_fix=getattr(error, "call", ""))
+        except SourceError:
+            return scan_shard(url, options)  # reports it
+        if not kept.kept:
+            return ShardEvidence(url)
+        return scan_shard(url, options, view=lambda source: view_of(source, kept.ranges))
+
+
+def scan_kept(
+    every: Sequence[str],
+    some: Sequence[str],
+    asked: ScanOptions,
+    options: FeedOptions,
+    data: str,
+    told: Progress | None,
+    *,
+    dry_run: bool = False,
+) -> tuple[list[ShardEvidence], str]:
+    """Scan the kept samples of some shards; return the evidence of the shards that have any, and a line on the share.
+
+    Args:
+        every: all shards of the run: a predicate may compare the samples of all of them.
+        some: those to scan.
+        asked: how deep to look.
+        options: settings of the feed, with ``ledger`` and ``where``.
+        data: the shards as the user named them.
+        told: called after each shard.
+        dry_run: whether fixes name a dry run too.
+
+    Raises:
+        SubsetError: a ledger does not fit, or nothing is kept (NothingKept).
+    """
+    flags = ["--dry-run"] if dry_run else []
+    try:
+        ledger = _ledger(options)
+        shards = {shard.url: shard for shard in ledger.shards(list(every) if ledger.compares else list(some))}
+        samples = ledger.samples(some)
+    except (LedgerError, SourceError) as error:
+        raise _explained(error, options, data, *flags) from None
+    found = scan_shards(some, asked, progress=told, how=[_KeptScan(shards[url]) for url in some])
+    for shard in found:
+        if shard.error == _LEDGER:
+            lacks, what = shard.error_fix, shard.error_detail
+            raise _explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data, *flags)
+    left = [shard for shard in found if shard.error is not None or shard.members]
+    if not left:
+        raise _nothing_kept(options, data, samples, len(some))
+    return left, kept_text(sum(shard.samples for shard in left), samples, len(left), len(some))
 
 
 def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str) -> list[str]:
-    """Return what to do where a ledger does not serve; each line ends with a command. ``flags``: further ones typed."""
+    """Return what to do about a ledger that cannot be used; each line ends with a command. ``flags``: further ones."""
     if options.ledger is None or options.where is None or not isinstance(error, LedgerError):
         return []
-    urls = data.split("::") if data else ["SHARDS"]
+    urls = _urls(data)
     if isinstance(error, StagedLedger):
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
     score, new = score_command(urls, options.ledger, options.where)
@@ -117,16 +182,9 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str)
     return [f"to compute {lacks}: {score}", f"then: {command(options, *flags, ledger=str(new))}"]
 
 
-def nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:
-    """Return the error where a predicate keeps no sample."""
-    lost = f"{options.where} keeps none of {how_many(samples, 'sample')} in {how_many(shards, 'shard')}"
-    return NothingKept(f"{lost}\n  {to_see_terms(options, data)}")
-
-
 def to_see_terms(options: FeedOptions, data: str) -> str:
-    """Return what to do where a predicate keeps too little; it ends with a command."""
-    urls = data.split("::") if data else ["SHARDS"]
-    return f"to see which term drops how many: {_cut(options, urls)} --dry-run"
+    """Return what to do about a predicate that keeps too little; it ends with a command."""
+    return f"to see which term drops how many: {_cut(options, _urls(data))} --dry-run"
 
 
 def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
@@ -140,6 +198,25 @@ def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
     return f"the ledger keeps {kept:,} of {how_many(samples, 'sample')} ({share}), in {where}"
 
 
+def _ledger(options: FeedOptions) -> LedgerSubset:
+    assert options.ledger is not None
+    assert options.where is not None
+    return LedgerSubset.of(options.ledger, options.where)
+
+
+def _explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:
+    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error, *flags)]))
+
+
+def _nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:
+    lost = f"{options.where} keeps none of {how_many(samples, 'sample')} in {how_many(shards, 'shard')}"
+    return NothingKept(f"{lost}\n  {to_see_terms(options, data)}")
+
+
+def _urls(data: str) -> list[str]:
+    return data.split("::") if data else ["SHARDS"]
+
+
 def _cut(options: FeedOptions, urls: Sequence[str]) -> str:
     assert options.ledger is not None
     new = f"{options.ledger.rstrip('/')}-cut"
@@ -147,13 +224,3 @@ def _cut(options: FeedOptions, urls: Sequence[str]) -> str:
     return (
         f"wdsflow cut {shown} -o {quote_path(new)} {join(['--ledger', options.ledger, '--where', options.where or ''])}"
     )
-
-
-def _share(shard: ShardLedger) -> _Share:
-    try:
-        kept = shard.kept()
-    except SourceError:  # as without a ledger: it is reported when it is read
-        return _Share(-1, b"")
-    except LedgerError as error:
-        return _Share(0, b"", str(error))
-    return _Share(kept.kept, kept.digest)

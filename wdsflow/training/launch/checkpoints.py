@@ -1,4 +1,4 @@
-"""The states of the random generators that a training loop draws from. Imports torch: import it where it is needed."""
+"""Checkpoints with the state of the feed and of the random generators. Imports torch."""
 
 import os
 import random
@@ -6,8 +6,9 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+import numpy as np
 import torch
 
 from wdsflow.shards.atomic import create, discard, naming, sync_folder
@@ -15,15 +16,14 @@ from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import ResumeError
 
 _PYTHON_VERSION = 3  # of random.getstate()
+ENTRY = "wdsflow"
+LATEST = "epoch_latest.pt"  # OpenCLIP's name
+# OpenCLIP sorts names to find the latest. This one sorts after epoch_3.pt and before epoch_4.pt.
+_NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
 
 
 def capture(device: str | None = None) -> dict[str, Any]:
-    """Return the states of Python's, numpy's and torch's generators and of the device's, as lists and tensors.
-
-    They can be stored with ``torch.save`` and read back with ``weights_only=True``.
-    """
-    import numpy as np
-
+    """Return the states of Python's, numpy's, torch's and the device's generators, for ``weights_only=True``."""
     _, numbers, normal = random.getstate()
     name, key, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002 - others draw from it
     states: dict[str, Any] = {
@@ -37,9 +37,7 @@ def capture(device: str | None = None) -> dict[str, Any]:
 
 
 def restore(states: dict[str, Any], device: str | None = None) -> None:
-    """Put the generators into the states that ``capture`` returned; a device that had none keeps its own."""
-    import numpy as np
-
+    """Set the generators to the states that ``capture`` returned; a device that had none keeps its own."""
     numbers, normal = states["python"]
     random.setstate((_PYTHON_VERSION, tuple(numbers), normal))
     name, key, *rest = states["numpy"]
@@ -53,15 +51,9 @@ def _is_cuda(device: str) -> bool:
     return device.startswith("cuda") and torch.cuda.is_available()
 
 
-ENTRY = "wdsflow"
-LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
-# OpenCLIP sorts names to find the latest one. This is behind epoch_3.pt and before epoch_4.pt.
-_NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
-
-
 @dataclass(frozen=True)
 class CheckpointPosition:
-    """Where training was: ``batch`` batches of each rank into epoch ``epoch``, after ``step`` optimizer steps."""
+    """The position of training: ``batch`` batches of each rank into an epoch, after ``step`` optimizer steps."""
 
     epoch: int
     batch: int
@@ -69,13 +61,13 @@ class CheckpointPosition:
 
     @property
     def file_name(self) -> str:
-        """The name of a checkpoint that is written there, by which OpenCLIP finds the latest one."""
+        """The file name of its checkpoint, by which OpenCLIP finds the latest one."""
         return f"epoch_{self.epoch}.step_{self.step}.pt"
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds of the feed."""
+    """The entry of the feed in a checkpoint."""
 
     position: CheckpointPosition
     ranks: list[dict[str, Any]]  # {"feed": the loader's state, "random": states of the generators}
@@ -88,12 +80,12 @@ class Saved:
         return self.ranks[rank]
 
     def entry(self) -> dict[str, Any]:
-        """Return it as plain values, for ``torch.save``."""
+        """Return plain values for ``torch.save``."""
         return {"version": 1, "position": asdict(self.position), "ranks": self.ranks}
 
 
-def saved_in(checkpoint: Any) -> Saved | None:
-    """Return what a loaded checkpoint holds of the feed; None if it was written without wdsflow."""
+def saved_in(checkpoint: object) -> Saved | None:
+    """Return the entry of the feed in a loaded checkpoint; None if it was written without wdsflow."""
     entry = checkpoint.get(ENTRY) if isinstance(checkpoint, dict) else None
     if entry is None:
         return None
@@ -102,17 +94,17 @@ def saved_in(checkpoint: Any) -> Saved | None:
     return Saved(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
 
 
-def save(checkpoint: Any, path: Path) -> None:
-    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
-
-    Raises OSError, which names ``path``.
-    """
-    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it forever.
+def save(checkpoint: object, path: Path) -> None:
+    """Write a checkpoint atomically and sync it. Raises OSError, which names ``path``."""
+    # A hidden name sorts before all checkpoints, in case a remote copy of the folder keeps it.
     name, file = create(path.with_name(f".{path.name}"))
     try:
         with naming(path):
             with open(file, "wb", closefd=False) as stream:
-                _save(checkpoint, stream)
+                try:
+                    torch.save(checkpoint, stream)
+                except RuntimeError as error:  # for a full disk, torch's message is "unexpected pos"
+                    raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
             os.fsync(file)
             os.replace(name, path)
     finally:
@@ -120,15 +112,8 @@ def save(checkpoint: Any, path: Path) -> None:
     sync_folder(path.parent)
 
 
-def _save(checkpoint: Any, stream: IO[bytes]) -> None:
-    try:
-        torch.save(checkpoint, stream)
-    except RuntimeError as error:  # all that torch says of a full disk is "unexpected pos"
-        raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
-
-
 def tidy(newest: Path) -> None:
-    """Remove older checkpoints from inside of epochs beside ``newest``, which is one of OpenCLIP's or of ours."""
+    """Remove older checkpoints from within epochs, next to ``newest``, which is one of OpenCLIP's or of ours."""
     place = _place(newest.name)
     if place is None:
         return
@@ -140,7 +125,7 @@ def tidy(newest: Path) -> None:
 
 
 def _place(name: str) -> tuple[int, int] | None:
-    """Return completed epochs and, inside of an epoch, steps.
+    """Return completed epochs and, within an epoch, steps.
 
     >>> _place("epoch_3.step_120.pt"), _place("epoch_4.pt"), _place("epoch_latest.pt")
     ((3, 120), (4, 0), None)

@@ -1,4 +1,4 @@
-"""Runs open_clip_train.main in this process with another feed in place of its own."""
+"""Runs open_clip_train.main in this process with another feed."""
 
 import importlib
 import importlib.util
@@ -19,16 +19,12 @@ from wdsflow.training.ranks import connect
 if TYPE_CHECKING:
     from .resume import GetData
 
-_PATIENCE = timedelta(minutes=2)  # that ranks may be apart when they have found each other
-_FAREWELL = 5.0  # seconds in which the others read it, before the process that keeps the store ends
+_PATIENCE = timedelta(minutes=2)  # that connected ranks may be apart
+_FAREWELL = 5.0  # seconds in which the other ranks read the decision, before the process with the store ends
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """Return open_clip_train's parsed arguments; its parser explains wrong ones and exits with status 2.
-
-    Raises:
-        NoOpenClip: it is not installed.
-    """
+    """Return open_clip_train's parsed arguments; its parser explains wrong ones and exits with status 2. Raises NoOpenClip."""
     if importlib.util.find_spec("open_clip_train") is None:
         raise NoOpenClip
     from open_clip_train.params import parse_args  # imports argparse and ast only
@@ -49,12 +45,12 @@ def launch(
     Args:
         argv: open_clip_train's arguments.
         options: settings of the feed.
-        checkpoint_every: optimizer steps between checkpoints inside of epochs; None for none.
-        get_data: another function in place of OpenCLIP's ``get_data`` than that of wdsflow.
-        refused: this is the first of several ranks, and all of them shall end before they train.
+        checkpoint_every: optimizer steps between checkpoints within epochs; None for none.
+        get_data: replaces OpenCLIP's ``get_data``; by default wdsflow's.
+        refused: this is the first of several ranks, and all of them must end before they train.
 
     Raises:
-        Refused: so they do.
+        Refused: the first rank has refused to train.
         NoOpenClip: OpenCLIP is not installed.
         ResumeError: the run cannot continue from the checkpoint that it was given.
         FeedError: there is no feed for these arguments.
@@ -80,7 +76,7 @@ def launch(
         run.close()
         for child in multiprocessing.active_children():  # such as OpenCLIP's own for --remote-sync
             child.terminate()
-    return 1 if result == -1 else 0  # main says -1 behind "Error. ..."
+    return 1 if result == -1 else 0  # main returns -1 after "Error. ..."
 
 
 def _feed(options: FeedOptions) -> "GetData":
@@ -90,20 +86,19 @@ def _feed(options: FeedOptions) -> "GetData":
 
 
 class Refused(Exception):
-    """The first rank refuses to train on these shards; it has said why."""
+    """The first rank refuses to train on these shards, and has explained it."""
 
 
 def ends_others() -> bool:
-    """Return whether the program that started this rank ends the others when this one fails: torchrun does."""
+    """Return whether the launcher ends the other ranks when this one fails, as torchrun does."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager
 def shared(main: ModuleType, refused: bool) -> Iterator[None]:
-    """Let all ranks of ``open_clip_train.main`` learn what the first one decided, as soon as they are connected.
+    """Tell all ranks of ``open_clip_train.main`` the first one's decision, as soon as they are connected.
 
-    Raises:
-        Refused: in each of them, if it is so.
+    Raises Refused on each of them if it is to refuse.
     """
     original = getattr(main, "init_distributed_device", None)
     if original is None:
@@ -126,8 +121,8 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
 
 
 def _decision(refused: bool) -> bool:
-    """Return what the first rank decided; ``refused`` counts on that rank only."""
-    with suppress(RuntimeError):  # a store that is gone, or does not answer, stops nobody
+    """Return the first rank's decision; ``refused`` is its own."""
+    with suppress(RuntimeError):  # without an answer of the store, training begins
         board = connect()
         if board is None:
             return refused

@@ -1,4 +1,4 @@
-"""Looks at the shards of a training command before it starts: would the feed starve?"""
+"""Checks the shards of a training command before it starts: would the feed starve?"""
 
 import time
 from argparse import Namespace
@@ -15,14 +15,13 @@ from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.stages.json_text import JsonText
+from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
-from wdsflow.training.feed.subset import to_see_terms
+from wdsflow.training.feed.subset import scan_kept, to_see_terms
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
-from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
-from wdsflow.training.stalls.work_in_progress import inspect
+from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, inspect, likely_image, wrong_names
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
 from wdsflow.validate.advice.promises import keep_most
 from wdsflow.validate.advice.training_advice import try_settings
@@ -33,14 +32,12 @@ from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.kit.shape_rule import wants
+from wdsflow.validate.rules.kit.shapes import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
-from .subset_scan import scan_kept
-
-# Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
+# Shards that are read; of more shards, an even selection. A pipe must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
@@ -49,17 +46,17 @@ Found = Callable[..., Progress | None]
 
 @dataclass(frozen=True)
 class _Asked(Invocation):
-    """The command of this run, which looks at the shards again for another flag."""
+    """The command of this run, whose settings can be tried with other flags."""
 
     options: FeedOptions = field(default_factory=FeedOptions)
 
     def with_training(self, flags: Sequence[str]) -> str:
-        """Return the command that looks at the shards with another flag of the training command."""
+        """Return the command that checks the shards with other flags of the training command."""
         return command(_with(self.options, flags), "--dry-run")
 
 
 def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
-    """Return options with other values for flags of the training command, where the feed's own do not overrule them."""
+    """Return options with other flags of the training command; the feed's own options take precedence."""
     for name, *value in paired_flags(flags):
         if name == "--image-key":
             options = replace(options, image=value[0])
@@ -72,13 +69,13 @@ def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a look at the shards said: lines for people, and whether training must not begin."""
+    """The result: lines for people, and whether training must not begin."""
 
     lines: tuple[str, ...]
     refused: bool = False
     nothing_read: bool = False
     reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
-    why: str = ""  # training must not begin
+    why: str = ""  # of a refusal
 
 
 def preflight(

@@ -1,4 +1,4 @@
-"""Ends a preflight that hangs: a command or a server that gives nothing would keep it forever."""
+"""Ends a preflight that hangs, for instance at a command or a server that sends nothing."""
 
 import os
 import threading
@@ -14,22 +14,22 @@ from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 
 _TICKS = 4  # looks in the time that a preflight may be idle
-# Whoever does less in one tick does nothing.
-_WORK = 0.1  # of a processor's time; a bar takes some
+# Less than this in one tick counts as idle.
+_WORK = 0.1  # of a processor's time; a progress bar takes some
 _BYTES = 16 << 10  # read
 
-Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and what they are
+Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and their name
 
 
 class _Life:
-    """What this process and its children do, but for looking at it."""
+    """The work of this process and its children, without that of measuring it."""
 
     def __init__(self) -> None:
-        self._me, self._own = psutil.Process(), 0  # bytes that looking at processes took
+        self._me, self._own = psutil.Process(), 0  # bytes read for measuring
         self.seconds, self.read = self._now()
 
     def works(self, tick: float) -> bool:
-        """Return whether anything was done since the last look, ``tick`` seconds ago."""
+        """Return whether there was work since the last call, ``tick`` seconds ago."""
         before = self.seconds, self.read
         self.seconds, self.read = self._now()
         return self.seconds - before[0] > _WORK * tick or abs(self.read - before[1]) > _BYTES
@@ -39,7 +39,7 @@ class _Life:
         seconds, read = 0.0, 0
         for each in (self._me, *self._me.children(recursive=True)):
             with suppress(psutil.Error):
-                seconds += sum(each.cpu_times()[:4])  # those of its children that have ended, too
+                seconds += sum(each.cpu_times()[:4])  # with children that have ended
                 read += 0 if each == self._me else _read(each)
         end = _read(self._me)
         self._own += end - start
@@ -47,17 +47,15 @@ class _Life:
 
 
 def _read(process: psutil.Process) -> int:
-    """Return the bytes that a process has read, 0 if the system does not tell."""
+    """Return the bytes that a process has read, 0 if unknown."""
     return getattr(process.io_counters(), "read_chars", 0) if hasattr(process, "io_counters") else 0
 
 
 @contextmanager
 def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None]) -> Iterator[Begin]:
-    """Give ``begin`` back, as the preflight is to call it. Ends this process with status 1 where no shard comes.
+    """Yield ``begin`` for the preflight. Ends this process with status 1, after ``show(message)``, if it is idle.
 
-    ``show`` gets the message.
-
-    Idle is who finishes no shard, computes nothing and reads nothing for ``options.stall_after`` seconds.
+    Idle means that for ``options.stall_after`` seconds no shard is finished, nothing computed and nothing read.
     """
     total = done = 0
     over = threading.Event()
@@ -84,7 +82,7 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
                 nothing = f"{done:,} of {total:,} shards were read, then nothing came for {options.stall_after:g} s"
                 show(_message(nothing, options))
                 end_commands()
-                os._exit(1)  # the main thread hangs in somebody else's code
+                os._exit(1)  # the main thread hangs in other code
 
     thread = threading.Thread(target=watch, name="wdsflow-preflight", daemon=True)
     thread.start()

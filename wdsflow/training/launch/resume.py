@@ -1,12 +1,10 @@
-"""Stands between open_clip_train.main and its parts: another feed, checkpoints that hold its state, exact resume.
+"""Replaces parts of open_clip_train.main: another feed, checkpoints that hold its state, exact resume. Imports torch."""
 
-Imports torch: import this module where it is needed.
-"""
-
+import builtins
 import importlib
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -15,22 +13,20 @@ from typing import Any
 import torch
 
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
-from wdsflow.training.feed.feed_state import OtherSubset
+from wdsflow.training.feed.loader import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
+from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
 from wdsflow.training.ranks import gathered
-
-from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
-from .loop_steps import Steps, counted
 
 GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
 
 
 class ResumedRun:
-    """One run of open_clip_train.main with our parts in place of some of its own.
+    """One run of open_clip_train.main with some of its parts replaced.
 
-    ``every``: optimizer steps between checkpoints inside of epochs; None for none.
+    ``every``: optimizer steps between checkpoints within epochs; None for none.
     """
 
     def __init__(self, main: ModuleType, get_data: GetData, every: int | None = None) -> None:
@@ -46,16 +42,16 @@ class ResumedRun:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Put our parts in place, and OpenCLIP's back at the end."""
+        """Install our parts, and restore OpenCLIP's at the end."""
+        files = importlib.import_module("open_clip_train.file_utils")
+        original = files.pt_load
+
+        def load(*words: object, **named: object) -> object:
+            checkpoint = original(*words, **named)
+            self._resumed = saved_in(checkpoint)
+            return checkpoint
+
         with ExitStack() as stack:
-            files = importlib.import_module("open_clip_train.file_utils")
-            original = files.pt_load
-
-            def load(*words: Any, **named: Any) -> Any:
-                checkpoint = original(*words, **named)
-                self._resumed = saved_in(checkpoint)
-                return checkpoint
-
             _put(stack, files, "pt_load", load)
             if hasattr(self._main, "pt_load"):
                 _put(stack, self._main, "pt_load", load)
@@ -68,23 +64,20 @@ class ResumedRun:
     def close(self) -> None:
         """End the threads and processes of the feeds."""
         for info in self._infos:
-            close = getattr(info.dataloader, "close", None)
-            if close is not None:
-                close()
+            if hasattr(info.dataloader, "close"):
+                info.dataloader.close()
 
     def explain(self, error: BaseException) -> BaseException | None:
-        """Return what another rank said when it failed, if that is why this one did."""
-        explain = getattr(self.loader, "explain", None)
-        found: BaseException | None = explain(error) if explain is not None else None
-        return found
+        """Return the error of another rank that failed, if it is the reason for this one."""
+        return self.loader.explain(error) if hasattr(self.loader, "explain") else None
 
     def with_state(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
-        """Return one of OpenCLIP's checkpoints at the end of an epoch with the state of the feed added."""
+        """Add the state of the feed to OpenCLIP's checkpoint at the end of an epoch."""
         if self._position is None or not self._states:
             return checkpoint
         return {**checkpoint, ENTRY: Saved(self._position, self._states).entry()}
 
-    def _data(self, args: Any, *rest: Any, **named: Any) -> dict[str, Any]:
+    def _data(self, args: Any, *rest: object, **named: object) -> dict[str, Any]:
         self._args = args
         if self._every is not None and (why := why_no_checkpoints(args)):
             raise ResumeError(f"--checkpoint-every is not possible: {why}")
@@ -106,7 +99,7 @@ class ResumedRun:
         return data
 
     def _go_on(self, saved: Saved) -> None:
-        """Set the feed to where a checkpoint was written."""
+        """Set the feed to the position of a checkpoint."""
         within = saved.position.batch > 0
         try:
             state = saved.of_rank(int(self._args.rank), int(self._args.world_size))
@@ -116,7 +109,7 @@ class ResumedRun:
             if state["feed"] is not None:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
-            if isinstance(error, OtherSubset):  # silently another set of samples from here on
+            if isinstance(error, OtherSubset):  # continuing would silently change the set of samples
                 raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
                 raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}") from error
@@ -125,7 +118,7 @@ class ResumedRun:
             )
             self._resumed = None
 
-    def _train_one_epoch(self, *words: Any, **named: Any) -> Any:
+    def _train_one_epoch(self, *words: object, **named: object) -> object:
         bound = inspect.signature(self._loop).bind(*words, **named)
         loop = Loop(self._main, dict(bound.arguments))
         resumed, self._resumed = self._resumed, None
@@ -138,7 +131,7 @@ class ResumedRun:
                 checkpoints.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
 
         feed = hasattr(self.loader, "state_dict")
-        if not feed:  # other loaders shuffle by the global generators when they begin an epoch; ours must not matter
+        if not feed:  # other loaders shuffle by the global generators when they begin an epoch
             restore()
         steps = Steps(self.loader, first, restore if feed else lambda: None, lambda batches: self._done(loop, batches))
         with counted(self._loop, steps):
@@ -146,8 +139,8 @@ class ResumedRun:
         self._end(loop)
         return result
 
-    def _evaluate(self, *words: Any, **named: Any) -> Any:
-        """Evaluate without a trace in the random generators: a resumed run has not seen the evaluations before."""
+    def _evaluate(self, *words: object, **named: object) -> object:
+        """Evaluate and restore the random generators: a resumed run has not done the earlier evaluations."""
         before = checkpoints.capture(self._args.device)
         try:
             return self._evaluation(*words, **named)
@@ -163,7 +156,7 @@ class ResumedRun:
             self._write(loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state()))
 
     def _end(self, loop: Loop) -> None:
-        """Keep what OpenCLIP's checkpoint of this epoch is to hold of the feed, or save one where it saves none."""
+        """Keep the state of the feed for OpenCLIP's checkpoint of this epoch, or save one if it saves none."""
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
         self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
         self._states = gathered(self._state())
@@ -189,7 +182,7 @@ class ResumedRun:
 
 
 class _Saving:
-    """torch, as open_clip_train.main sees it: its ``save`` writes in one step, and adds the state of the feed."""
+    """torch for open_clip_train.main, with a ``save`` that is atomic and adds the state of the feed."""
 
     def __init__(self, run: ResumedRun) -> None:
         self._run = run
@@ -197,17 +190,17 @@ class _Saving:
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
 
-    def save(self, value: Any, file: Any, *words: Any, **named: Any) -> None:
+    def save(self, value: object, file: object, *words: object, **named: object) -> None:
         """Save a checkpoint, or anything else as torch does."""
         if words or named or not isinstance(file, str) or not isinstance(value, dict) or "epoch" not in value:
-            torch.save(value, file, *words, **named)
+            torch.save(value, file, *words, **named)  # type: ignore[arg-type]
             return
         save(self._run.with_state(value), Path(file))
         tidy(Path(file))
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether wdsflow raised it, so that its message says all."""
+    """Return whether wdsflow raised an error, so that its message is complete."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -215,6 +208,57 @@ def _is_ours(error: BaseException) -> bool:
     return bool(str(error)) and raised_in.startswith("wdsflow.")
 
 
-def _put(stack: ExitStack, module: ModuleType, name: str, value: Any) -> None:
+def _put(stack: ExitStack, module: ModuleType, name: str, value: object) -> None:
     stack.callback(setattr, module, name, getattr(module, name))
     setattr(module, name, value)
+
+
+class Steps:
+    """Replaces ``enumerate`` in OpenCLIP's loop: counts the batches of one loader from ``first``.
+
+    The loop computes the step, the learning rate and its log lines from this number, so that a resumed epoch continues.
+    ``begun`` is called before the first batch is given, ``done`` with the number of finished batches each time the loop
+    asks for the next one.
+    """
+
+    def __init__(
+        self, loader: Iterable[Any], first: int, begun: Callable[[], None], done: Callable[[int], None]
+    ) -> None:
+        self._loader, self._first, self._begun, self._done = loader, first, begun, done
+        self.used = False
+
+    def __call__(self, items: Iterable[Any], start: int = 0) -> Iterator[tuple[int, Any]]:
+        """Enumerate the loader from ``first``, anything else as Python does."""
+        return self._count() if items is self._loader else builtins.enumerate(items, start)
+
+    def _count(self) -> Iterator[tuple[int, Any]]:
+        self.used = True
+        batches = iter(self._loader)
+        number = self._first
+        while True:
+            try:
+                # Not in a variable: a reference would keep the loader from reusing the memory of the batch.
+                yield number, self._take(batches, number)
+            except StopIteration:
+                return
+            number += 1
+            self._done(number)
+
+    def _take(self, batches: Iterator[Any], number: int) -> Any:
+        batch = next(batches)
+        if number == self._first:
+            self._begun()
+        return batch
+
+
+@contextmanager
+def counted(function: Callable[..., Any], steps: Steps) -> Iterator[None]:
+    """Let the module of ``function`` enumerate by ``steps``. Raises RuntimeError if it enumerated no batch."""
+    names = function.__globals__
+    names["enumerate"] = steps
+    try:
+        yield
+    finally:
+        del names["enumerate"]
+    if not steps.used:
+        raise RuntimeError(f"{function.__module__}.{function.__qualname__} does not enumerate its batches any more")

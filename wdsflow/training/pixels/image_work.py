@@ -1,10 +1,10 @@
-"""From the encoded bytes of an image to its place in a batch."""
+"""From the encoded bytes of an image to its position in a batch."""
 
 import io
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     import torch
 
 _NOISE = (256, 256, 3)  # a picture that any preprocessing takes
-Hold = Callable[[int], AbstractContextManager[Any]]
+Hold = Callable[[int], AbstractContextManager[None]]
+Preprocess: TypeAlias = Callable[[Any], Any]  # of a PIL image, by the user
 
 
 class TransformError(RuntimeError):
-    """The user's own preprocessing raised, as the cause tells, or returned what is no image.
-
-    ``always``: it does so for any image, so that no sample is to blame.
-    """
+    """The user's preprocessing raised, see the cause, or returned no image. ``always``: it does so for any image."""
 
     def __init__(self, message: str, *, always: bool = False) -> None:
         super().__init__(message)
@@ -34,7 +32,7 @@ class TransformError(RuntimeError):
 
 
 def image_work(
-    preprocess: Callable[[Any], Any],
+    preprocess: Preprocess,
     *,
     mode: Mode = "fast",
     k: float = 2.0,
@@ -43,11 +41,12 @@ def image_work(
 ) -> "ImageWork":
     """Return the work that a preprocessing of PIL images asks for; the options are those of ``Decode``.
 
-    Known are the transforms of ``open_clip.image_transform``, but for timm's and those with colour jitter or grey.
-    In mode "reference" their results are OpenCLIP's to the bit, given the same random numbers; only where a picture
+    Known are the transforms of ``open_clip.image_transform``, except timm's and those with colour jitter or grey.
+    In mode "reference" their results equal OpenCLIP's in every bit, given the same random numbers; only if a picture
     would grow beyond 67 million pixels before its centre is cut out, levels may differ by one. In mode "exact" they
-    differ by 2 of 255 levels at most, but for images of more than 8 bits: see ``Decode``. Mode "fast" decodes JPEGs smaller where the part that is wanted stays ``k``
-    times as large as the result. For any other preprocessing images are decoded in full, as in mode "exact".
+    differ by at most 2 of 255 levels, except for images of more than 8 bits: see ``Decode``. Mode "fast" decodes JPEGs
+    smaller, as long as the wanted part stays ``k`` times as large as the result. For any other preprocessing images
+    are decoded in full, as in mode "exact".
     """
     transform = recognise(preprocess)
     if transform is None and mode == "fast":
@@ -58,19 +57,14 @@ def image_work(
 
 
 class ImageWork:
-    """Decodes and preprocesses images one by one, and joins them to batches. Can be pickled.
+    """Decodes and preprocesses images individually, and joins them to batches. Can be pickled.
 
-    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, takes random numbers
-    from a generator of its own for each image and leaves the global ones alone. ``shape``: (3, height, width) of the
-    results, None if that is not known beforehand.
+    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with its own random
+    generator for each image. ``shape``: (3, height, width) of the results, None if that is not known beforehand.
     """
 
-    def __init__(
-        self, decode: Decode, preprocess: Callable[[Any], Any] | None, transform: Whole | RandomCrop | None
-    ) -> None:
-        self._decode = decode
-        self._preprocess = preprocess
-        self._transform = transform
+    def __init__(self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None) -> None:
+        self._decode, self._preprocess, self._transform = decode, preprocess, transform
         self.known = transform is not None
         self.shape: tuple[int, int, int] | None = None if transform is None else (3, *transform.size)
 
@@ -81,8 +75,8 @@ class ImageWork:
     def import_all(self) -> None:
         """Import what ``run`` needs for most images, by running it on a small one.
 
-        Processes that are forked import nothing then: one would wait forever for a module that another thread of its
-        parent was importing when it was forked, and each would import it again.
+        Forked processes then import nothing: one would hang at a module that another thread of its parent was
+        importing during the fork.
         """
         from PIL import Image
 
@@ -97,22 +91,21 @@ class ImageWork:
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
         """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
 
-        ``seed`` decides about all that is random: a known transform draws as after ``torch.manual_seed(seed)``; for
-        others the global generators of Python, numpy and torch are seeded. ``hold`` gives a context for a number of
-        bytes, the bound of the memory that the image takes until it is small. Raises Dropped and StageError for the
-        image's faults, TransformError if the user's preprocessing raises, or returns None or NaN.
+        A known transform draws as after ``torch.manual_seed(seed)``; for others the global generators of Python, numpy
+        and torch are seeded. ``hold`` returns a context for a number of bytes, the most that the image takes until it
+        is small. Raises Dropped and StageError for faults of the image, TransformError if the user's preprocessing
+        raises, or returns None or NaN.
         """
-        if hold is None:
-            return self._run(data, seed, None)
         with ExitStack() as held:
 
             def admit(peak: int) -> None:
-                held.close()  # a header that was mistaken: give back what was held by it
+                assert hold is not None
+                held.close()  # of a header that was wrong
                 held.enter_context(hold(peak))
 
-            return self._run(data, seed, admit)
+            return self._run(data, seed, admit if hold is not None else None)
 
-    def _run(self, data: bytes, seed: int, admit: Admit | None) -> Any:
+    def _run(self, data: bytes, seed: int, admit: Admit | None) -> object:
         transform = self._transform
         if transform is None:
             return self._run_preprocess(self._decode.decode(data, admit=admit), seed)
@@ -122,7 +115,7 @@ class ImageWork:
             return run_whole(transform, self._decode, data, admit)
         return run_crop(transform, self._decode, data, seed, admit)
 
-    def _run_preprocess(self, image: Any, seed: int) -> Any:
+    def _run_preprocess(self, image: object, seed: int) -> object:
         import random
 
         import torch
@@ -133,14 +126,14 @@ class ImageWork:
         torch.default_generator.manual_seed(seed)
         made, wrong, error = self._try(image)
         if wrong:
-            # A picture of noise tells whether it is the code or the image that is at fault.
+            # A picture of noise shows whether the code or the image is at fault.
             again = self._try(Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8)))
             always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(error, OSError)
             raise TransformError(f"it {wrong}", always=always) from error
         return made
 
-    def _try(self, image: Any) -> tuple[Any, str, BaseException | None]:
-        """Return what the preprocessing makes of an image, what is wrong with that, and what it raised. Raises MemoryError."""
+    def _try(self, image: object) -> tuple[object, str, BaseException | None]:
+        """Return the preprocessed image, what is wrong with it, and the error that was raised. Raises MemoryError."""
         assert self._preprocess is not None
         try:
             made = self._preprocess(image)
@@ -166,20 +159,19 @@ class ImageWork:
                 return list(items)
             fits = out is not None and out.shape == (len(items), *items[0].shape) and out.dtype == items[0].dtype
             return torch.stack(list(items), out=out if fits else None)
-        from .normalise import normalise, normalise_as_torchvision
+        from .openclip_pixels import normalise
 
         shape = (len(items), 3, *transform.size)
         if out is None:
             out = torch.empty(shape, dtype=torch.float32)
         elif out.shape != shape or out.dtype != torch.float32:
             raise ValueError(f"out is {out.dtype} of {tuple(out.shape)}; it must be float32 of {shape}")
-        write = normalise_as_torchvision if self._decode.mode == "reference" else normalise
-        write(items, transform.mean, transform.std, out.numpy())
+        normalise(items, transform.mean, transform.std, out.numpy(), exact=self._decode.mode == "reference")
         return out
 
 
-def as_tensor(item: Any) -> Any:
-    """Return an array of numbers as a tensor, as a DataLoader does with what comes from WebDataset; else the item."""
+def as_tensor(item: object) -> Any:
+    """Return an array of numbers as a tensor, as a DataLoader does; anything else as it is."""
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
@@ -187,7 +179,7 @@ def as_tensor(item: Any) -> Any:
     return item
 
 
-def as_array(item: Any) -> NDArray[Any] | None:
+def as_array(item: object) -> NDArray[Any] | None:
     """Return an array or tensor of numbers as an array that shares its memory; None for anything else."""
     if type(item) is np.ndarray:
         return item if item.dtype.kind in "biuf" else None

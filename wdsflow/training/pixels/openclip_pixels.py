@@ -1,12 +1,17 @@
-"""OpenCLIP's transforms on single images, up to their last pixel. Imports torch: import this where it is needed.
+"""OpenCLIP's transforms on single images, up to the last pixel. Imports torch: import this module where it is needed.
 
-All of it runs in several threads at once. It must not call torch on more than 32,768 values, but for the resize, which
-stays in its thread: torch would start a pool of OpenMP threads for each thread of ours.
+Everything runs in several threads at once. It must not call torch on more than 32,768 values, except for the resize,
+which stays in its thread: torch would start a pool of OpenMP threads for each of our threads.
 """
 
+import math
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -15,16 +20,19 @@ from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.decoders import scale_of
 from wdsflow.stages.imaging.resample import Kernel, box_of, centre, resize, resize_part, resize_with_pillow, span
 
-from .crops import Part, random_part
 from .transforms import RandomCrop, Size, Whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 Pixels = NDArray[np.uint8]
+Part = tuple[int, int, int, int]  # left, top, right, bottom
 
 _MOST_PIXELS = 1 << 26  # of a picture that is resized as a whole: one of 10,000 x 1 would become 2 million x 224
 _MOST_SHIFT = 0.03  # output pixels that a crop may be shifted by decoding it smaller
+_TRIES = 10
+_BITS = np.uint64(0xFFFFFF)
+_local = threading.local()
 
 
 def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None) -> Pixels:
@@ -74,9 +82,9 @@ def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admi
 
 
 def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
-    """Return which size of the whole image makes the part as large as ``size``, or larger where that is too coarse.
+    """Return the size of the whole image that makes the part as large as ``size``, or larger if that is too coarse.
 
-    Parts of images that are decoded smaller begin between two pixels, and not all places can be hit.
+    Parts of images that are decoded smaller begin between two pixels, so that not every position is possible.
     """
     left, top, right, bottom = part
     height, width = whole
@@ -93,7 +101,7 @@ def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
 
 
 def _resize_as_torchvision(image: "Picture", size: Size, crop: Size, kernel: Kernel) -> "Picture":
-    """Return a Pillow image resized and cut to its centre, as torchvision does it; what is very long by a shorter way."""
+    """Return a Pillow image resized and centre-cropped as by torchvision; very long images take a shorter way."""
     if size[0] * size[1] > _MOST_PIXELS:
         return resize_with_pillow(image, (0, 0, *image.size), size, crop, kernel)
     if (size[1], size[0]) != image.size:
@@ -109,9 +117,89 @@ def _planes(pixels: Pixels) -> Pixels:
 
 
 def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
-    """Return (3, height, width) with the picture in the middle, as OpenCLIP's ``CenterCropOrPad`` puts it there."""
+    """Return (3, height, width) with the picture in the middle, where OpenCLIP's ``CenterCropOrPad`` puts it."""
     height, width = pixels.shape[:2]
     top, left = (size[0] - height) // 2, (size[1] - width) // 2
     padded = np.full((3, *size), fill, np.uint8)
     padded[:, top : top + height, left : left + width] = pixels.transpose(2, 0, 1)
     return padded
+
+
+def random_part(width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int) -> Part:
+    """Return the part that ``RandomResizedCrop.get_params`` draws after ``torch.manual_seed(seed)``.
+
+    The numbers equal torch's, draw by draw and bit by bit; torch's global generator stays as it is. They come from
+    numpy's generator, the same Mersenne twister: each of torch's thirty small calls would release Python's lock, and
+    threads would spend more time waiting for it than working.
+    """
+    draws = _draws(seed)
+    area = height * width
+    low, high = _logarithms(ratio)
+    wanted, shapes = _uniform(draws[0:-2:2], *scale).tolist(), np.exp(_uniform(draws[1:-2:2], low, high)).tolist()
+    numbers = draws.tolist()
+    for attempt in range(_TRIES):
+        target, shape = area * wanted[attempt], shapes[attempt]
+        across, down = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
+        if 0 < across <= width and 0 < down <= height:
+            top = numbers[2 * attempt + 2] % (height - down + 1)
+            left = numbers[2 * attempt + 3] % (width - across + 1)
+            return left, top, left + across, top + down
+    # All ten draws were too large: the centre, in the nearest allowed shape.
+    across, down = width, height
+    if width / height < min(ratio):
+        down = round(width / min(ratio))
+    elif width / height > max(ratio):
+        across = round(height * max(ratio))
+    top, left = (height - down) // 2, (width - across) // 2
+    return left, top, left + across, top + down
+
+
+def _draws(seed: int) -> NDArray[np.uint64]:
+    """Return the first numbers of 32 bits that torch's generator gives after seeding."""
+    pair = getattr(_local, "pair", None)
+    if pair is None:
+        bits = np.random.MT19937()
+        pair = _local.pair = bits, np.random.RandomState(bits)
+    bits, state = pair
+    state.seed(seed & 0xFFFFFFFF)  # torch, too, takes no more of it
+    draws: NDArray[np.uint64] = bits.random_raw(2 * _TRIES + 2)
+    return draws
+
+
+def _uniform(draws: NDArray[np.uint64], low: float, high: float) -> NDArray[np.float32]:
+    """Return what torch's ``uniform_`` makes of draws: 24 bits of each, multiplied and added in one step."""
+    start, step = _steps(low, high)
+    return ((draws & _BITS) * step + start).astype(np.float32)
+
+
+@lru_cache
+def _steps(low: float, high: float) -> tuple[float, float]:
+    start, stop = np.float32(low), np.float32(high)
+    return float(start), float(stop - start) * 2.0**-24
+
+
+@lru_cache
+def _logarithms(ratio: tuple[float, float]) -> tuple[float, float]:
+    low, high = torch.log(torch.tensor(ratio)).tolist()
+    return low, high
+
+
+def normalise(
+    items: Sequence[Pixels], mean: Sequence[float], std: Sequence[float], out: NDArray[np.float32], *, exact: bool
+) -> None:
+    """Write (level / 255 - mean) / std of arrays (3, height, width) into ``out`` (n, 3, height, width).
+
+    ``exact``: in the three steps of torchvision's ``ToTensor`` and ``Normalize``, equal to theirs in every bit.
+    Otherwise in two steps of float32, at most 1e-6 from theirs.
+    """
+    for item, place in zip(items, out, strict=True):
+        for levels, plane, middle, deviation in zip(item, place, mean, std, strict=True):
+            # Converted to floats first: numpy vectorises only operations without a conversion.
+            plane[...] = levels
+            if exact:
+                np.divide(plane, np.float32(255), out=plane)
+                np.subtract(plane, np.float32(middle), out=plane)
+                np.divide(plane, np.float32(deviation), out=plane)
+            else:
+                np.multiply(plane, np.float32(1 / (255 * deviation)), out=plane)
+                np.add(plane, np.float32(-middle / deviation), out=plane)

@@ -1,23 +1,28 @@
-"""What makes shards fit for ``wdsflow train`` without rewriting them: its options for fields."""
+"""Fixes that messages name: wdsflow train options for fields, commands for a sample or a shard that hangs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from itertools import groupby
+from typing import NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
+from wdsflow.text.shell import quote_path as quote
+from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world
+from wdsflow.training.sample_tasks import LaneTask, Reading
 
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 
 
 def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
-    """Return the command of this run with all options that are not at their defaults, some of them changed.
+    """Return the command of this run with all options that differ from their defaults, some of them changed.
 
-    A custom loop, which has no command line, gets the options as Python has them.
+    For a custom loop, which has no command line, it is a Python expression.
 
     >>> command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
     'wdsflow train --caption json:alt --k 3 -- --workers 2'
@@ -25,12 +30,12 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
     'FeedOptions(caption="json:alt", k=3.0)'
 
     Args:
-        options: those of this run.
+        options: of this run.
         flags: further flags.
-        changed: options with other values; None leaves one out.
+        changed: other values of options; None omits one.
     """
-    values = {item.name: changed.get(item.name, getattr(options, item.name)) for item in fields(options)}
-    values = {item.name: values[item.name] for item in fields(options) if values[item.name] != item.default}
+    asked = ((item, changed.get(item.name, getattr(options, item.name))) for item in fields(options))
+    values = {item.name: value for item, value in asked if value != item.default}
     if not options.argv:
         return f"FeedOptions({', '.join(f'{name}={_literal(name, value)}' for name, value in values.items())})"
     words = list(flags)
@@ -53,7 +58,7 @@ def _literal(name: str, value: object) -> str:
 
 
 def argument(options: FeedOptions, name: str) -> str:
-    """Return how the user names one of OpenCLIP's arguments: as a flag, or in a custom loop's ``args``.
+    """Return how the user names an OpenCLIP argument: as a flag, or in a custom loop's ``args``.
 
     >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
     ('args["batch_size"]', '--batch-size')
@@ -73,14 +78,14 @@ def processes_named(options: FeedOptions, *, known: bool) -> str:
 
 
 def resumed(options: FeedOptions) -> str:
-    """Return what resumes training at its last checkpoint."""
+    """Return the command that resumes training at its last checkpoint."""
     return f"{command(options)} --resume latest" if options.argv else "dataloader.load_state_dict(state)"
 
 
 def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
-    """Yield what finds captions that lie elsewhere: in json, or in a member of another name.
+    """Yield commands that find captions elsewhere: in JSON, or in a member of another name.
 
-    ``names``: fields of the shards. ``peeked``: shards of which the json was read.
+    ``names``: fields of the shards. ``peeked``: shards whose JSON was read.
     """
     best = caption_name(peeked)
     if best is not None and not set("|;") & set(best[0]):
@@ -95,26 +100,26 @@ def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
 
 
 def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
-    """Return a place for captions; after the one asked for, where these shards lack that one but others may not."""
+    """Return a place for captions, after the requested one if these shards lack that one but others may have it."""
     if options.caption is None or set(parse_captions(options.caption).members) & set(names):
         return place
     return f"{options.caption}|{place}"
 
 
 def image_fixes(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
-    """Yield what finds images under another name than the usual ones."""
+    """Yield the command that finds images under an unusual name."""
     image = likely_image(names)
     if image:
         yield f"images may be in {escape(image, 40)}: {command(options, image=image)}"
 
 
 def likely_image(names: Sequence[str]) -> str:
-    """Return the field that may hold images under another name than the usual ones, "" if none does."""
+    """Return the field that may hold images under an unusual name, "" if none does."""
     return _likeliest(names, IMAGES)
 
 
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
-    """Return what is wrong with the names in json that captions are looked for under, "" if one of them holds some."""
+    """Return the problem if none of the JSON names for captions has text, "" if one has."""
     held = json_names(peeked)
     looked = [name for source in captions.sources if not isinstance(source, str) for name in source.json_text_key]
     for name in looked:
@@ -129,3 +134,74 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
 def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
     ranked = [(known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known]
     return min(ranked)[1] if ranked else ""
+
+
+_MOST = 8  # samples that are named
+_SHOWN = 3  # decoders and readers, and functions of a stack
+
+
+class BusyWith(NamedTuple):
+    """A decoder that has been at one sample for some time."""
+
+    who: str  # "decoder 1 (process 4242)"
+    tasks: Sequence[LaneTask]  # one; several if it is unknown which; none between two
+    seconds: float
+    stack: Sequence[str] = ()  # its functions, innermost first
+    stopped: bool = False  # by a signal
+    tokens: bool = False  # it is in the tokenizer
+
+
+def at(tasks: Sequence[LaneTask], *, tokens: bool = False) -> str:
+    """Return the names of samples and their shards."""
+    parts = []
+    for shard, group in groupby(tasks[:_MOST], lambda task: task.ref.shard):
+        keys = ", ".join(f"'{escape(task.ref.key, 60)}'" for task in group)
+        parts.append(f"{keys} of {escape(shard, 300)}")
+    more = f" and {len(tasks) - _MOST:,} more" if len(tasks) > _MOST else ""
+    one = "sample" if len(tasks) == 1 else "one of the samples"
+    return f"{'the tokens of ' if tokens else ''}{one} {', '.join(parts)}{more}"
+
+
+def without(task: LaneTask) -> Iterator[str]:
+    """Yield the command that writes a shard without one sample."""
+    key, shard = task.ref.key, task.ref.shard
+    if key.isprintable():
+        text = key.replace("\\", "\\\\").replace('"', '\\"')
+        pipe = "--allow-pipe " if shard.startswith("pipe:") else ""
+        where = quote(f'key != "{text}"')
+        yield f"train on its shard without this sample: wdsflow filter {quote(shard)} {pipe}-o without --where {where}"
+
+
+def inspect(shard: str) -> str:
+    """Return the command that shows whether a shard can be read."""
+    return f"wdsflow inspect {quote(shard)}{' --allow-pipe' if shard.startswith('pipe:') else ''}"
+
+
+def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
+    """Yield what hangs. Decoders in others' code come first: the rest may wait for them."""
+    for each in sorted(busy, key=_blame)[:_SHOWN]:
+        where = f"at {at(each.tasks, tokens=each.tokens)}" if each.tasks else "between two samples"
+        frames = ", called by ".join(escape(frame, 200) for frame in each.stack[:_SHOWN])
+        how = "has been stopped by a signal" if each.stopped else "has been"
+        yield f"{each.who} {how} {where} for {each.seconds:,.0f} s{f', in {frames}' if frames else ''}."
+    for item in reading[:_SHOWN]:
+        last = f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
+        yield f"{escape(item.shard, 300)} has given nothing for {item.seconds:,.0f} s{last if item.samples else ''}."
+    more = len(busy[_SHOWN:]) + len(reading[_SHOWN:])
+    if more:
+        yield f"{more:,} more decoders or shards hang."
+
+
+def hanging_fixes(busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
+    """Yield what to do about decoders and shards that hang."""
+    if any(each.stopped for each in busy):
+        yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
+    for each in sorted(busy, key=_blame)[:1]:
+        if not each.stopped and len(each.tasks) == 1:
+            yield from without(each.tasks[0])
+    for item in reading[:1]:
+        yield f"see whether it answers: timeout 60 {inspect(item.shard)}"
+
+
+def _blame(busy: BusyWith) -> tuple[bool, float]:
+    return not busy.stack, -busy.seconds

@@ -1,4 +1,4 @@
-"""What became of the samples that a feed met, by stage and reason, and the log that tells of it."""
+"""Counts of the samples that a feed kept and lost, by stage and reason, and its log."""
 
 import logging
 import sys
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
-NO_TAR = "no-tar"  # nothing in a shard that was opened can be read; the detail says why
-WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream that is damaged: noticed when its samples have been read
+NO_TAR = "no-tar"  # nothing in an open shard can be read; the detail has the reason
+WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream is damaged, which shows after its samples have been read
 REPEATED = "repeated"  # given in a later pass over the shards of an epoch
 LEFT_OVER = "left-over"  # fewer than a batch at the end of the first pass
 
@@ -21,7 +21,7 @@ class FeedLoss(NamedTuple):
     reason: str  # a slug: "no-caption", "no-image", "truncated", ...
     key: str
     shard: str  # url
-    detail: str = ""  # for people: what was found instead
+    detail: str = ""  # for people
 
 
 @dataclass
@@ -33,7 +33,7 @@ class LossReason:
 
 
 class Damage(NamedTuple):
-    """What is wrong with a shard itself."""
+    """Damage of a shard itself."""
 
     shard: str  # url
     what: str  # "missing", "unreadable", or as the walk over the tar names it: "cut", ...
@@ -42,17 +42,17 @@ class Damage(NamedTuple):
 
 @dataclass
 class LossTally:
-    """Counts of one rank: ``seen`` is what was kept, lost, and left over.
+    """Counts of one rank: ``seen`` is the sum of kept, lost and left-over samples.
 
-    ``kept``: samples given in batches. Noted, and not lost: left-over samples, which fill no batch; and repeated ones,
-    which are read again in the same epoch, to fill its batches: these are counted there alone.
+    ``kept``: samples given in batches. ``noted``: left-over samples, which fill no batch, and repeated ones, which are
+    read again in the same epoch to fill its batches, and are counted only there.
 
-    One thread writes. Others may read: they see whole numbers, though not all of the same moment.
+    One thread writes. Others may read valid numbers, though not all of the same moment.
     """
 
     kept: int = 0
     losses: dict[tuple[str, str], LossReason] = field(default_factory=dict)
-    noted: Counter[str] = field(default_factory=Counter)  # what happened to samples that were not lost
+    noted: Counter[str] = field(default_factory=Counter)
     damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
     fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
 
@@ -63,7 +63,7 @@ class LossTally:
 
     @property
     def seen(self) -> int:
-        """Samples whose fate is known."""
+        """Samples kept, lost or left over."""
         return self.kept + self.noted[LEFT_OVER] + self.lost
 
     @property
@@ -80,7 +80,7 @@ class LossTally:
             reason.count += 1
 
     def hurt(self, damage: Damage) -> None:
-        """Note what is wrong with a shard, once."""
+        """Record damage of a shard, once."""
         self.damage.setdefault(damage[:2], damage)
 
     def lacking(self, fields: tuple[str, ...]) -> None:
@@ -89,12 +89,12 @@ class LossTally:
             self.fields[fields] += 1
 
     def copy(self) -> "LossTally":
-        """Return a copy that does not change any more."""
+        """Return a copy."""
         losses = {key: LossReason(reason.count, reason.first) for key, reason in list(self.losses.items())}
         return LossTally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
 
     def since(self, before: "LossTally") -> "LossTally":
-        """Return what has been added after ``before``, a copy of an earlier moment."""
+        """Return what was added after ``before``, an earlier copy."""
         losses = {}
         for key, reason in list(self.losses.items()):
             count = reason.count - (before.losses[key].count if key in before.losses else 0)
@@ -110,7 +110,7 @@ _log = logging.getLogger("wdsflow.training")
 
 
 def say(level: int, text: str) -> None:
-    """Log a text; where logging is not set up, write it to stderr, which would else show warnings only."""
+    """Log a text; if logging is not set up, write it to stderr, which would otherwise show warnings only."""
     if _log.hasHandlers():
         _log.log(level, "%s", text)
     else:
@@ -118,7 +118,7 @@ def say(level: int, text: str) -> None:
 
 
 def cry(text: str) -> None:
-    """Log a text as critical, and make sure that it is on stderr too."""
+    """Log a text as critical, and ensure that it is on stderr too."""
     if _log.hasHandlers():
         _log.critical("%s", text)
     if not _reaches_stderr():

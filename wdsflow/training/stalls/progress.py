@@ -1,15 +1,18 @@
-"""What a feed says while it runs: a status line now and then, and a table at the end of an epoch."""
+"""Progress of a feed: status lines, a table at the end of an epoch, and metrics files."""
 
+import json
 import logging
+import os
 import time
 from collections.abc import Iterator
 from math import inf
+from pathlib import Path
+from typing import NamedTuple
 
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossReason, LossTally, say
-from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
 _LONG_WAIT = 30.0  # seconds without a batch that are worth a warning, on any rank
@@ -17,12 +20,28 @@ _MUCH_LOST, _MUCH_WAITED = 0.01, 0.1  # shares that are worth a warning
 _MOST = 20  # damaged shards that a table names
 
 
+class Facts(NamedTuple):
+    """The progress of a feed at one moment."""
+
+    epoch: int
+    batch: int  # of this epoch
+    num_batches: int
+    samples: int  # delivered in this epoch
+    rate: float  # samples per second, recently or in the whole epoch
+    share: float  # of that time training waited
+    waited: float  # seconds, since the feed began
+    batches: int  # since the feed began
+    total: LossTally  # since the feed began
+    tally: LossTally  # of this epoch
+    done: bool = False  # the epoch is complete
+
+
 class Progress:
     """Status lines, the table and metrics of one rank.
 
-    Rank 0 speaks. The others say one line at the end of an epoch, and only if they lost one sample in a hundred, found
+    Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in a hundred, found
     a damaged shard, or training waited for them for a tenth of the time: the slowest rank sets the pace of all. Any
-    rank says so when no batch comes for half a minute. With ``status_every=0`` only such losses and damage are said.
+    rank logs that no batch came for half a minute. With ``status_every=0`` only such losses and damage are logged.
     """
 
     def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:
@@ -45,14 +64,12 @@ class Progress:
         self._before = tally.copy()
         self._first = self._last = (time.monotonic(), 0, waited)
         self._due = self._first[0] + self._every if self._speaks or self._metrics else inf
-        if self._metrics:  # a file that cannot be written is said now
+        if self._metrics:  # a file that cannot be written is reported now
             self._metrics.write(self._facts(self._first, tally, waited, done=False))
 
     def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
-        """Count a batch of so many samples, the one of that number (from 1) in its epoch; speak if it is time to."""
-        self._samples += samples
-        self._batch = batch
-        self._batches += 1
+        """Count a batch of so many samples, ``batch`` being its number (from 1) in its epoch; log if it is time."""
+        self._samples, self._batch, self._batches = self._samples + samples, batch, self._batches + 1
         self._next_wait = self._first_wait
         now = time.monotonic()
         if now < self._due:
@@ -62,7 +79,7 @@ class Progress:
             say(logging.INFO, self._line(facts))
 
     def wait(self, seconds: float, tally: LossTally, waited: float) -> None:
-        """Speak, now and then, while a batch does not come for so many seconds; ``waited`` is without them."""
+        """Log now and then while no batch has come for so many seconds; ``waited`` is without them."""
         now = time.monotonic()
         if now >= self._due and self._metrics:
             self._take(now, tally, waited + seconds)
@@ -88,7 +105,7 @@ class Progress:
             self._metrics.write(facts)
 
     def _take(self, now: float, tally: LossTally, waited: float) -> Facts:
-        """Return what is new since the last time, and write it to the file."""
+        """Return the facts since the last call, and write them to the file."""
         facts = self._facts(self._last, tally, waited, done=False)
         self._due, self._last = now + self._every, (now, self._samples, waited)
         if self._metrics:
@@ -135,12 +152,12 @@ class Progress:
         rows += [(f"noted: {note}", count, "") for note, count in tally.noted.most_common()]
         wide = max(len(name) for name, _, _ in rows)
         for name, count, example in rows:
-            # Repeated samples are no part of what was seen.
+            # Repeated samples do not count as seen.
             share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
         for item in damage[:_MOST]:
-            what = "" if item.what in {NO_TAR, UNREADABLE} else f"{item.what}, "  # the detail says that
+            what = "" if item.what in {NO_TAR, UNREADABLE} else f"{item.what}, "  # the detail contains it
             yield f"  damaged: {escape(item.shard, 200)}: {what}{escape(item.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"
@@ -167,3 +184,116 @@ def _share(count: int, seen: int) -> str:
 def _example(item: LossReason) -> str:
     detail = f" ({escape(item.first.detail, 60)})" if item.first.detail else ""
     return f"first: {escape(item.first.key, 60)} in {escape(item.first.shard)}{detail}"
+
+
+class Metrics:
+    """A file of facts: ``.prom`` is rewritten each time; ``.jsonl`` gets a line.
+
+    With several ranks each has its own file, "feed-rank3.prom". Raises ValueError for other names. A file that cannot
+    be written is reported once and stops nothing.
+    """
+
+    def __init__(self, path: str, *, rank: int = 0, world_size: int = 1) -> None:
+        name = Path(path)
+        if name.suffix not in (".prom", ".jsonl"):
+            raise ValueError(f"metrics is {path!r}; name a file *.prom (Prometheus) or *.jsonl (JSON lines)")
+        self.path = name.with_name(f"{name.stem}-rank{rank}{name.suffix}") if world_size > 1 else name
+        self.rank, self.world_size = rank, world_size
+        self._failed = False
+
+    def write(self, facts: Facts) -> None:
+        """Write the facts of this moment."""
+        try:
+            if self.path.suffix == ".prom":
+                self._replace(exposition(facts, self.rank))
+            else:
+                with self.path.open("a", encoding="utf-8") as stream:
+                    stream.write(f"{json.dumps(_record(facts, self.rank, self.world_size))}\n")
+        except OSError as error:
+            if not self._failed:
+                say(logging.WARNING, f"feed: metrics cannot be written, training continues: {escape(str(error), 200)}")
+            self._failed = True
+
+    def _replace(self, text: str) -> None:
+        """Replace the file in one step. It is not synced, because it is outdated in ten seconds anyway."""
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def exposition(facts: Facts, rank: int) -> str:
+    """Return facts in Prometheus' text format 0.0.4, as node_exporter's textfile collector takes it: no times."""
+    return "\n".join([*_families(facts, f'rank="{rank}"'), ""])
+
+
+def _families(facts: Facts, rank: str) -> Iterator[str]:
+    total = facts.total
+    yield from _family("samples_total", "counter", "Samples by outcome.")
+    yield f'wdsflow_samples_total{{{rank},outcome="kept"}} {total.kept}'
+    yield f'wdsflow_samples_total{{{rank},outcome="lost"}} {total.lost}'
+    yield from _family("samples_lost_total", "counter", "Samples lost, by stage and reason.")
+    for (stage, reason), item in total.losses.items():
+        labels = f'{rank},stage="{_label(stage)}",reason="{_label(reason)}"'
+        yield f"wdsflow_samples_lost_total{{{labels}}} {item.count}"
+    yield from _family("samples_noted_total", "counter", "Samples that were not lost, by what is noted of them.")
+    for note, count in total.noted.items():
+        yield f'wdsflow_samples_noted_total{{{rank},note="{_label(note)}"}} {count}'
+    single: tuple[tuple[str, str, str, float], ...] = (
+        ("damaged_shards", "gauge", "Damaged shards.", len({item.shard for item in total.damage.values()})),
+        ("batches_total", "counter", "Batches delivered.", facts.batches),
+        ("wait_seconds_total", "counter", "Seconds that training waited for batches.", facts.waited),
+        ("epoch", "gauge", "The current epoch, from 0.", facts.epoch),
+        ("epoch_batch", "gauge", "Batches delivered in this epoch.", facts.batch),
+        ("epoch_batches", "gauge", "Batches of this epoch.", facts.num_batches),
+        ("samples_per_second", "gauge", "Samples per second delivered by this rank, recently.", facts.rate),
+        ("wait_ratio", "gauge", "Share of the time that training waited, recently.", facts.share),
+    )
+    for name, kind, text, value in single:
+        yield from _family(name, kind, text)
+        yield f"wdsflow_{name}{{{rank}}} {value:.17g}"
+
+
+def _family(name: str, kind: str, text: str) -> tuple[str, str]:
+    return f"# HELP wdsflow_{name} {text}", f"# TYPE wdsflow_{name} {kind}"
+
+
+def _label(text: str) -> str:
+    return escape(text).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _record(facts: Facts, rank: int, world_size: int) -> dict[str, object]:
+    """Return facts as a JSON object. Counts of samples are those of this epoch; "waited_seconds" is since the start."""
+    tally = facts.tally
+    reasons = [
+        {
+            "stage": item.first.stage,
+            "reason": item.first.reason,
+            "count": item.count,
+            "key": escape(item.first.key),
+            "shard": escape(item.first.shard, 500),
+        }
+        for item in tally.losses.values()
+    ]
+    damage = [[escape(item.shard, 500), item.what, escape(item.detail)] for item in tally.damage.values()]
+    return {
+        "event": "epoch" if facts.done else "status",
+        "time": round(time.time(), 3),
+        "rank": rank,
+        "world_size": world_size,
+        "epoch": facts.epoch,
+        "batch": facts.batch,
+        "num_batches": facts.num_batches,
+        "samples": facts.samples,
+        "samples_per_second": round(facts.rate, 3),
+        "wait_ratio": round(facts.share, 4),
+        "waited_seconds": round(facts.waited, 3),
+        "seen": tally.seen,
+        "kept": tally.kept,
+        "lost": tally.lost,
+        "reasons": reasons,
+        "noted": dict(tally.noted),
+        "damaged": damage,
+    }

@@ -1,4 +1,4 @@
-"""What is said when training waits for batches that will not come."""
+"""The message when training waits for batches that will not come."""
 
 import threading
 import time
@@ -18,26 +18,27 @@ from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, FeedStopped
 from wdsflow.training.sample_tasks import Reading
+from wdsflow.training.stalls.field_fixes import BusyWith, hanging, hanging_fixes, inspect
 
 from .field_fixes import argument, caption_fixes, command, image_fixes
 from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
-from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _PEEK_SECONDS = 1.5
 _PEEK_JSONS = 100
 _LARGEST_JSON = 1 << 20  # bytes of one json
+_MOST_SHOWN = 4  # reasons, sets of fields and damaged shards that are shown
+_MUCH = 0.05  # the share of samples from which on a loss needs a fix
+_NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
+_NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
+_JSON = ("json", "jsn")
 
 
 def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
-    """Return the names in the first hundred members of that name; None if no json was to be had in two seconds.
-
-    Only ``samples`` and ``json_keys`` are filled in.
-    """
+    """Return the JSON names in the first hundred members of that name, in ``json_keys``; None if none came in two seconds."""
     found = ShardEvidence(url)
-    # Storage that hangs may be why somebody looks: the thread is left alone with it then.
     thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
     thread.start()
-    thread.join(_PEEK_SECONDS + 0.5)
+    thread.join(_PEEK_SECONDS + 0.5)  # it is left alone if storage hangs
     return found if found.json_keys and not thread.is_alive() else None
 
 
@@ -53,25 +54,17 @@ def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
                 note_names(found, look_at_json(walk.read(row), ())[2])
 
 
-_MOST_SHOWN = 4  # reasons, sets of fields and damaged shards that are shown
-_MUCH = 0.05  # the share of samples from which on a loss needs a fix
-_NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
-_NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
-_JSON = ("json", "jsn")
-_ALL = "full report, with fixes"
-
-
 class StallError(FeedStopped):
-    """Raised on every rank when training waits for batches that will not come. The message says why, and what to do."""
+    """Raised on all ranks when training waits for batches that will not come. The message has the reason and fixes."""
 
 
 class LaneFacts(NamedTuple):
-    """What one worker of one rank has to read, and what came of it."""
+    """The shards of one worker of one rank, and their usable samples."""
 
     lane: int  # the worker's number
-    shards: int  # how many are its own
+    shards: int
     shard: str  # url of one of them, "" if it has none
-    usable: int  # samples of the latest whole pass over them
+    usable: int  # samples of the last whole pass over them
     batch_size: int
     passes: int  # whole passes so far
     lanes: int = 1  # workers of this rank
@@ -91,22 +84,22 @@ def stall_message(
     data: str = "",
     what: str = "",
 ) -> str:
-    """Return what happened, where the samples went, and what to do, in about a dozen lines.
+    """Return what happened, where samples were lost, and what to do, in about a dozen lines.
 
-    Where captions may be in json it looks into one shard for their name, for at most two seconds.
+    If captions may be in JSON, it searches one shard for their name, for at most two seconds.
 
     Args:
-        tally: what became of this rank's samples.
-        lane: the worker that gives nothing, if one is to blame.
+        tally: counts of this rank's samples.
+        lane: the worker without samples, if one is to blame.
         waited: seconds without a batch.
-        lost_in_a_row: samples lost since the last good one, where that ended the wait.
+        lost_in_a_row: samples lost since the last good one, if that ended the wait.
         rank: of this process.
         world_size: number of ranks.
-        options: those of the feed; commands repeat them.
+        options: of the feed; commands repeat them.
         busy: decoders that hang at a sample.
-        reading: shards that give nothing.
+        reading: shards that hang.
         data: the shards as the user named them.
-        what: what happened, where no batch was waited for.
+        what: what happened, if training did not wait for a batch.
     """
     tally = tally.copy()  # another thread writes it
     who = rank_name(rank, world_size) + (f", worker {lane.lane}" if lane is not None else "")
@@ -169,11 +162,9 @@ def _where(tally: LossTally) -> Iterator[str]:
         yield f"Fields of samples that lack something: {'; '.join(found)}"
     damage = list(tally.damage.values())
     for item in damage[: _MOST_SHOWN - 1]:
-        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read", NO_TAR: "Damaged"}.get(item.what)
-        what = (
-            f"Damaged: {escape(item.shard, 100)}: {item.what}" if kind is None else f"{kind}: {escape(item.shard, 100)}"
-        )
-        yield f"{what}, {escape(item.detail, 80)}"
+        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what, "Damaged")
+        what = "" if item.what in {MISSING, UNREADABLE, NO_TAR} else f": {item.what}"
+        yield f"{kind}: {escape(item.shard, 100)}{what}, {escape(item.detail, 80)}"
     if len(damage) >= _MOST_SHOWN:
         yield f"and {how_many(len(damage) - _MOST_SHOWN + 1, 'more shard')}"
 
@@ -202,7 +193,7 @@ def _fixes(
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
     urls = data if data and (gone or not shard) else shard
     if urls:
-        yield f"{_ALL}: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
+        yield f"full report, with fixes: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
 
 
 def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:

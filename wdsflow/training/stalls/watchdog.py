@@ -1,6 +1,6 @@
 """Tells all ranks of a stall on one of them, and ends the ranks that cannot end by themselves.
 
-A rank that waits in a collective runs no Python in its main thread, so a thread of its own listens for the news.
+A rank that waits in a collective runs no Python in its main thread, so a separate thread listens.
 """
 
 import atexit
@@ -37,10 +37,9 @@ class Watchdog:
     """Brings a stall of one rank to all ranks.
 
     The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check`` raises StallError. A
-    rank that does not call it, because it waits in a collective, prints the message. Once a rank has failed all have
-    six seconds to end by themselves, or to call ``stop``; then their processes are ended with exit status 1, but not
-    while they write a checkpoint. ``kill`` ends the processes that this one has started. A process without other ranks
-    is never ended.
+    rank that does not call it, because it waits in a collective, prints the message. After a failure all ranks have six
+    seconds to end by themselves, or to call ``stop``; then their processes are ended with exit status 1, but not while
+    they write a checkpoint. ``kill`` ends this rank's decoders. A process without other ranks is never ended.
     """
 
     def __init__(self, stall_after: float, kill: Callable[[], None] = lambda: None) -> None:
@@ -50,9 +49,9 @@ class Watchdog:
         self._stopped = threading.Event()
         self._pid = os.getpid()
         self._message: str | None = None  # of the rank that failed
-        self._told = False  # the main thread knows it, or has said it itself
+        self._told = False  # the main thread knows it
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
-        self._looked = 0.0  # when anybody looked at the time last
+        self._looked = 0.0  # time of the last look
 
     def start(self) -> None:
         """Listen to the other ranks. Does nothing if it runs."""
@@ -69,7 +68,7 @@ class Watchdog:
         atexit.register(self._leave)  # a daemon thread inside of torch while Python shuts down may crash it
 
     def stop(self) -> None:
-        """Stop listening. What has been heard stays known to ``explain``."""
+        """Stop listening. ``explain`` still knows a message that was received."""
         self._stopped.set()
         atexit.unregister(self._leave)
         thread = self._thread
@@ -85,10 +84,7 @@ class Watchdog:
 
     @contextmanager
     def waiting(self, describe: Callable[[float], StallError]) -> Iterator[None]:
-        """Mark a wait for a batch: ``check`` fails when it has lasted for ``stall_after`` seconds.
-
-        ``describe`` gets the seconds waited and returns the error.
-        """
+        """Mark a wait for a batch: after ``stall_after`` seconds, ``check`` raises ``describe(seconds waited)``."""
         self._looked = time.monotonic()
         self._wait = (self._looked, describe)
         try:
@@ -97,7 +93,7 @@ class Watchdog:
             self._wait = None
 
     def again(self) -> None:
-        """Begin to count this wait again: something else than a batch is being done, and goes on."""
+        """Restart the time of this wait: the feed works on something other than a batch."""
         if self._wait is not None:
             self._wait = (time.monotonic(), self._wait[1])
 
@@ -113,10 +109,9 @@ class Watchdog:
             raise error
 
     def failed(self, error: BaseException) -> None:
-        """Tell the other ranks why this one ends; returns when all have heard of it, or after three seconds.
+        """Tell the other ranks why this one ends; return when all have read it, or after three seconds.
 
-        Do so before raising: this process may be the one that keeps the store, and torchrun ends all ranks with the
-        first.
+        Call it before raising: this process may keep the store, and torchrun ends all ranks with the first.
         """
         self._told = True
         if self._pid != os.getpid() or not self._post(error):
@@ -127,7 +122,7 @@ class Watchdog:
                 time.sleep(0.05)
 
     def explain(self, error: BaseException) -> StallError | None:
-        """Return what another rank said when it failed, if that may be why ``error`` was raised here: raise it from it.
+        """Return the message of another rank that failed, if it may have caused ``error``.
 
         A rank in a collective gets "Connection closed by peer" when another rank ends.
         """
@@ -137,7 +132,7 @@ class Watchdog:
         return None if self._message is None else self._heard(self._message)
 
     def _look(self) -> None:
-        """Leave out of this wait the time that this process was stopped: by Ctrl-Z, or with its machine."""
+        """Exclude from this wait the time that this process was stopped, by Ctrl-Z or with its machine."""
         now, wait = time.monotonic(), self._wait
         pause, self._looked = now - self._looked, now
         if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
@@ -164,8 +159,8 @@ class Watchdog:
         return StallError(message)
 
     def _acknowledge(self) -> None:
-        with suppress(RuntimeError):
-            if self._board is not None:
+        if self._board is not None:
+            with suppress(RuntimeError):
                 self._board.acknowledge()
 
     def _post(self, error: BaseException) -> bool:
@@ -200,14 +195,14 @@ class Watchdog:
             wait = self._wait
             if self._message is not None:
                 if wait is not None:
-                    self._stopped.wait(_EVERY)  # the main thread will call check, and what it raises says it all
+                    self._stopped.wait(_EVERY)  # the main thread will call check, which raises
                 self._end(self._message)
                 return
             if self._told:
                 self._end("")
                 return
             if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY:
-                error = wait[1](waited)  # the main thread hangs where it does not even check
+                error = wait[1](waited)  # the main thread hangs without calling check
                 self._post(error)
                 self._end(str(error))
                 return
@@ -221,8 +216,8 @@ class Watchdog:
         while _saving():
             if self._stopped.wait(_EVERY):
                 return
-        # Aborting the process group would be gentler, but gloo takes no notice, and after NCCL's abort the main
-        # thread goes on with sums that are garbage, perhaps into a checkpoint.
+        # Aborting the process group would be gentler, but gloo ignores it, and after NCCL's abort the main thread
+        # continues with garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end: its process is killed now")
         end_commands()
         self._kill()
@@ -236,7 +231,7 @@ def _show(message: str) -> None:
 
 
 def _saving() -> bool:
-    """Return whether the main thread writes a checkpoint, which would be left cut off."""
+    """Return whether the main thread writes a checkpoint, which would be truncated."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - documented
     while frame is not None:
         if frame.f_code.co_name.startswith("save") and frame.f_globals.get("__name__") in _WRITERS:

@@ -1,20 +1,19 @@
-"""Doing work on chunks. Results come in the order of chunks."""
+"""Workers process chunks; results keep the order of the chunks."""
 
 import atexit
 import queue
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from traceback import walk_stack
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import FeedLoss
-from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .decoder_deaths import others_frames
 from .sample_work import MadeSample, SampleWork
@@ -22,83 +21,61 @@ from .sample_work import MadeSample, SampleWork
 Results = list[MadeSample | FeedLoss]
 Result = tuple[Chunk, Results]
 _PATIENCE = 2.0  # seconds that threads have to end when Python does
-_LOOK = 0.2  # seconds without an answer, after which whoever waits may look round
+_LOOK = 0.2  # seconds without an answer, after which an empty result is yielded
 _NOTHING: Result = (Chunk(-1, ()), [])
 
 
-class ChunkEngine(ABC):
-    """Maps work over chunks that are made while it goes on: an empty chunk means that none is needed at the moment."""
+class Pending(NamedTuple):
+    """A chunk that a worker has, and its results to come."""
 
-    @abstractmethod
-    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
-        """Yield each chunk with its results. Whoever stops before the end closes the iterator."""
-
-    @abstractmethod
-    def busy(self, seconds: float) -> list[BusyWith]:
-        """Return which decoders have been at the same for so many seconds. May be called by any thread."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End what can be ended by force, where closing waits for something that hangs. May be called by any thread."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give everything back."""
-
-
-class PendingChunk(Protocol):
-    """A chunk on its way."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether ``result`` returns at once."""
-
-    def result(self) -> Result:
-        """Return the chunk and what became of it. Raises the error of the work."""
-
-
-P = TypeVar("P", bound=PendingChunk)
+    chunk: Chunk
+    results: Future[Results]
 
 
 def in_order(
     chunks: Iterator[Chunk],
-    waiting: deque[P],
+    pending: deque[Pending],
     ahead: int,
-    send: Callable[[Chunk], P],
+    send: Callable[[Chunk], Pending],
     hear: Callable[[float], bool],
 ) -> Iterator[Result]:
-    """Yield results in the order of their chunks, empty ones now and then where nothing comes.
+    """Yield results in the order of their chunks, and an empty one now and then while none is ready.
 
-    ``waiting`` holds what is on its way, at most ``ahead`` chunks. ``hear`` waits for so many seconds until something
-    is answered, and returns whether anything was.
+    An empty chunk means that no work is needed now. At most ``ahead`` chunks are ``pending``. ``hear`` waits at most
+    so many seconds for an answer, and returns whether there was one.
     """
     for chunk in chunks:
         if chunk.tasks:
-            waiting.append(send(chunk))
-        elif not waiting:
+            pending.append(send(chunk))
+        elif not pending:
             yield _NOTHING
-        while waiting and (len(waiting) >= ahead or not chunk.tasks) and not waiting[0].answered:
+        while pending and (len(pending) >= ahead or not chunk.tasks) and not pending[0].results.done():
             if not hear(_LOOK):
                 yield _NOTHING
-        if waiting:
+        if pending:
             hear(0)
-        while waiting and waiting[0].answered:  # the next chunk may take long to come
-            yield waiting.popleft().result()
-    while waiting:
-        while not waiting[0].answered:
+        while pending and pending[0].results.done():  # the next chunk may take long to come
+            yield _popped(pending)
+    while pending:
+        while not pending[0].results.done():
             if not hear(_LOOK):
                 yield _NOTHING
-        yield waiting.popleft().result()
+        yield _popped(pending)
 
 
-class Threads(ChunkEngine):
-    """``count`` threads of this process, with ``ahead`` chunks on their way."""
+def _popped(pending: deque[Pending]) -> Result:
+    first = pending.popleft()
+    return first.chunk, first.results.result()
+
+
+class Threads:
+    """``count`` threads of this process, with at most ``ahead`` pending chunks."""
 
     def __init__(self, count: int, ahead: int) -> None:
         self._ahead = max(ahead, 2 * count)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Pending, SampleWork] | None] = queue.SimpleQueue()
         self._at: dict[int, _At] = {}  # by thread
-        # Not an executor's: Python waits at its end for those, forever where one of them hangs.
+        # Not an executor's: Python waits for those when it exits, forever if one of them hangs.
         self._threads = [
             threading.Thread(target=self._serve, args=(number,), name=f"wdsflow-decode-{number}", daemon=True)
             for number in range(count)
@@ -108,25 +85,25 @@ class Threads(ChunkEngine):
         atexit.register(self._end)
 
     def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
-        """Yield results, among them empty ones; an error of the work is raised where its chunk would have come."""
-        waiting: deque[_Job] = deque()
+        """Yield each chunk with its results, and empty results; raises an error of the work at the chunk's turn."""
+        pending: deque[Pending] = deque()
 
-        def send(chunk: Chunk) -> _Job:
-            job = _Job(chunk, work)
-            self._jobs.put(job)
-            return job
+        def send(chunk: Chunk) -> Pending:
+            sent = Pending(chunk, Future())
+            self._jobs.put((sent, work))
+            return sent
 
         def hear(seconds: float) -> bool:
-            return bool(wait([waiting[0].future], seconds).done)
+            return bool(wait([pending[0].results], seconds).done)
 
         try:
-            yield from in_order(chunks, waiting, self._ahead, send, hear)
+            yield from in_order(chunks, pending, self._ahead, send, hear)
         finally:
-            for job in waiting:
-                job.future.cancel()
+            for each in pending:
+                each.results.cancel()
 
     def busy(self, seconds: float) -> list[BusyWith]:
-        """Return the threads that have been at the same for so long."""
+        """Return the threads that have been at one sample for so long. Any thread may call it."""
         now, found, stacks = time.monotonic(), [], sys._current_frames()  # noqa: SLF001 - documented
         for thread, at in list(self._at.items()):
             if now - at.since >= seconds:
@@ -141,7 +118,7 @@ class Threads(ChunkEngine):
         """Do nothing: threads cannot be killed."""
 
     def close(self) -> None:
-        """End the threads as soon as they have done what they are at."""
+        """End the threads as soon as their present work is done."""
         atexit.unregister(self._end)
         for _ in self._threads:
             self._jobs.put(None)
@@ -156,32 +133,20 @@ class Threads(ChunkEngine):
     def _serve(self, number: int) -> None:
         me = threading.get_ident()
         while (job := self._jobs.get()) is not None:
-            if not job.future.set_running_or_notify_cancel():
+            (chunk, results), work = job
+            if not results.set_running_or_notify_cancel():
                 continue
-            tasks = job.chunk.tasks
 
-            def note(task: int, tasks: Sequence[LaneTask] = tasks) -> None:
+            def note(task: int, tasks: Sequence[LaneTask] = chunk.tasks) -> None:
                 self._at[me] = _At(number, tasks, task, time.monotonic())
 
             try:
-                job.future.set_result(job.work(tasks, note))
-            except BaseException as error:  # noqa: BLE001 - it is raised where results are taken
-                job.future.set_exception(error)
+                results.set_result(work(chunk.tasks, note))
+            except BaseException as error:  # noqa: BLE001 - raised where results are taken
+                results.set_exception(error)
             finally:
                 self._at.pop(me, None)
-            del job  # neither images nor the work are kept while nothing is to be done
-
-
-class _Job:
-    def __init__(self, chunk: Chunk, work: SampleWork) -> None:
-        self.chunk, self.work, self.future = chunk, work, Future[Results]()
-
-    @property
-    def answered(self) -> bool:
-        return self.future.done()
-
-    def result(self) -> Result:
-        return self.chunk, self.future.result()
+            del job, chunk, results, work, note  # an idle thread keeps no images
 
 
 class _At(NamedTuple):

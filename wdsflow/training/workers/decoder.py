@@ -1,4 +1,4 @@
-"""What a decoding process does: takes chunks from a pipe, writes images into shared slots, answers with the rest."""
+"""The main loop of a decoding process: chunks come by a pipe, images go to shared memory, the rest into the answer."""
 
 import gc
 import os
@@ -7,42 +7,41 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from .decoded_sample import joined_rows, packed
 from .decoder_deaths import Whereabouts
 from .sample_work import MadeSample, SampleWork
-from .slots import HeldSlot, Slots
+from .slots import HeldSlot, Slots, joined_rows, packed
 
 END = b"end"  # the last order
-_PARENT = 2.0  # seconds between two looks whether there still is one
+_PARENT = 2.0  # seconds between two checks that the parent lives
 
 
 class DecodeOrder(NamedTuple):
-    """A chunk that is to be done."""
+    """A chunk to be decoded."""
 
     tasks: Sequence[LaneTask]
-    slots: Sequence[int]  # for each task; -1 where there was none
+    slots: Sequence[int]  # for each task; -1 if none was free
 
 
 class Answer(NamedTuple):
-    """What became of a chunk."""
+    """The results of a chunk."""
 
     lost: dict[int, FeedLoss]  # by task
-    images: list[Any]  # of the other tasks: ``HeldSlot`` for those that are in their slots
-    texts: Any  # of the same: an array with a row for each, or a list
+    images: list[object]  # of the other tasks: ``HeldSlot`` for those in their slots
+    texts: Iterable[object]  # of the same: an array with a row for each, or a list
     error: BaseException | None = None
-    trace: str = ""  # where the error came from, if its message does not say so
+    trace: str = ""  # of the error, if its message does not explain it
 
 
 class Seat(NamedTuple):
-    """What a process shares with its parent, and which of how many it is."""
+    """The number of a process among ``total``, and its shared memory."""
 
     number: int
     total: int
@@ -52,14 +51,14 @@ class Seat(NamedTuple):
 
 def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: SampleWork, seat: Seat) -> None:
     """Answer orders until the last one, or until the parent is gone. ``others``: the parent's ends of pipes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if seat.where is not None:
         seat.where.listen()
     for other in others:
-        other.close()  # a pipe ends when nobody has its other end any more
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # each would start as many threads as there are processors
-    gc.freeze()  # collecting what the parent has would copy it
+        other.close()  # a pipe ends when its other end is closed everywhere
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # otherwise each starts a thread per processor
+    gc.freeze()  # collecting the parent's objects would copy them
     gc.enable()
     _be_a_worker(seat)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -71,27 +70,29 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
         data = _packed(_answer(order, number, work, seat))
         try:
             answers.send_bytes(data)
-        except OSError:  # the parent is gone: there is nobody to tell
+        except OSError:  # the parent is gone
             os._exit(0)
 
 
 def _be_a_worker(seat: Seat) -> None:
-    """Look like a worker of a DataLoader, for transforms that ask torch which one they are in."""
+    """Look like a DataLoader's worker, for transforms that ask torch which one they are in."""
     import torch
     from torch.utils.data._utils import worker
 
     torch.set_num_threads(1)
-    nothing: Any = None
     worker._worker_info = worker.WorkerInfo(  # noqa: SLF001 - what get_worker_info() returns
-        id=seat.number, num_workers=seat.total, seed=seat.number, dataset=nothing
+        id=seat.number,
+        num_workers=seat.total,
+        seed=seat.number,
+        dataset=None,  # type: ignore[arg-type]  # there is none
     )
 
 
 def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
-    """Take orders while work goes on, so that the parent never waits; end this process when nobody gives any."""
+    """Receive orders at once, so that the parent never waits; end this process after the last one."""
     parent = os.getppid()
     try:
-        # Other processes that were forked meanwhile may have the parent's end too, and keep the pipe open.
+        # Other forks may hold the parent's end too, and keep the pipe open.
         while os.getppid() == parent:
             if orders.poll(_PARENT):
                 data = orders.recv_bytes()
@@ -105,8 +106,8 @@ def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
 
 def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> Answer:
     lost: dict[int, FeedLoss] = {}
-    images: list[Any] = []
-    texts: list[Any] = []
+    images: list[object] = []
+    texts: list[object] = []
     where, slots = seat.where, seat.slots
     note: Callable[[int], None] = (lambda _: None) if where is None else lambda task: where.note(number, task)
     try:
@@ -119,7 +120,7 @@ def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> An
         note(len(order.tasks) + 1)  # all is done
         rows = joined_rows(texts)
         return Answer(lost, images, texts if rows is None else rows)
-    except BaseException as error:  # noqa: BLE001 - it is raised where training waits
+    except BaseException as error:  # noqa: BLE001 - raised where training waits
         return _failed(error)
 
 
@@ -128,7 +129,7 @@ def _failed(error: BaseException) -> Answer:
     trace = "" if isinstance(error, SampleError) else traceback.format_exc()
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it cannot travel
+    except Exception:  # noqa: BLE001 - whatever the reason, it cannot be sent
         error = RuntimeError(f"{type(error).__name__}: {error}")
     return Answer({}, [], [], error, trace)
 
@@ -136,30 +137,25 @@ def _failed(error: BaseException) -> Answer:
 def _packed(answer: Answer) -> bytes:
     try:
         return packed(answer)
-    except Exception as error:  # noqa: BLE001 - it is raised where training waits
+    except Exception as error:  # noqa: BLE001 - raised where training waits
         what = "what the image transform or the tokenizer returns cannot be sent to the training process"
         told = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")
         return pickle.dumps(_failed(told), pickle.HIGHEST_PROTOCOL)
 
 
-def opened(answer: Answer, order: DecodeOrder, slots: Slots | None) -> list[MadeSample | FeedLoss]:
-    """Return the results of an order, images as views of their slots. Raises the error of the work."""
+def opened(data: bytes, order: DecodeOrder, slots: Slots) -> list[MadeSample | FeedLoss]:
+    """Return the results in an answer; images are views of their slots. Raises the error of the work."""
+    answer: Answer = pickle.loads(data)  # noqa: S301 - by a child of ours
     if answer.error is not None:
-        forget(order, slots)
+        slots.give_back(*order.slots)
         raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
     images, texts = iter(answer.images), iter(answer.texts)
     results: list[MadeSample | FeedLoss] = []
     for task, slot in enumerate(order.slots):
         image = None if task in answer.lost else next(images)
-        if slots is not None and isinstance(image, HeldSlot):
+        if isinstance(image, HeldSlot):
             image = slots.lend(slot, image)
-        elif slots is not None:
+        else:
             slots.give_back(slot)
         results.append(answer.lost[task] if task in answer.lost else MadeSample(image, next(texts)))
     return results
-
-
-def forget(order: DecodeOrder, slots: Slots | None) -> None:
-    """Free the slots of an order. Nobody may write into them any more."""
-    for slot in order.slots if slots is not None else ():
-        slots.give_back(slot)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Where a decoder was, and what its death means for the sample there."""
+"""The position of a decoding process, and the message for its death."""
 
 import faulthandler
 import mmap
@@ -17,8 +17,7 @@ from wdsflow.memory.usage import host_memory
 from wdsflow.stages import tokenize
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
-from wdsflow.training.stalls.field_fixes import argument, command, processes_named, resumed
-from wdsflow.training.stalls.work_in_progress import at, without
+from wdsflow.training.stalls.field_fixes import argument, at, command, processes_named, resumed, without
 
 from .slots import more_shared, shared_memory_state
 
@@ -31,15 +30,15 @@ _OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.
 
 
 class AtTask(NamedTuple):
-    """How far a process has come."""
+    """The position of a process."""
 
     order: int  # chunks that it has begun
-    task: int  # of the latest; as many as it has while captions are tokenized, one more when all is done
+    task: int  # of the latest; its number of tasks while captions are tokenized, one more when all is done
     since: float  # of ``time.monotonic``, which is the same in all processes
 
 
 class Whereabouts:
-    """Shared by a process and the one that forks it."""
+    """The position of a process in memory that it shares with its parent."""
 
     def __init__(self) -> None:
         self._fd = nameless_file(_TEXT)
@@ -48,23 +47,23 @@ class Whereabouts:
         self.note(0, 0)
 
     def close(self) -> None:
-        """In the parent: give its files back. Nothing can be read any more."""
+        """In the parent: close its files."""
         self._end()
 
     def listen(self) -> None:
-        """In the child: write the stack down when asked for it, also in the midst of a library's code."""
+        """In the child: let the parent ask for the stack, even inside a library's code."""
         faulthandler.register(signal.SIGUSR2, file=self._fd, all_threads=False)
 
     def note(self, order: int, task: int) -> None:
-        """In the child: say what is begun."""
+        """In the child: write the position."""
         self._cell.write(order, task, time.monotonic())
 
     def read(self) -> AtTask:
-        """Return what the child said last."""
+        """Return the last position."""
         return AtTask(*self._cell.read())
 
     def stack(self, pid: int) -> list[str]:
-        """Return where the child is in code that is not ours, innermost first; nothing if it does not answer."""
+        """Return the child's functions outside our code, innermost first; none if it does not answer."""
         os.ftruncate(self._fd, _TEXT)
         os.lseek(self._fd, _TEXT, os.SEEK_SET)
         os.kill(pid, signal.SIGUSR2)
@@ -77,7 +76,7 @@ class Whereabouts:
 
 def _close(fd: int, cell: Note) -> None:
     os.close(fd)
-    cell.close()  # it has a descriptor of its own
+    cell.close()  # it duplicates the descriptor
 
 
 def frames(dump: str) -> list[str]:
@@ -90,7 +89,7 @@ def frames(dump: str) -> list[str]:
 
 
 def others_frames(stack: Iterable[tuple[str, str, int]]) -> list[str]:
-    """Return functions with their files and lines, innermost first, up to where the stack comes to our own."""
+    """Return functions with their files and lines, innermost first, up to the first of our own."""
     theirs = takewhile(lambda frame: not frame[1].startswith(_OURS), stack)
     return [f"{name} ({path}, line {line})" for name, path, line in theirs]
 
@@ -106,36 +105,21 @@ class Death(NamedTuple):
     tasks: Sequence[LaneTask]  # it was at one of these
     tokens: bool  # all images of them were done
     processes: int  # in all
-    known: bool  # they run one of OpenCLIP's transforms, as many of them as --decoders says
+    known: bool  # they run one of OpenCLIP's transforms, and --decoders is their number
 
 
-class ProcessDied(RuntimeError):
-    """Carries ``Death`` to where its message is made."""
-
-    def __init__(self, death: Death) -> None:
-        super().__init__(death)
-        self.death = death
-
-
-class ProcessNotStarted(RuntimeError):
-    """The system starts no more processes; carries the number of the decoder to where its message is made."""
-
-    def __init__(self, number: int, error: OSError) -> None:
-        super().__init__(f"decoder {number} cannot be started: {error.strerror or error}")
-        self.number = number
-
-
-def not_started_message(error: ProcessNotStarted, options: FeedOptions, *, known: bool) -> str:
-    """Return what happened, and what to do next. ``known``: as in ``Death``."""
-    fewer = f"start fewer: {command(options, decoders=str(max(1, error.number // 2)))}"
+def not_started_message(number: int, error: OSError, options: FeedOptions, *, known: bool) -> str:
+    """Return why a decoder cannot be started, and what to do next. ``known``: as in ``Death``."""
+    fewer = f"start fewer: {command(options, decoders=str(max(1, number // 2)))}"
     if not known:
-        fewer = f"start fewer than {error.number + 1}: {argument(options, 'workers')}"
+        fewer = f"start fewer than {number + 1}: {argument(options, 'workers')}"
+    lines = [f"decoder {number} cannot be started: {error.strerror or error}.", "To fix it:"]
     limits = "raise the limits of open files and processes: ulimit -n, ulimit -u"
-    return "\n".join([f"{error}.", "To fix it:", *([f"  {fewer}"] if error.number else []), f"  {limits}"])
+    return "\n".join([*lines, *([f"  {fewer}"] if number else []), f"  {limits}"])
 
 
 def death_message(death: Death, options: FeedOptions) -> str:
-    """Return what happened, to which sample, and what to do next."""
+    """Return how a process ended, at which sample, and what to do next."""
     where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
     how, cause = _how(death.code)
     lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
@@ -167,12 +151,9 @@ def _next(death: Death, options: FeedOptions) -> Iterator[str]:
         if death.known and death.processes > 1:
             yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
         elif not death.known:
-            fewer = (
-                f"fewer workers than {death.processes} ({argument(options, 'workers')}), or "
-                if death.processes > 1
-                else ""
-            )
-            yield f"with less memory: {fewer}smaller batches ({argument(options, 'batch_size')})"
+            fewer = f"fewer workers than {death.processes} ({argument(options, 'workers')}), or "
+            smaller = f"smaller batches ({argument(options, 'batch_size')})"
+            yield f"with less memory: {fewer if death.processes > 1 else ''}{smaller}"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
         yield more_shared(processes_named(options, known=death.known))

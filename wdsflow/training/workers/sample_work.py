@@ -1,16 +1,16 @@
-"""What is done to a sample: read it, find its caption, decode and transform the image, tokenize.
+"""One sample: read it, find its caption, decode and transform the image, tokenize.
 
-Imports torch in functions only: processes that are spawned import this module before they know what to do.
+Imports torch in functions only, because spawned processes import this module first.
 """
 
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.source.base import SourceError, local_path, open_file
@@ -18,34 +18,24 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import Captions, TokenizedCaptions
 from wdsflow.training.feed_options import SampleError
-from wdsflow.training.pixels.image_work import TransformError
+from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
+from wdsflow.training.stalls.field_fixes import at, without
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
-from wdsflow.training.stalls.work_in_progress import at, without
 
 from .decoder_deaths import others_frames
 from .slots import shared_memory_notes
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from wdsflow.training.pixels.image_work import ImageWork
 
 _FRAMES = 3  # of a stack that are shown
 _CLOSE = 8192  # bytes; one look into the file instead of two
 _MOST_OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
 
 
-class _File:
-    def __init__(self, fd: int) -> None:
-        self.fd, self.users = fd, 0
-
-
 class Files:
-    """Keeps local shards open while they are in use, and some beyond."""
+    """Keeps local shards open while they are in use, and 64 beyond."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, _File] = OrderedDict()
+        self._files: OrderedDict[str, list[int]] = OrderedDict()  # descriptor and number of users
         self._lock = threading.Lock()
         self._most = _MOST_OPEN
 
@@ -58,30 +48,30 @@ class Files:
                 path = local_path(url)
                 if path is None:
                     raise OSError(f"{url} is no local file")
-                file = self._files[url] = _File(open_file(path))
+                file = self._files[url] = [open_file(path), 0]
             self._files.move_to_end(url)
-            file.users += 1
+            file[1] += 1
         try:
-            yield file.fd
+            yield file[0]
         finally:
             with self._lock:
-                file.users -= 1
+                file[1] -= 1
                 self._trim()
 
     def close(self) -> None:
-        """Close what nobody uses, and from now on each file as soon as nobody uses it."""
+        """Close unused files, and from now on each file after its last use."""
         with self._lock:
             self._most = 0
             self._trim()
 
     def _trim(self) -> None:
         for url in list(self._files)[: max(0, len(self._files) - self._most)]:
-            if not self._files[url].users:
-                os.close(self._files.pop(url).fd)
+            if not self._files[url][1]:
+                os.close(self._files.pop(url)[0])
 
 
 def read_fully(fd: int, size: int, offset: int) -> bytes:
-    """Return ``size`` bytes at an offset; fewer where the file ends. Raises ``OSError``."""
+    """Return ``size`` bytes at an offset, or fewer at the end of the file. Raises ``OSError``."""
     data = os.pread(fd, size, offset)
     while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
         data += more
@@ -91,21 +81,21 @@ def read_fully(fd: int, size: int, offset: int) -> bytes:
 class MadeSample(NamedTuple):
     """A sample as it goes into a batch."""
 
-    image: Any  # what ``ImageWork.run`` gave
-    text: Any  # what the tokenizer gave, first dimension removed
+    image: object  # from ``ImageWork.run``
+    text: object  # from the tokenizer, first dimension removed
 
 
 @dataclass(frozen=True)
 class SampleWork:
     """Makes samples, a chunk at a time; from several threads at once, or pickled, in other processes."""
 
-    images: "ImageWork"
+    images: ImageWork
     captions: Captions
     tokens: TokenizedCaptions
     largest: int  # bytes of an encoded image
     processes: str = 'args["workers"]'  # how the user names the number of decoding processes
     files: Files = field(default_factory=Files, compare=False, repr=False)
-    hold: "Callable[[int], AbstractContextManager[None]] | None" = field(default=None, compare=False, repr=False)
+    hold: Callable[[int], AbstractContextManager[None]] | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
@@ -114,7 +104,7 @@ class SampleWork:
     def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk. Raises SampleError.
 
-        ``note`` is called with the number of each task before it is begun, and with how many there are before all
+        ``note`` is called with the number of each task before it is begun, and with the number of tasks before the
         captions are tokenized.
         """
         found: list[MadeSample | FeedLoss] = []
@@ -132,10 +122,11 @@ class SampleWork:
             found.append(MadeSample(image, None))
         if texts:
             note(len(tasks))
-            self._tokenize(tasks, found, texts, made)
+            for number, row in zip(made, self._rows(tasks, texts, made), strict=True):
+                found[number] = found[number]._replace(text=row)  # type: ignore[call-arg]  # a made sample
         return found
 
-    def _make(self, task: LaneTask) -> tuple[Any, str] | FeedLoss:
+    def _make(self, task: LaneTask) -> tuple[object, str] | FeedLoss:
         ref, stage = task.ref, "read"
         try:
             image, members = self._read(ref)
@@ -152,40 +143,33 @@ class SampleWork:
         except TransformError as error:  # the user's code
             raise self._failed("the image transform", [task], error) from error
         except Exception as error:
-            # Not the sample's fault: no sample may make wdsflow raise anything else.
             raise RuntimeError(
                 f"wdsflow failed ({stage}) at {at([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
                 "please report it with this traceback"
             ) from error
 
     def _read(self, ref: SampleRef) -> tuple[bytes, dict[str, bytes | int]]:
-        if ref.image.size > self.largest:
-            raise StageError("huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes")
-        if ref.image.data is not None:
-            return ref.image.data, {blob.name: _content(blob) for blob in ref.texts}
-        if ref.image.at < 0:
-            raise StageError(
-                "huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes and cannot be read later"
-            )
+        image = ref.image
+        if image.size > self.largest:
+            raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
+        if image.data is not None:
+            held = ((blob, blob.data) for blob in ref.texts)
+            return image.data, {
+                blob.name: blob.size if data is None or blob.size > LARGEST else data for blob, data in held
+            }
+        if image.at < 0:
+            raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later")
         try:
             with self.files.use(ref.shard) as fd:
-                if len(ref.texts) == 1 and (pair := _together(fd, ref.image, ref.texts[0])) is not None:
+                if len(ref.texts) == 1 and (pair := _together(fd, image, ref.texts[0])) is not None:
                     return pair[0], {ref.texts[0].name: pair[1]}
                 texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
-                return _exactly(fd, ref.image), texts
+                return _exactly(fd, image), texts
         except OSError as error:
             missing = isinstance(error, SourceError) and error.kind == "missing"
             raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
 
-    def _tokenize(
-        self, tasks: Sequence[LaneTask], found: list[MadeSample | FeedLoss], texts: list[str], made: list[int]
-    ) -> None:
-        for index, row in zip(made, self._rows(tasks, texts, made), strict=True):
-            each = found[index]
-            assert isinstance(each, MadeSample)
-            found[index] = MadeSample(each.image, row)
-
-    def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[Any]:
+    def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[object]:
         try:
             return self.tokens(texts)
         except TokenizerError as error:
@@ -198,7 +182,7 @@ class SampleWork:
             raise self._failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
 
     def _failed(self, what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
-        """Return what the user's own code did, where, and how to do without the sample."""
+        """Return what the user's code did, where, and how to train without the sample."""
         cause = error.__cause__ if isinstance(error, TransformError) else error
         told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
         stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
@@ -214,7 +198,7 @@ class SampleWork:
 
 
 def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
-    """Read an image and the caption close after it at once; None if they do not lie so, or are not all there."""
+    """Read an image and the caption soon after it at once; None if they are far apart or incomplete."""
     size = text.at + text.size - image.at
     if not image.size <= size <= image.size + _CLOSE:
         return None
@@ -222,10 +206,6 @@ def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
     if len(data) < size:
         return None
     return data[: image.size], data[text.at - image.at :]
-
-
-def _content(blob: Blob) -> bytes | int:
-    return blob.size if blob.data is None or blob.size > LARGEST else blob.data
 
 
 def _exactly(fd: int, blob: Blob) -> bytes:

@@ -1,10 +1,13 @@
-"""Shared memory, and slots in it for the images of a batch."""
+"""How decoded samples travel to the training process: images in shared memory, the rest pickled."""
 
 import errno
+import io
 import os
+import pickle
 import threading
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +21,7 @@ _SHARED = "/dev/shm"  # noqa: S108 - what others put there
 
 
 def shared_memory_notes(error: BaseException, processes: str) -> list[str]:
-    """Return how much shared memory there is, and how to get more, if an error may be for want of it.
+    """Return how much shared memory is free and how to get more, if an error may come from a lack of it.
 
     ``processes``: how the user names the number of decoding processes.
     """
@@ -43,7 +46,7 @@ def shared_memory_state() -> str:
 
 
 class HeldSlot(NamedTuple):
-    """An image that is in its slot: what to make of the bytes there."""
+    """An image in its slot: how to read the bytes there."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -51,10 +54,10 @@ class HeldSlot(NamedTuple):
 
 
 class Slots:
-    """``count`` places for images of at most ``size`` bytes each.
+    """``count`` places for images of at most ``size`` bytes each, which a forked child writes and its parent reads.
 
-    What a forked child writes its parent reads. The memory is a file without a name, never one in ``/dev/shm``, of
-    which containers often have 64 MiB only. A slot takes memory where something is written into it.
+    The memory is a nameless file, not one in ``/dev/shm``, which in containers often has 64 MiB only. A slot takes
+    memory once something is written into it.
     """
 
     def __init__(self, count: int, size: int) -> None:
@@ -62,17 +65,17 @@ class Slots:
         self._map = shared_memory(max(1, count * size))
         self._all: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, count * size).reshape(count, size)
         self._free = deque(range(count))
-        self._lent: dict[int, weakref.ref[Any]] = {}
+        self._lent: dict[int, weakref.ref[NDArray[Any]]] = {}
         self._lock = threading.Lock()
 
     def take(self, count: int) -> list[int]:
-        """Return the numbers of free slots; -1 in the place of those that are lacking."""
+        """Return the numbers of free slots, and -1 for each that is lacking."""
         with self._lock:
             found = [self._free.popleft() for _ in range(min(count, len(self._free)))]
         return found + [-1] * (count - len(found))
 
-    def write(self, number: int, image: Any) -> Any:
-        """Put an image into a slot and return what it is there; return the image itself if it does not fit."""
+    def write(self, number: int, image: object) -> object:
+        """Write an image into a slot and return its description; return the image itself if it does not fit."""
         array = as_array(image) if number >= 0 else None
         if array is None or array.nbytes > self.size:
             return image
@@ -80,10 +83,10 @@ class Slots:
         self._view(number, held)[...] = array
         return held
 
-    def lend(self, number: int, held: HeldSlot) -> Any:
-        """Return what is in a slot, which is free again when the last reference to the result is gone."""
+    def lend(self, number: int, held: HeldSlot) -> object:
+        """Return the image in a slot. The slot is free again when the last reference to the image is gone."""
         array = self._view(number, held)
-        # The weak reference has to live as long as what it watches.
+        # The weak reference must live as long as the array.
         self._lent[number] = weakref.ref(array, partial(self._back, number))
         if not held.tensor:
             return array
@@ -91,15 +94,43 @@ class Slots:
 
         return torch.from_numpy(array)  # keeps the array
 
-    def give_back(self, number: int) -> None:
-        """Free a slot that was taken and not lent."""
-        if number >= 0:
-            self._free.append(number)
+    def give_back(self, *numbers: int) -> None:
+        """Free slots that were taken and not lent."""
+        self._free.extend(number for number in numbers if number >= 0)
 
     def _view(self, number: int, held: HeldSlot) -> NDArray[Any]:
         size = int(np.prod(held.shape, dtype=np.int64)) * np.dtype(held.dtype).itemsize
         return self._all[number, :size].view(held.dtype).reshape(held.shape)
 
-    def _back(self, number: int, _: Any) -> None:
-        # Without a lock, as this may happen while garbage is collected in the midst of take(); deques need none.
+    def _back(self, number: int, _: object) -> None:
+        # Without a lock: garbage collection may call this inside take(); deques need none.
         self._free.append(number)
+
+
+def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
+    """Return texts as one array with a row for each; None if they cannot be joined."""
+    rows = [row for item in items if (row := as_array(item)) is not None]
+    if not rows or len(rows) < len(items) or not rows[0].ndim or len({type(item) for item in items}) > 1:
+        return None
+    if any(row.shape != rows[0].shape or row.dtype != rows[0].dtype for row in rows):
+        return None
+    return np.stack(rows)
+
+
+def packed(value: object) -> bytes:
+    """Return the pickle of a value, with tensors as arrays, which is many times faster than torch's own pickle."""
+    stream = io.BytesIO()
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(value)
+    return stream.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        array = None if isinstance(value, np.ndarray) else as_array(value)
+        return NotImplemented if array is None else (_tensor, (array,))
+
+
+def _tensor(array: NDArray[Any]) -> object:
+    import torch
+
+    return torch.from_numpy(array)

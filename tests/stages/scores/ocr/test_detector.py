@@ -12,15 +12,7 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.models.ocr import (
-    OnCanvas,
-    TextDetector,
-    TextReader,
-    _scores,
-    boxes_of,
-    lines_of,
-    on_canvas,
-)
+from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, lines_of, on_canvas
 
 MODEL = TextDetector()
 

@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.models.tagger import WASTE, Cells, Shape, TaggingBudget, batches, shape_of
-from wdsflow.stages.scores.model.models.tagger_files import LONGEST_WORD, UNKNOWN, pieces, refusal
+from wdsflow.stages.scores.model.stanza_files import LONGEST_WORD, UNKNOWN, pieces, refusal
+from wdsflow.stages.scores.model.tags import WASTE, Shape, TaggingBudget, batches, shape_of
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)
 
 
 def cells_of(shapes):
-    """Return what the sentences take together."""
-    return Cells(
+    """Return the padded words of the sentences, and the characters when each word, or each sentence, is padded."""
+    return (
         len(shapes) * max(shape.words for shape in shapes),
         sum(shape.words for shape in shapes) * max(shape.longest for shape in shapes),
         len(shapes) * max(shape.characters for shape in shapes),
@@ -30,8 +30,8 @@ def test_every_sentence_is_in_one_batch_and_only_one_that_is_larger_itself_goes_
     assert sorted(at for batch in made for at in batch) == list(range(len(shapes)))
     for batch in made:
         cells = cells_of([shapes[at] for at in batch])
-        assert len(batch) == 1 or budget.fits(cells)
-        assert cells.words <= WASTE * sum(shapes[at].words for at in batch)
+        assert len(batch) == 1 or budget.fits(*cells)
+        assert cells[0] <= WASTE * sum(shapes[at].words for at in batch)
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(1, 30), st.integers(1_010, 20_000))
@@ -40,7 +40,7 @@ def test_pieces_are_within_the_budget_and_together_the_sentence(sentences, most_
         made = pieces(words, most_words, most_characters)
         for piece in made:
             assert len(piece) <= most_words
-            assert TaggingBudget(most_words, most_characters).fits(cells_of([shape_of(piece)]))
+            assert TaggingBudget(most_words, most_characters).fits(*cells_of([shape_of(piece)]))
         odd = {"z" * 1001, "<PAD>"}
         assert [word for piece in made for word in piece] == [UNKNOWN if word in odd else word for word in words]
         if refusal([words], most_words, most_characters) is None:
@@ -52,15 +52,15 @@ def test_a_sum_within_the_budget_is_not_enough():
     budget = TaggingBudget()
     made = batches(shapes, budget)
     assert [len(batch) for batch in made] == [1, 248]
-    assert all(budget.fits(cells_of([shapes[at] for at in batch])) for batch in made)
-    padded = sum(cells_of([shapes[at] for at in batch]).words for batch in made)
+    assert all(budget.fits(*cells_of([shapes[at] for at in batch])) for batch in made)
+    padded = sum(cells_of([shapes[at] for at in batch])[0] for batch in made)
     assert padded <= 1.2 * sum(shape.words for shape in shapes)
 
 
 def test_a_long_word_bounds_how_many_words_share_a_batch():
     shapes = [of(50)] * 20 + [Shape(50, 1_000, 1_300)]
     made = batches(shapes, TaggingBudget())
-    assert max(cells_of([shapes[at] for at in batch]).word_characters for batch in made) <= 100_000
+    assert max(cells_of([shapes[at] for at in batch])[1] for batch in made) <= 100_000
     assert [len(batch) for batch in made] == [2, 19]
 
 

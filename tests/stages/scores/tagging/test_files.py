@@ -5,7 +5,7 @@ import pytest
 
 from tests.stages.scores.fields import made
 from wdsflow.models.loaded import LoadedModels, ModelError
-from wdsflow.stages.scores.model.models.tagger_files import stanza_files
+from wdsflow.stages.scores.model.stanza_files import stanza_files
 
 NER_NEEDS = {"pretrain": "glove", "forward_charlm": "news", "backward_charlm": "news"}
 INDEX = {
@@ -126,7 +126,7 @@ def test_an_identity_is_of_what_files_hold_not_of_where_they_lie(folder):
         ({"model": "./nowhere"}, "no such file or folder: './nowhere'"),
         ({"model": ".", "tag": "VBZ"}, "'VBZ' is not one of ADJ, ADP"),
         ({"model": ".", "tag": " ; "}, "needs tag='NOUN'"),
-        ({"model": ".", "max_words": 0}, "max_words=0 is not from 1 to 5,000"),
+        ({"model": ".", "max_words": 0}, "max_words=0 must be from 1 to 5,000"),
         ({"model": ".", "overlong": "drop"}, "is not one of 'split', 'refuse'"),
     ],
 )

@@ -13,8 +13,8 @@ import stanza
 import torch
 
 from tests.stages.scores import tiny_stanza
-from wdsflow.stages.scores.model.models import tagger_files as loading
-from wdsflow.stages.scores.model.models.tagger_files import is_word, paragraphs
+from wdsflow.stages.scores.model import stanza_files as loading
+from wdsflow.stages.scores.model.stanza_files import is_word, paragraphs
 
 CAPTIONS = ["", " \n ", "dog", "\n\nTwo here.\n \nAnna sees Berlin. ", "¿qué? 漢字 😀", "a\x97\nb", "word " * 60, "dog"]
 

@@ -1,0 +1,270 @@
+"""Clean captions, and take them out of a json member."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
+from wdsflow.shards.shard_names import alternatives
+
+from .base import Dropped, Sample, SampleStage, StageError
+from .fields import Output, listed, present, settled, written
+from .select import uniform
+
+if TYPE_CHECKING:
+    import ftfy
+
+_BOMS = {  # UTF-32 before UTF-16: its little-endian mark begins with the other's
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+# Invisible and part of no word: byte order marks, zero-width spaces and word joiners. Joiners that emoji and
+# Indic scripts are made of stay.
+_INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
+
+
+@dataclass(frozen=True)
+class CleanText(SampleStage, name="clean_text", read_by="field"):
+    r"""Clean a caption and write it where it was.
+
+    It works before ``wds.decode`` and after it: bytes are written as UTF-8 bytes, a ``str`` as a ``str``. ``output``
+    "str" or "bytes" settles it, for instance "str" in a pipeline that never decodes texts.
+
+    In this order: bytes are decoded, as UTF-16 or UTF-32 where they begin with its byte order mark and as UTF-8
+    otherwise; mojibake, html entities, terminal escapes and control characters (NUL among them) are fixed by ftfy,
+    which also brings the text to Unicode's form NFC; byte order marks and zero-width spaces go; runs of white space,
+    line ends included, become one space. Quotes, ligatures and full-width letters stay as they are. A text that this
+    changed is noted as "changed".
+
+    ``fallback`` is the encoding of bytes that are not UTF-8, for instance "cp1252" (noted as "not-utf8"); without it
+    they are an error. ``on_empty``: nothing visible is left: "drop" ("empty"), "raise" or "keep" (noted).
+    ``on_missing``: the field is not there: "raise", "drop" or "keep" ("no-txt"). A text of more than ``max_bytes``
+    (characters, if it is already decoded) is an error ("large-text"), as is a value that is not text ("not-text").
+    ``field`` may name alternatives; all that are there are cleaned.
+
+    >>> stage = CleanText(output="str")
+    >>> list(stage([{"__key__": "a", "txt": b"\xef\xbb\xbfcaf\xc3\x83\xc2\xa9 \n au lait\0"}]))[0]["txt"]
+    'café au lait'
+    """
+
+    field: str = "txt"
+    fallback: str | None = None
+    max_bytes: int = 1 << 20
+    on_empty: Literal["raise", "drop", "keep"] = "drop"
+    on_missing: Literal["raise", "drop", "keep"] = "raise"
+    output: Output = "same"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "field", ";".join(alternatives(self.field)))
+        if self.fallback is not None:
+            try:
+                b"x".decode(self.fallback)
+            except UnicodeDecodeError:
+                pass
+            except LookupError:
+                raise ValueError(f"fallback={self.fallback!r} is not an encoding; 'cp1252' is the usual one") from None
+
+    def apply(self, sample: Sample) -> Sample:
+        notes: list[str] = []
+        names = present(sample, self.field.split(";"))
+        if not names:
+            text = f"it has no field {self.field!r}; its fields: {listed(sample)}"
+            notes.append(settled(f"no-{self.field}", self.on_missing, text))
+        for name in names:
+            text, guessed = self._decoded(name, sample[name])
+            clean = clean_text(text)
+            if guessed:
+                notes.append("not-utf8")
+            if clean != text:
+                notes.append("changed")
+            if not visible(clean):
+                notes.append(settled("empty", self.on_empty, f"nothing visible is left of {name!r}"))
+            sample[name] = written(clean, sample[name], self.output)
+        self.counts.noted.update(notes)
+        return sample
+
+    def _decoded(self, name: str, value: object) -> tuple[str, bool]:
+        if not isinstance(value, (str, bytes, bytearray, memoryview)):
+            hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
+            raise StageError("not-text", f"{name!r} is not text but {type(value).__name__}{hint}")
+        if len(value) > self.max_bytes:
+            raise StageError("large-text", f"{name!r} has {len(value)} bytes, more than max_bytes={self.max_bytes}")
+        if isinstance(value, str):
+            return value, False
+        data = bytes(value)
+        encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+        try:
+            return data.decode(encoding), False
+        except UnicodeDecodeError as error:
+            if self.fallback is None:
+                hint = "; fallback='cp1252' reads it as Western European" if encoding == "utf-8" else ""
+                raise StageError("not-utf8", f"{name!r} cannot be decoded: {error}{hint}") from None
+            return data.decode(self.fallback, errors="replace"), True
+
+
+def clean_text(text: str) -> str:
+    r"""Return a text as ``CleanText`` leaves it.
+
+    >>> clean_text("\ufeffa\t cat&amp;dog\x00")
+    'a cat&dog'
+    """
+    if not (text.isascii() and text.isprintable() and "&" not in text):  # otherwise nothing to fix
+        import ftfy
+
+        text = ftfy.fix_text(text, _config()).translate(_INVISIBLE)
+    return " ".join(text.split())
+
+
+def visible(text: str) -> bool:
+    """Return whether a text has a visible character, other than white space, controls and zero-width characters."""
+    return any(char.isprintable() and not char.isspace() for char in text)
+
+
+@cache
+def _config() -> "ftfy.TextFixerConfig":
+    import ftfy
+
+    return ftfy.TextFixerConfig(
+        uncurl_quotes=False, fix_latin_ligatures=False, fix_character_width=False, explain=False
+    )
+
+
+@dataclass(frozen=True)
+class JsonText(SampleStage, name="json_text", read_by="source", written_by="target"):
+    """Take the caption out of a json member and write it as a text member.
+
+    It works before ``wds.decode`` and after it: the caption is written as a text member would be at that place, UTF-8
+    bytes where the json is raw bytes, a ``str`` where the json is decoded or a ``str``. ``output`` "str" or "bytes"
+    settles it, for instance "str" in a pipeline that never decodes texts.
+
+    ``json_text_key`` and ``json_text_key_probs`` mean what they mean in OpenCLIP 4. The names in ``json_text_key``
+    ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn again
+    for each sample: names of a positive weight first, drawn without replacement in proportion to their weights, then
+    the others in the order given; names beyond the last weight have weight 0. Unlike OpenCLIP's, the draw depends only
+    on the sample's key, ``seed`` and ``epoch``. The name may be a path with dots ("meta.caption"); a name that is there
+    as it is, dots included, comes first.
+
+    The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. What counts as a caption
+
+    * a string with more in it than white space, stripped;
+    * a list: its first such string; lists within lists are not searched;
+    * null, "", an empty list, a missing name: no caption; the next name is tried;
+    * a number, true, false, an object: no caption either. An object is never turned into text, which would caption
+      every image with the object's names.
+
+    ``on_missing`` says what happens to a sample without caption: "drop" counts it as "no-json" (no such member),
+    "not-text" (only numbers or objects) or "no-caption"; "raise" makes it an error. Json that cannot be parsed is an
+    error ("bad-json", "large-json"). ``on_target`` says what happens where ``target`` is there already: "replace" it
+    (noted), "keep" it (noted; the json is not read), "drop" the sample or "raise".
+
+    >>> stage = JsonText("caption;alt")
+    >>> raw, decoded = b'{"caption": null, "alt": "a cat"}', {"caption": "a dog"}
+    >>> [sample["txt"] for sample in stage([{"__key__": "a", "json": raw}, {"__key__": "b", "json": decoded}])]
+    [b'a cat', 'a dog']
+    """
+
+    json_text_key: str | tuple[str, ...]
+    json_text_key_probs: tuple[float, ...] | None = None
+    source: str = "json"
+    target: str = "txt"
+    seed: int = 0
+    epoch: int = 0
+    on_missing: Literal["raise", "drop"] = "drop"
+    on_target: Literal["raise", "drop", "replace", "keep"] = "replace"
+    output: Output = "same"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = _names(self.json_text_key)
+        object.__setattr__(self, "json_text_key", names)
+        alternatives((self.source, self.target))
+        if self.json_text_key_probs is not None:
+            object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
+
+    def apply(self, sample: Sample) -> Sample:
+        replaces = self.target in sample and self.target != self.source
+        if replaces:
+            slug = f"has-{self.target}"
+            if self.on_target == "raise":
+                raise StageError(slug, f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')")
+            if self.on_target == "drop":
+                raise Dropped(slug)
+            if self.on_target == "keep":
+                self.counts.noted[slug] += 1
+                return sample
+        if self.source not in sample:
+            raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
+        value = sample[self.source]
+        sample[self.target] = written(self.caption(str(sample.get("__key__", "")), value), value, self.output)
+        if replaces:
+            self.counts.noted[slug] += 1
+        return sample
+
+    def caption(self, key: str, json: object) -> str:
+        """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
+        tree = _decoded(json)
+        others = []
+        for name in self._order(key):
+            value = look_up(tree, name)
+            caption = caption_in(value)
+            if caption is not None:
+                return caption
+            others.append(value)
+        kinds = {type(value).__name__ for value in others if isinstance(value, (bool, int, float, dict))}
+        if kinds:
+            text = f"what it holds under {self._shown} is not text but {', '.join(sorted(kinds))}"
+            raise self._missing("not-text", text)
+        keys = ", ".join(sorted(repr(str(key)[:60]) for key in list(tree)[:12])) if isinstance(tree, dict) else "none"
+        raise self._missing("no-caption", f"its json holds no text under {self._shown}; names there: {keys}")
+
+    def _order(self, key: str) -> Iterable[str]:
+        names, weights = self.json_text_key, self.json_text_key_probs
+        if weights is None:
+            return names
+        # Sorting by log(u)/w draws without replacement in proportion to w: Efraimidis and Spirakis, 2006.
+        drawn = {
+            name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
+            for name, weight in zip(names, weights, strict=True)
+            if weight > 0
+        }
+        return sorted(names, key=lambda name: drawn.get(name, math.inf))  # stable: the others keep their order
+
+    @property
+    def _shown(self) -> str:
+        return repr(";".join(self.json_text_key))
+
+    def _missing(self, slug: str, text: str) -> Exception:
+        return Dropped(slug) if self.on_missing == "drop" else StageError(slug, text)
+
+
+def _names(key: str | Iterable[str]) -> tuple[str, ...]:
+    parts = key.split(";") if isinstance(key, str) else key
+    names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
+    if not names:
+        raise ValueError("json_text_key names nothing; give the json's name for captions, such as 'caption;alt'")
+    return names
+
+
+def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
+    weights = [float(weight) for weight in given]
+    if len(weights) > length:
+        raise ValueError(f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ValueError(f"json_text_key_probs must be finite and not negative: {weights}")
+    return tuple(weights + [0.0] * (length - len(weights)))
+
+
+def _decoded(value: object) -> object:
+    if not isinstance(value, (bytes, bytearray, memoryview, str)):
+        return value
+    if len(value) > LARGEST:
+        raise StageError("large-json", f"its json has {len(value)} bytes; at most {LARGEST} are read")
+    try:
+        return parse_json(value)
+    except ValueError as error:
+        raise StageError("bad-json", f"its json cannot be parsed: {error}") from None

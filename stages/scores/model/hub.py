@@ -1,0 +1,334 @@
+"""What transformers knows of a model in a folder or a hub: configuration, labels, tokenizer, image processor."""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..pixels import decoded
+from .model_score import Loaded, ModelFact, Precision, local_path
+from .pictures import Flip, Geometry, Prepare, Scale, mirrored
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+    from ...imaging.resample import Kernel
+    from .pictures import Pixels
+
+
+class Config(Protocol):
+    """A model's configuration, as far as it is used here."""
+
+    id2label: Mapping[int, str]
+    problem_type: str | None
+
+
+def where(name: str) -> dict[str, str]:
+    """Return transformers' arguments for "org/model", "org/model@revision" or a folder.
+
+    >>> where("org/model@0123abc")
+    {'pretrained_model_name_or_path': 'org/model', 'revision': '0123abc'}
+    """
+    path = local_path(name)
+    if path is not None:
+        return {"pretrained_model_name_or_path": str(path)}
+    name, _at, revision = name.partition("@")
+    return {"pretrained_model_name_or_path": name, **({"revision": revision} if revision else {})}
+
+
+def load_model(kind: str, name: str, precision: Precision, device: str) -> Loaded:
+    """Return a model of one of transformers' classes, ready to run. Code of a repository is never run.
+
+    Raises ValueError if weights are missing: they would be random.
+    """
+    import torch
+    import transformers
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    logs: Any = transformers.utils.logging
+    bars = logs.is_progress_bar_enabled()
+    logs.disable_progress_bar()  # ours is on the screen
+    try:
+        model, about = getattr(transformers, kind).from_pretrained(**where(name), dtype=dtype, output_loading_info=True)
+    finally:
+        if bars:
+            logs.enable_progress_bar()
+    if missing := sorted(about["missing_keys"]):
+        raise ValueError(f"{name!r} is no {kind}: it lacks the weights {', '.join(missing)[:300]}")
+    return model.eval().to(device)
+
+
+@lru_cache(maxsize=48)
+def _loaded(kind: str, name: str) -> Any:
+    import transformers
+
+    return getattr(transformers, kind).from_pretrained(**where(name))
+
+
+config_of, tokenizer_of = partial(_loaded, "AutoConfig"), partial(_loaded, "AutoTokenizer")
+processor_of = partial(_loaded, "AutoImageProcessor")
+
+
+def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.float32]"]:
+    """Return for each row an array (labels).
+
+    Softmax over the labels; a sigmoid for each if the model may find several; the number itself if the model has one
+    label, a regression.
+    """
+    logits = logits.float()
+    if logits.shape[-1] == 1:
+        found = logits
+    elif config.problem_type == "multi_label_classification":
+        found = logits.sigmoid()
+    else:
+        found = logits.softmax(-1)
+    return list(found.cpu().numpy())
+
+
+def _labels(model: str) -> dict[int, str]:
+    return {int(place): str(name) for place, name in config_of(model).id2label.items()}
+
+
+labels_of = ModelFact(_labels)  # names of a model's labels by place
+
+
+@lru_cache(maxsize=64)
+def label_index(model: str, label: str) -> int:
+    """Return the place of a label, given its name or number. Raises ValueError that lists the model's labels."""
+    names = labels_of(model)
+    exact = [place for place, name in names.items() if name == label]
+    alike = [place for place, name in names.items() if name.lower() == label.lower()]
+    for found in (exact, alike):
+        if len(found) == 1:
+            return found[0]
+    if label.isdecimal() and int(label) in names:
+        return int(label)
+    if not label and len(names) == 1:
+        return next(iter(names))
+    raise ValueError(f"{model!r} has no label {label!r}; it has {_listed(list(names.values()))}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    return ", ".join(repr(name[:60]) for name in names[:20]) + more
+
+
+_KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
+
+
+def _squeezed_to(name: str) -> Geometry | None:
+    processor = processor_of(name)
+    if not _only_squeezes(processor):
+        return None
+    size = processor.size["height"], processor.size["width"]
+    return Geometry(size=size, fit="both", kernel=_KERNELS[int(processor.resample)])
+
+
+def _only_squeezes(processor: Any) -> bool:
+    """Return whether a processor changes a picture's shape only by resizing it to a fixed height and width."""
+    import numpy as np
+
+    try:
+        from transformers.image_processing_backends import PilBackend, TorchvisionBackend
+    except ImportError:
+        return False  # a version of transformers whose processors are unknown
+    plain = any(
+        all(
+            getattr(type(processor), each) is getattr(backend, each) for each in ("preprocess", "_preprocess", "resize")
+        )
+        for backend in (PilBackend, TorchvisionBackend)
+    )
+    size = processor.size or {}
+    fixed = bool(size.get("height") and size.get("width")) and not (
+        size.get("shortest_edge") or size.get("longest_edge")
+    )
+    others = any(getattr(processor, each, None) for each in ("do_center_crop", "do_pad"))
+    lists = all(np.shape(each) == (3,) for each in (processor.image_mean, processor.image_std))
+    return (
+        plain
+        and fixed
+        and not others
+        and bool(processor.do_resize)
+        and (lists or not processor.do_normalize)
+        and processor.resample in _KERNELS
+    )
+
+
+squeezed_to = ModelFact(_squeezed_to)  # the size that a model's processor squeezes pictures to; None if it does more
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareByProcessor:
+    """Makes an array (3, height, width) of float32 from an image decoded at full size, by the model's processor."""
+
+    name: str
+    flip: Flip = ""
+
+    def __call__(self, data: bytes, budget: int) -> "NDArray[np.float32]":
+        """Return the array, normalised. Raises ScoreError."""
+        return self.of(decoded(data, budget, "exact"))
+
+    def of(self, pixels: "Pixels") -> "NDArray[np.float32]":
+        """Return the array for a decoded picture (height, width, 3)."""
+        import numpy as np
+        from PIL import Image
+
+        image = Image.fromarray(np.ascontiguousarray(mirrored(pixels, self.flip)))
+        made = processor_of(self.name)(images=image, return_tensors="np")["pixel_values"][0]
+        return np.asarray(made, np.float32)
+
+
+@lru_cache(maxsize=64)
+def preparation(name: str, flip: Flip = "", how: Scale = "fast") -> Prepare | PrepareByProcessor:
+    """Return what makes a picture for a model: its own processor, which needs the picture at full size.
+
+    With "fast" it is our own code if that processor only squeezes pictures to a size.
+    """
+    geometry = None if how == "exact" else squeezed_to(name)
+    return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
+
+
+def black_picture(name: str) -> "Pixels | None":
+    """Return a model's input for a black picture; None if pictures differ in size."""
+    import numpy as np
+
+    prepare = preparation(name)
+    return np.zeros((3, *prepare.geometry.size), np.uint8) if isinstance(prepare, Prepare) else None
+
+
+def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", device: str) -> "torch.Tensor":
+    """Return a tensor (n, 3, height, width) of float32 on a device: bytes are scaled and normalised, floats are ready."""
+    import numpy as np
+    import torch
+
+    if len({each.dtype for each in batch}) > 1:  # of scores that decode in two ways
+        return torch.cat([pixel_values(name, [each], device) for each in batch])
+    pixels = torch.from_numpy(np.stack(batch)).to(device)
+    if pixels.dtype != torch.uint8:
+        return pixels
+    processor, shape = processor_of(name), (1, 3, 1, 1)
+    pixels = pixels.float()
+    if processor.do_rescale:
+        pixels.mul_(processor.rescale_factor)
+    if processor.do_normalize:
+        mean, std = (torch.tensor(each, device=device) for each in (processor.image_mean, processor.image_std))
+        pixels.sub_(mean.view(shape)).div_(std.view(shape))
+    return pixels
+
+
+_lock = threading.Lock()  # tokenizers are for one thread at a time
+_FILE = "tokenizer.json"
+_TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
+
+
+class TextFacts(NamedTuple):
+    """Facts about a model by which decoders tokenize captions.
+
+    ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is needed. ``side``:
+    where a long text is cut. ``bound``: the most tokens of model and tokenizer. ``start``: the token that begins a
+    text, otherwise the one that ends it.
+    """
+
+    file: str
+    side: str
+    bound: int | None
+    start: int | None
+
+
+@lru_cache(maxsize=16)
+def _found(name: str) -> TextFacts:
+    tokenizer = tokenizer_of(name)
+    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    side = str(getattr(tokenizer, "truncation_side", "right"))
+    return TextFacts(
+        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
+    )
+
+
+text_facts = ModelFact(_found)
+
+
+def longest(name: str, most: int) -> int:
+    """Return the most tokens of a text: ``most``, or fewer if the model or its tokenizer has a lower limit."""
+    return min(most, text_facts(name).bound or most)
+
+
+def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[int]:
+    """Return the tokens of a text, cut to ``most``, with start and end tokens if ``special``."""
+    facts = text_facts(name)
+    with _lock:
+        if text_facts.is_shared(name) and facts.file:
+            ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
+        else:
+            ids = _by_transformers(tokenizer_of(name), text, most, special=special)
+    return ids[:most]  # tokenizers do not cut if start and end tokens have no room
+
+
+def _file_of(name: str, tokenizer: Any, side: str) -> str:
+    """Return a tokenizer's file if it alone yields the tokens of transformers, otherwise ""."""
+    try:
+        from transformers.utils.hub import cached_file
+
+        given = where(name)
+        folder, revision = given["pretrained_model_name_or_path"], given.get("revision")
+        path = Path(cached_file(folder, _FILE, revision=revision, local_files_only=True) or "")
+        if not path.is_file() or _rules(_plain(str(path))) != _rules(tokenizer.backend_tokenizer):
+            return ""
+        text = _TRIAL + " ".join(tokenizer.all_special_tokens)
+        for most, special in ((512, True), (512, False), (4, True), (4, False)):
+            expected = _by_transformers(tokenizer, text, most, special=special)
+            if _by_file(_plain(str(path)), side, text, most, special=special) != expected:
+                return ""
+    except (ImportError, AttributeError, OSError, TypeError, ValueError):
+        return ""  # a tokenizer of another kind
+    return str(path.absolute())
+
+
+def _rules(tokenizer: "Tokenizer") -> dict[str, object]:
+    """Return the definition of a tokenizer, without the options of a call."""
+    found = json.loads(tokenizer.to_str())
+    return {part: value for part, value in found.items() if part not in {"truncation", "padding"}}
+
+
+@lru_cache(maxsize=16)
+def _plain(file: str) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(file)
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _by_file(tokenizer: "Tokenizer", side: str, text: str, most: int, *, special: bool) -> list[int]:
+    tokenizer.enable_truncation(most, direction=side)
+    return list(tokenizer.encode(text, add_special_tokens=special).ids)
+
+
+def _by_transformers(tokenizer: Any, text: str, most: int, *, special: bool) -> list[int]:
+    found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
+    return list(found["input_ids"])
+
+
+def padded(
+    batch: "Sequence[Sequence[int] | NDArray[np.int32]]", device: str, fill: int = 0
+) -> "dict[str, torch.Tensor]":
+    """Return ``input_ids`` and ``attention_mask`` (n, longest), padded on the right.
+
+    Positions count from each text's start, so that causal attention does not see the padding.
+    """
+    import numpy as np
+    import torch
+
+    ids = np.full((len(batch), max(map(len, batch))), fill, np.int64)
+    mask = np.zeros_like(ids)
+    for row, tokens in enumerate(batch):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}

