@@ -84,13 +84,7 @@ class ShardContents:
 
 
 def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, ShardContents]:
-    """Read a shard once.
-
-    Args:
-        url: the shard.
-        places: note each member; otherwise samples are only counted.
-        hashed: take its SHA-256, of all bytes as stored.
-    """
+    """Read a shard once. ``places``: note each member, not only counts; ``hashed``: take the SHA-256 of all stored bytes."""
     facts, contents = ShardFacts(url), ShardContents()
     shard = ShardEvidence(url)
     try:

@@ -27,17 +27,7 @@ class CannotIndex(ValueError):
 
 
 def render(kind: str, name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
-    """Return the sidecar of a shard.
-
-    Args:
-        kind: one of those that have a file for each shard.
-        name: of the shard, without folder.
-        facts: of the shard.
-        contents: of the shard.
-
-    Raises:
-        CannotIndex: its reader could not read it.
-    """
+    """Return the sidecar of a shard, of a kind that has a file for each. Raises CannotIndex if its reader could not read it."""
     if kind == "img2dataset":
         return _stats(facts)
     if facts.obstacle:

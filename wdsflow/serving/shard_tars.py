@@ -188,10 +188,9 @@ def all_compressed(urls: Sequence[str]) -> bool:
 
 
 class ChosenSamples(Protocol):
-    """Decides what is served of the tars of a layer, by their numbers.
+    """Decides what is served of the tars of a layer, by their numbers. ``quick``: a record costs about as much as the pieces.
 
-    ``quick``: a record costs about as much as the pieces. Both functions raise ValueError, such as LedgerError, if a
-    ledger or table does not fit; OSError, such as SourceError, if the tar cannot be read or has changed.
+    Raises ValueError, such as LedgerError, if a ledger or table does not fit; OSError if the tar cannot be read or has changed.
     """
 
     quick: bool

@@ -98,11 +98,7 @@ class SampleJoin:
         columns: those whose values samples get.
         checked: columns by which keys are compared with what they were when the table was made.
 
-    Attributes:
-        rows: how many rows there are.
-        valued: how many of them have a value to join on.
-
-    Raises TablesError from any method if the folder is full.
+    ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises TablesError if the folder is full.
     """
 
     def __init__(self, folder: Path, on: JoinOn, columns: Sequence[str], checked: Sequence[str] = ()) -> None:
@@ -229,12 +225,10 @@ class SampleJoin:
         return found
 
     def give(self, matches: Matches, places: Sequence[Path | None], ambiguous: Ambiguous) -> None:
-        """Decide which row each sample gets, count in ``matches``, and write the files ``ROWS`` and ``CELLS`` of each shard.
+        """Decide which row each sample gets, count in the ``matches`` of ``join``, and write ``ROWS`` and ``CELLS`` of each shard.
 
-        Args:
-            matches: of ``join``.
-            places: by shard, where its files are; None if it could not be read.
-            ambiguous: what happens to samples with one value, and to samples whose value several rows have.
+        ``places``: by shard, where its files are; None if it could not be read. ``ambiguous``: what happens to samples
+        with one value, and to samples whose value several rows have.
         """
         from xxhash import xxh3_64_hexdigest
 

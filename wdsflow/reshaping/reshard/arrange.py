@@ -87,14 +87,8 @@ Bounds = tuple[int, int]  # the rows of an output: from the first up to the seco
 def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str = "") -> list[Bounds]:
     """Return the outputs of a part, in order; every row is in one of them.
 
-    Args:
-        rows: of the part.
-        options: how large shards are.
-        inputs: how many inputs held as many samples: without a wish there are as many outputs.
-        part: its name, for messages.
-
-    Raises:
-        ValueError: there are fewer samples than shards.
+    ``inputs``: how many inputs held as many samples; without a wish there are as many outputs. ``part``: its name, for messages.
+    Raises ValueError if there are fewer samples than shards.
     """
     if not rows.count:
         return []
