@@ -70,7 +70,7 @@ ROOMS = {
         "report",
         "inspect",
         "certificate",
-        "check",
+        "run_check",
     ),
 }
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}

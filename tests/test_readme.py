@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import click
 import pytest
-import typer
 from support import faults, scenes
 
 from tests.printed.pasted import Done, paste, words
-from wdsflow.cli.main import COMMANDS, _app, _split
+from wdsflow.cli.main import COMMANDS, _split, wdsflow
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -215,8 +215,8 @@ def test_commands_that_are_not_run_here_have_options_that_there_are(page):
             continue  # names a package and its version
         typed = shlex.split(command[0], comments=True)[1:]
         own, _ = _split([word for word in typed if word != "..."])
-        group: Any = typer.main.get_command(_app(own))
-        parent = typer.Context(group, info_name="wdsflow")
+        group: Any = wdsflow()
+        parent = click.Context(group, info_name="wdsflow")
         group.get_command(parent, own[0]).make_context(
             own[0], own[1:], parent=parent
         )  # raises where it cannot be typed

@@ -5,10 +5,26 @@
 >>> report.ok, report.verdicts, report.findings  # doctest: +SKIP
 """
 
-from .check import check
-from .finding import Finding, Repair
-from .report.report import Report
-from .tracing.trace import Trace, trace
-from .verdicts.verdict import Verdict
+from typing import TYPE_CHECKING
+
+from wdsflow.lazy import lazy_names
 
 __all__ = ["Finding", "Repair", "Report", "Trace", "Verdict", "check", "trace"]
+
+if TYPE_CHECKING:
+    from .finding import Finding, Repair
+    from .report.report import Report
+    from .run_check import check
+    from .tracing.trace import Trace, trace
+    from .verdicts.verdict import Verdict
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "check": "run_check",
+            **dict.fromkeys(("Finding", "Repair"), "finding"),
+            "Report": "report.report",
+            **dict.fromkeys(("Trace", "trace"), "tracing.trace"),
+            "Verdict": "verdicts.verdict",
+        },
+    )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
     from wdsflow.validate import trace
-    from wdsflow.validate.check import check
+    from wdsflow.validate.run_check import check
 else:
     __getattr__ = lazy_names(
         __name__,

@@ -42,9 +42,12 @@ def reference() -> str:
     for title, package in SECTIONS.items():
         pages.append(f"## {title}\n")
         for name in sorted(_offered(package), key=lambda name: (name not in wdsflow.__all__, name.lower())):
-            node = _definition(package, name)
+            node, options = _definition(package, name), None
+            for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(each, ast.Call) and ast.unparse(each.func) == "keywords":
+                    options = _definition(_place(package, name), ast.unparse(each.args[0]))
             if node is not None:
-                pages += _entry(node, f"wdsflow.{name}" if name in wdsflow.__all__ else f"{package}.{name}")
+                pages += _entry(node, f"wdsflow.{name}" if name in wdsflow.__all__ else f"{package}.{name}", options)
     return "\n".join(pages)
 
 
@@ -63,28 +66,62 @@ def _offered(package: str) -> list[str]:
 
 def _definition(module: str, name: str) -> Definition | None:
     """Follow imports to a function or a class; None for anything else, such as a table."""
-    for node in ast.walk(_tree(module)):
+    for node in ast.walk(_tree(_place(module, name))):
         if isinstance(node, Definition) and node.name == name:
             return node
+    return None
+
+
+def _place(module: str, name: str) -> str:
+    """Follow imports to the module that defines a name."""
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             spec = find_spec(module)
             package = module if spec is not None and spec.submodule_search_locations else module.rpartition(".")[0]
             parents = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            return _definition(".".join([*parents, *([node.module] if node.module else [])]), name)
-    return None
+            return _place(".".join([*parents, *([node.module] if node.module else [])]), name)
+    return module
 
 
-def _entry(node: Definition, name: str) -> Iterator[str]:
+def _entry(node: Definition, name: str, options: Definition | None) -> Iterator[str]:
     yield f"### `{name}`\n"
     if isinstance(node, ast.FunctionDef):
-        yield f"```python no-run\n{_call(node, name.rpartition('.')[2])}\n```\n"
+        yield f"```python no-run\n{_call(node, name.rpartition('.')[2], options=options)}\n```\n"
     elif fields := list(_fields(node)):
         yield "```python no-run\n" + "\n".join([f"class {node.name}:", *(f"    {each}" for each in fields)]) + "\n```\n"
-    yield _markdown(ast.get_docstring(node) or "")
+    yield _markdown(_documented(node, options if isinstance(options, ast.ClassDef) else node))
     for method in _methods(node):
         is_property = "property" in map(ast.unparse, method.decorator_list)
         yield f"#### `{method.name if is_property else _call(method, method.name, width=10_000)}`\n"
         yield _markdown(ast.get_docstring(method) or "")
+
+
+def _documented(node: Definition, options: Definition) -> str:
+    """Return a docstring in which options have their help, after the arguments or attributes that it describes."""
+    text = ast.get_docstring(node) or ""
+    described = [f"    {name}: {about[:1].lower()}{about[1:]}" for name, about in _helps(options)]
+    if not described:
+        return text
+    if options is not node:
+        others = (ast.get_docstring(options) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        return re.sub(
+            r"    \w+: each is a keyword argument\.", lambda _: "\n".join([*described, others]).rstrip(), text
+        )
+    head, mark, rest = text.partition("Attributes:\n")
+    return "\n".join([head.rstrip(), "", "Attributes:", *described, *([rest] if mark else [])])
+
+
+def _helps(node: Definition) -> Iterator[tuple[str, str]]:
+    for each in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(each, ast.AnnAssign) and (about := _option(each)) is not None:
+            yield ast.unparse(each.target), ast.literal_eval(about.args[about.func.id == "option"])  # type: ignore[attr-defined]
+
+
+def _option(node: ast.AnnAssign) -> ast.Call | None:
+    """Return the call that makes an option of a field."""
+    made = node.value
+    is_option = isinstance(made, ast.Call) and ast.unparse(made.func) in ("option", "required")
+    return made if is_option and isinstance(made, ast.Call) else None
 
 
 def _methods(node: Definition) -> Iterator[ast.FunctionDef]:
@@ -100,13 +137,31 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
     kinds = [ast.unparse(each) for each in [*node.decorator_list, *node.bases]]
     if any(kind.startswith("dataclass") or kind == "NamedTuple" for kind in kinds):
         for each in node.body:
-            text = _source(each) if isinstance(each, ast.AnnAssign) else "_"
+            text = _field(each) if isinstance(each, ast.AnnAssign) else "_"
             if not text.startswith("_") and ": ClassVar" not in text:
                 yield text
 
 
-def _call(node: ast.FunctionDef, name: str, width: int = _WIDTH) -> str:
-    """Return a signature, on one line if it fits."""
+def _field(node: ast.AnnAssign) -> str:
+    """Return a field with its type and default."""
+    made = _option(node)
+    if isinstance(node.annotation, ast.Constant):  # a name that is imported only for types
+        node.annotation = ast.parse(str(node.annotation.value), mode="eval").body
+    if made is None:
+        return _source(node)
+    default = f" = {_source(made.args[0])}" if ast.unparse(made.func) == "option" else ""
+    return f"{ast.unparse(node.target)}: {_source(node.annotation)}{default}"
+
+
+def _call(node: ast.FunctionDef, name: str, width: int = _WIDTH, options: Definition | None = None) -> str:
+    """Return a signature, on one line if it fits; ``options``: the class whose fields are keyword arguments."""
+    if isinstance(options, ast.ClassDef):
+        own = [_source(each) for each in node.args.args[:-1]]
+        fields = [_field(each) for each in options.body if isinstance(each, ast.AnnAssign)]
+        is_open = "_: KW_ONLY" in fields
+        every = [*own, *([] if is_open else ["*"]), *("*" if each == "_: KW_ONLY" else each for each in fields)]
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        return "\n".join([f"{name}(", *(f"    {each}," for each in every), f"){returns}"])
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     line = re.sub(r"\((self|cls)(, )?", "(", f"{name}({_source(node.args)})")
     line = re.sub(r"(?<=[\w\]])=(?=[^=])", " = ", line)

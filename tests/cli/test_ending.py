@@ -67,7 +67,7 @@ AT_WORK = {
 )
 @pytest.mark.parametrize("words", [["validate", "0.tar"], ["--help"], ["train"]], ids=str)
 def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(tmp_path, words, handler, status, errors):
-    (tmp_path / "typer.py").write_text("import os, signal, sys; os.kill(os.getpid(), signal.SIGINT); sys.exit(7)")
+    (tmp_path / "click.py").write_text("import os, signal, sys; os.kill(os.getpid(), signal.SIGINT); sys.exit(7)")
     done = subprocess.run(
         [sys.executable, "-m", "wdsflow", *words],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

@@ -1,13 +1,17 @@
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
+import click
 import pytest
-import typer
 
 import wdsflow
-from wdsflow.cli.main import COMMANDS, _app, main
-from wdsflow.cli.shared.typed_command import MAIN, PANELS
+from wdsflow.cli import main as command_line
+from wdsflow.cli.doctor import Form
+from wdsflow.cli.main import COMMANDS, main
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import MAIN, PANELS
 
 
 def run(*words: str) -> int:
@@ -29,6 +33,24 @@ def test_help_names_every_command_with_a_whole_sentence(capsys):
     assert "..." not in shown.partition("Commands:")[2]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_has_the_first_lines_of_their_docstrings(name):
+    command = getattr(import_module(f"wdsflow.cli.{name}"), name)
+    assert command.__doc__.partition("\n")[0] == COMMANDS[name]
+
+
+def test_help_imports_no_command_and_parsing_no_pydantic():
+    script = (
+        "import sys; from wdsflow.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
+    )
+    for words, names in (
+        (["--help"], {"wdsflow.cli.shared.typed", "rich", "pydantic"}),
+        (["filter", "--help"], {"pydantic", "rich"}),
+    ):
+        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+        assert names.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
 @pytest.mark.parametrize("name", ["validate", "inspect", "explain", "doctor", "train"])
 def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsys, name):
     assert name in COMMANDS
@@ -40,17 +62,18 @@ def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsy
 
 @pytest.mark.parametrize("name", ["filter", "train", "validate"])
 def test_help_groups_all_options_and_begins_with_the_ten_most_used(capsys, name):
-    group: Any = typer.main.get_command(_app([name]))
-    command = group.commands[name]
-    options = [each for each in command.params if each.param_type_name == "option"]
-    assert [each.name for each in options if each.rich_help_panel not in PANELS] == []
-    assert 8 <= sum(each.rich_help_panel == MAIN for each in options) <= 10
+    group = command_line.wdsflow()
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    options: list[Any] = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.name for each in options if each.panel not in PANELS] == []
+    assert 8 <= sum(each.panel == MAIN for each in options) <= 10
     assert run(name, "--help") == 0
     titles = [
         line.rstrip(":") for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "
     ]
     assert next(title for title in titles if title != "Arguments") == MAIN
-    assert {each.rich_help_panel for each in options} <= set(titles)
+    assert {each.panel for each in options} <= set(titles)
 
 
 @pytest.mark.parametrize("words", [["valdate"], ["validate", "--nonsense"], ["inspect"], ["doctor", "x"]])
@@ -80,7 +103,7 @@ def test_the_package_runs_as_a_module():
 def test_an_interrupt_is_reported_in_one_line_with_status_130(monkeypatch, capsys):
     import wdsflow.cli.doctor
 
-    def interrupted() -> None:
+    def interrupted(typed: Typed, form: Form) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(wdsflow.cli.doctor, "doctor", interrupted)

@@ -89,7 +89,7 @@ def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rename", "caption"], "--rename caption is not of the form OLD=NEW"),
+        (["--rename", "caption"], "Invalid value for '--rename': caption is not of the form OLD=NEW"),
         (["--caption", "caption"], "is not of the form json:FIELD"),
         (["--drop-field", "a/b"], "is not a field name"),
     ],

@@ -13,7 +13,7 @@ from wdsflow import bounded_map
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 
 WHERE = "min_side >= 200 and caption_words >= 2"
 

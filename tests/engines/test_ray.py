@@ -30,7 +30,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.text.install import install_extras
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 WHERE = "min_side >= 200 and caption_words >= 2 and blur >= 0 and entropy >= 0"

@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema
 
 from tests.golden_file import check_text
-from wdsflow.filtering.recipe.recipe import schema_of_stages
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
+from wdsflow.filtering.recipe.recipe_stages import schema_of_stages
 
 GOLDEN = Path(__file__).parent / "recipes.txt"
 YAML = [

@@ -19,7 +19,7 @@ from tests.cli.test_verify import run
 from tests.printed.pasted import commands, paste
 from tests.shards.archives import folder, link, tar_bytes, write_tar
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.index_report import KINDS
+from wdsflow.indexing.index_options import KINDS
 
 EACH = tuple(kind for kind in KINDS if kind != "checksums")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli import shards
 from tests.validate.rules.build import tar
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.index_report import KINDS
+from wdsflow.indexing.index_options import KINDS
 
 PYTHON = os.environ.get(
     "WDSFLOW_INDEX_READERS", sys.executable

@@ -1,13 +1,13 @@
 import pickle
 import re
-from typing import get_args
+from dataclasses import fields
 
 import pytest
 
-from wdsflow.cli.shared import cli_options
 from wdsflow.readers import READERS, UnknownReader, resolve
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, Stop
+from wdsflow.validate.check_options import CheckOptions
 from wdsflow.validate.verdicts.wording import CRASHES, LOSSES
 
 STATUSES = ("ok", "?", "-", "bad", "empty", "blank", "not-utf8", "no-caption", "bomb", "big", "big-bad", "unsafe")
@@ -39,7 +39,7 @@ def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
 
 
 def test_the_help_of_for_names_every_reader() -> None:
-    option = get_args(cli_options.Readers)[1]
+    option = next(each for each in fields(CheckOptions) if each.name == "readers").metadata["option"]
 
     assert [name for name in READERS if name not in re.split(r"[ ,]+", option.help.rstrip("."))] == []
 

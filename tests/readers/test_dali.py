@@ -18,8 +18,8 @@ from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Dali, Options
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.evidence import Stop
-from wdsflow.validate.check import check
 from wdsflow.validate.report.report import Report
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
 PYTHON = os.environ.get("WDSFLOW_INDEX_READERS", "")

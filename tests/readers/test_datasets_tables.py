@@ -10,7 +10,7 @@ from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Stop, Tally
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
 

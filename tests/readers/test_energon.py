@@ -24,8 +24,8 @@ from wdsflow.readers.energon import may_share_keys, meetings, share_keys, twice_
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.urls import NoShards
-from wdsflow.validate.check import check
 from wdsflow.validate.rules.rule_catalog import catalog, page
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 GOOD, BAD = "jpg txt", "jpg"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
 from wdsflow.readers.datasets import first_columns
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli import shards
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.index_report import KINDS
-from wdsflow.validate.check import check
+from wdsflow.indexing.index_options import KINDS
+from wdsflow.validate.run_check import check
 
 
 def numbers(*offsets: int) -> bytes:

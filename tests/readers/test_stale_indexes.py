@@ -15,8 +15,8 @@ from tests.cli import shards
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow.indexing import index_shards
-from wdsflow.indexing.index_report import KINDS
-from wdsflow.validate.check import check
+from wdsflow.indexing.index_options import KINDS
+from wdsflow.validate.run_check import check
 
 ALL = [kind for kind in KINDS if kind != "checksums"]
 

@@ -17,8 +17,8 @@ from tests.validate.rules.build import Members, jpeg, pairs, png, tar
 from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Wids
 from wdsflow.scan.evidence import Stop
-from wdsflow.validate.check import check
 from wdsflow.validate.report.report import Report
+from wdsflow.validate.run_check import check
 
 Make = Callable[[], list[bytes]]
 _SIZE = len(pairs(1)[0][1])

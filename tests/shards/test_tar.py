@@ -14,7 +14,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 
 
 def tar(sizes, *, form=tarfile.USTAR_FORMAT, mtime=0.0, name="{:04d}.jpg", end=True):

@@ -4,7 +4,8 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from wdsflow.indexing.index_report import KINDS, IndexLine
+from wdsflow.indexing.index_options import KINDS
+from wdsflow.indexing.index_report import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written

@@ -1,13 +1,13 @@
 """``wdsflow bisect``: the smallest shards with which a command still fails."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.terminal import fail
+from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.text.options import argument, folder, option
 from wdsflow.text.shell import command as command_line
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
@@ -15,21 +15,24 @@ from wdsflow.text.words import how_many
 if TYPE_CHECKING:
     from wdsflow.bisection.bisect_shards import Bisection, Kept
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards with which COMMAND fails, as for validate.")]
-Out = Annotated[
-    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="New folder for the smallest shards.")
-]
-HangAfter = Annotated[
-    float | None, typer.Option(metavar="SECONDS", min=0.1, help="Look for a hang: a run that takes longer is killed.")
-]
-Match = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only a run that prints this text fails, whatever its exit status.")
-]
+
+@dataclass(frozen=True)
+class BisectOptions:
+    """What is looked for, and where."""
+
+    urls: list[str] = argument("URL...", "Shards with which COMMAND fails, as for validate.")
+    out: Path = option(
+        Path("smallest"), "New folder for the smallest shards.", "--output", "-o", metavar="OUT", parse=folder
+    )
+    hang_after: float | None = option(
+        None, "Look for a hang: a run that takes longer is killed.", metavar="SECONDS", least=0.1
+    )
+    match: str | None = option(
+        None, "Only a run that prints this text fails, whatever its exit status.", metavar="TEXT"
+    )
 
 
-def bisect(
-    context: typer.Context, urls: Urls, out: Out = Path("smallest"), hang_after: HangAfter = None, match: Match = None
-) -> None:
+def bisect(typed: Typed, options: BisectOptions) -> None:
     """Find the smallest shards with which a command fails.
 
     The command follows --. In it, {shards} stands for the shards (a path, or a range in braces), {folder} for a folder
@@ -42,20 +45,14 @@ def bisect(
     command does not fail; 2 for wrong use.
     """
     from wdsflow.bisection.bisect_shards import WORK, DoesNotFail, Passes, bisect_shards
-    from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
-    from wdsflow.shards.source.base import SourceError
-    from wdsflow.shards.urls import NoShards, expand_existing
+    from wdsflow.bisection.tried_command import FOLDER, SHARDS, TriedCommand
+    from wdsflow.shards.urls import expand_existing
 
-    command: list[str] = context.obj or []
-    typed = Typed(context)
+    command, out = typed.after_dashes or [], options.out
     if not any(SHARDS in word or FOLDER in word for word in command):
-        fail(
-            f"name a command after --, with {SHARDS} where it takes the shards",
-            f"such as: {typed.again()} {SHARDS!r}"
-            if command
-            else f"such as: {typed.again()} -- python train.py {SHARDS!r}",
-        )
-    if match == "":
+        such = f"{typed.again()} {'' if command else '-- python train.py '}{SHARDS!r}"
+        fail(f"name a command after --, with {SHARDS} where it takes the shards", f"such as: {such}")
+    if options.match == "":
         fail("--match needs a text: every run prints an empty one")
     if not set("{}[]*?").isdisjoint(str(out)):
         fail(f"{out} would be a pattern in the command: name a folder without braces, brackets, * and ?")
@@ -66,22 +63,13 @@ def bisect(
         print(escape(line, 500), file=sys.stderr, flush=True)
 
     try:
-        found = bisect_shards(expand_existing(urls), out, TriedCommand(command, hang_after, match), say)
-    except NoShards as error:
-        no_shards(error, typed)
-    except SourceError as error:
-        fail(str(error), f"see what is wrong: {typed.spell('validate', *urls)}")
-    except CannotStart as error:
-        fail(str(error), f"its full path works from everywhere; as you typed it: {typed.again()}")
-    except OSError as error:
-        if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {typed.again(out=free(out))}")
-        raise
+        tried = TriedCommand(command, options.hang_after, options.match)
+        found = bisect_shards(expand_existing(options.urls), out, tried, say)
     except DoesNotFail as error:
         print(f"wdsflow: {error}", file=sys.stderr)
-        if isinstance(error, Passes) and hang_after is None:
+        if isinstance(error, Passes) and options.hang_after is None:
             print(f"  if it hangs: {typed.again(hang_after=60)}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        sys.exit(1)
     _show(found, command, out)
 
 

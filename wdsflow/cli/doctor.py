@@ -1,17 +1,25 @@
 """``wdsflow doctor``: finds what will break or slow training on this machine, and how to fix it."""
 
 import json
+import sys
+from dataclasses import dataclass
 
-import typer
-
-from wdsflow.cli.shared.cli_options import AsJson
 from wdsflow.cli.shared.terminal import console
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import option
 from wdsflow.text.shell import Command, escape
 
 _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
 
 
-def doctor(as_json: AsJson = False) -> None:
+@dataclass(frozen=True)
+class Form:
+    """How it is shown."""
+
+    as_json: bool = option(False, "Print JSON.", "--json")
+
+
+def doctor(_: Typed, form: Form) -> None:
     """Check this machine, with a fix for each problem.
 
     Checks versions that do not fit together, shared memory, limits, allocators and environment variables.
@@ -22,9 +30,9 @@ def doctor(as_json: AsJson = False) -> None:
 
     found = examine()
     broken = any(each.status == "error" for each in found)
-    if as_json:
+    if form.as_json:
         print(json.dumps({"version": 1, "ok": not broken, "checks": [each.to_dict() for each in found]}, indent=2))
-        raise typer.Exit(int(broken))
+        sys.exit(int(broken))
     from rich.text import Text
 
     out = console()
@@ -41,4 +49,4 @@ def doctor(as_json: AsJson = False) -> None:
             out.print(Text(" " * len(prefix) + label) + Text(escape(each.fix, 10_000), "bold"), soft_wrap=True)
     if broken:
         out.print(Text("Training would fail on this machine.", "bold red"))
-    raise typer.Exit(int(broken))
+    sys.exit(int(broken))

@@ -1,17 +1,22 @@
 """``wdsflow explain``: the manual page of a rule, or the list of all rules."""
 
 import sys
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass
 
 from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import argument
 from wdsflow.text.words import without_markup
 
 
-def explain(
-    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.")] = None,
-) -> None:
+@dataclass(frozen=True)
+class Asked:
+    """A rule."""
+
+    code: str | None = argument("[CODE]", "A code such as W006.")
+
+
+def explain(_: Typed, asked: Asked) -> None:
     """Explain a rule, or list all rules.
 
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
@@ -20,8 +25,8 @@ def explain(
     from wdsflow.validate.rules.rule_catalog import explain as page
 
     try:
-        if code is not None:
-            sys.stdout.write(without_markup(page(code.strip().upper())).rstrip() + "\n")
+        if asked.code is not None:
+            sys.stdout.write(without_markup(page(asked.code.strip().upper())).rstrip() + "\n")
             return
         rules = catalogue()
     except UnknownCode as error:

@@ -2,14 +2,14 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys, Shards
+from wdsflow.cli.shared.run_arguments import Shards
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import OTHER, option
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -18,32 +18,23 @@ if TYPE_CHECKING:
 
     from wdsflow.validate.inspect.shown_sample import ShownSample
 
-Show = Annotated[
-    str | None, typer.Option("--show", metavar="KEY", help="Show the sample of this key: pictures, texts.")
-]
-Some = Annotated[int, typer.Option("--sample", min=0, metavar="N", help="Show N samples that chance picks.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="With --sample: another number picks other samples.")]
-Ledger = Annotated[
-    Path | None, typer.Option("--ledger", metavar="DIR", help="Show scores, too: a folder that score or filter wrote.")
-]
-Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="With --show or --sample: write a page with thumbnails.")
-]
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """What is shown of shards."""
+
+    keys: int = option(0, "List the first N samples with their offsets.", metavar="N", least=0)
+    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    as_json: bool = option(False, "Print JSON.", "--json")
+    show: str | None = option(None, "Show the sample of this key: pictures, texts.", metavar="KEY")
+    sample: int = option(0, "Show N samples that chance picks.", metavar="N", least=0)
+    seed: int = option(0, "With --sample: another number picks other samples.", metavar="N")
+    ledger: Path | None = option(None, "Show scores, too: a folder that score or filter wrote.", metavar="DIR")
+    html: Path | None = option(None, "With --show or --sample: write a page with thumbnails.", metavar="FILE")
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
 
 
-def inspect(
-    context: typer.Context,
-    urls: Shards,
-    keys: Keys = 0,
-    jobs: Jobs = None,
-    allow_pipe: AllowPipe = False,
-    as_json: AsJson = False,
-    show: Show = None,
-    sample: Some = 0,
-    seed: Seed = 0,
-    ledger: Ledger = None,
-    html: Html = None,
-) -> None:
+def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
     """Show the contents of shards: fields, captions, image sizes.
 
     With --show or --sample, show single samples instead: thumbnails in a terminal that can show them, texts, and with
@@ -51,29 +42,30 @@ def inspect(
     """
     from wdsflow.shards.urls import NoShards, expand
 
+    urls = shards.urls
     try:
         found = expand(urls).urls
     except NoShards as error:
-        no_shards(error, Typed(context))
-    if show is not None or sample:
-        check_output(html, "html", Typed(context))
-        again = f"{Typed.spell('inspect', *urls)} --keys 20"
-        _samples(found, show, (sample, seed), (ledger, html), again, allow_pipe=allow_pipe, as_json=as_json)
+        no_shards(error, typed)
+    if options.show is not None or options.sample:
+        check_output(options.html, "html", typed)
+        _samples(found, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
-    if ledger is not None or html is not None:
+    if options.ledger is not None or options.html is not None:
         fail("--ledger and --html are for single samples", f"{Typed.spell('inspect', *urls)} --sample 20")
-    _overview(found, keys, jobs, Typed(context), allow_pipe=allow_pipe, as_json=as_json)
+    _overview(found, options, typed)
 
 
-def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, allow_pipe: bool, as_json: bool) -> None:
+def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
     """Show what all shards have."""
     from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
     from wdsflow.validate.inspect.overview import overview
     from wdsflow.validate.inspect.shown_sample import Listed, first_samples
 
+    keys, allow_pipe = options.keys, options.allow_pipe
     with progress() as begin:
-        shards = scan_shards(urls, ScanOptions("headers", allow_pipe=allow_pipe), jobs, begin(len(urls)))
+        shards = scan_shards(urls, ScanOptions("headers", allow_pipe=allow_pipe), options.jobs, begin(len(urls)))
     nothing = all(shard.error for shard in shards)
     total = overview(shards)
     listed: dict[str, list[Listed]] = {}
@@ -81,7 +73,7 @@ def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, all
         left = keys - sum(len(samples) for samples in listed.values())
         if left > 0 and shard.error is None:
             listed[shard.url] = first_samples(shard.url, left, allow_pipe=allow_pipe)
-    if as_json:
+    if options.as_json:
         from wdsflow.validate.report.as_json import clean
 
         tree = total.to_dict()
@@ -101,27 +93,19 @@ def _overview(urls: list[str], keys: int, jobs: int | None, typed: Typed, *, all
         none_read(shards, typed)
 
 
-def _samples(
-    urls: list[str],
-    key: str | None,
-    chance: tuple[int, int],
-    files: tuple[Path | None, Path | None],
-    again: str,
-    *,
-    allow_pipe: bool,
-    as_json: bool,
-) -> None:
-    """Show single samples. ``chance`` is their number and a seed, ``again`` a command that lists keys."""
+def _samples(urls: list[str], options: InspectOptions, again: str) -> None:
+    """Show single samples. ``again`` is a command that lists keys."""
     from wdsflow.filtering.ledger.ledger_row import LedgerError
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
 
-    (ledger, html), problems = files, dict[str, Exception]()
+    key, ledger, allow_pipe = options.show, options.ledger, options.allow_pipe
+    problems = dict[str, Exception]()
     if key is not None:
         found = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
     else:
-        found = some_samples(urls, *chance, problems.__setitem__, allow_pipe=allow_pipe)
+        found = some_samples(urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe)
     try:
-        count = _printed(found if ledger is None else _scored(found, ledger), html, as_json=as_json)
+        count = _printed(found if ledger is None else _scored(found, ledger), options.html, as_json=options.as_json)
     except (LedgerError, OSError) as error:
         fail(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]

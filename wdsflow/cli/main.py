@@ -5,39 +5,40 @@ import importlib
 import io
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
-from wdsflow.cli.shared.typed_command import AFTER_DASHES, PanelHelp
+from wdsflow.cli.entry_point import INTERRUPTED, Terminated, ending, interrupts_raise
 from wdsflow.version import __version__
 
-COMMANDS = (
-    "validate",
-    "verify",
-    "inspect",
-    "explain",
-    "repair",
-    "filter",
-    "score",
-    "cut",
-    "scores",
-    "report",
-    "reshard",
-    "graft",
-    "index",
-    "diff",
-    "serve",
-    "bisect",
-    "doctor",
-    "train",
-)
-_HELP = frozenset({"-h", "--help"})
-_REPORT_THEMSELVES = frozenset(
-    {"filter", "score", "cut", "repair", "reshard", "graft"}
-)  # report that they were interrupted, and what remains to do
-_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+if TYPE_CHECKING:
+    from wdsflow.cli.shared.typed import Typed
+
+# The first lines of the docstrings, so that ``wdsflow --help`` imports no command.
+COMMANDS = {
+    "validate": "Report whether shards will train, why not, and what to do.",
+    "verify": "Compare shards with their certificate.",
+    "inspect": "Show the contents of shards: fields, captions, image sizes.",
+    "explain": "Explain a rule, or list all rules.",
+    "repair": "Write valid shards, with sizes.json and __len__ next to them.",
+    "filter": "Keep the samples that match a predicate.",
+    "score": "Compute scores of all samples.",
+    "cut": "Filter again using existing scores.",
+    "scores": "List the scores for predicates.",
+    "report": "Write a page on a run of filter, score or cut.",
+    "reshard": "Write shards of equal size: shuffled, split or by key.",
+    "graft": "Add captions or other fields from a table.",
+    "index": "Write sizes.json and the index files of other readers.",
+    "diff": "Compare two sets of shards, sample by sample.",
+    "serve": "Serve shards over HTTP: filtered, grafted, resharded.",
+    "bisect": "Find the smallest shards with which a command fails.",
+    "doctor": "Check this machine, with a fix for each problem.",
+    "train": "Train with OpenCLIP, with wdsflow as its loader.",
+}
+AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass what follows -- to another program
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -48,20 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
     with ending():
-        app = _app(own)
-        if own[:1] and own[0] in COMMANDS and not _HELP.isdisjoint(own):
-            print(_help(app, own[0]))
-            sys.exit(0)
-        app(own, prog_name="wdsflow", obj=training)
-
-
-def _help(app: typer.Typer, name: str) -> str:
-    """Return a command's help. Typer would load pydantic to parse ``--help``, which takes most of the time."""
-    group: Any = typer.main.get_command(app)
-    parent = typer.Context(group, info_name="wdsflow", **_SETTINGS)
-    command = group.get_command(parent, name)
-    text = command.get_help(typer.Context(command, info_name=name, parent=parent))
-    return str(text)
+        wdsflow()(own, prog_name="wdsflow", obj=training)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -72,49 +60,56 @@ def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
     return words, None
 
 
-def _app(words: Sequence[str]) -> typer.Typer:
-    # Plain help: importing rich takes 0.2 s, and rich would interpret markup.
-    app = typer.Typer(
-        add_completion=False,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings=_SETTINGS,
+def wdsflow() -> click.Group:
+    """Return the command line."""
+    version = click.Option(
+        ["--version"], is_flag=True, callback=_version, is_eager=True, help="Show the version and exit."
     )
-    asked = words[0] if words and words[0] in COMMANDS else None
-    app.callback()(_wdsflow)
-    for name in [asked] if asked else COMMANDS:
-        module = importlib.import_module(f"wdsflow.cli.{name}")
-        app.command(name, cls=PanelHelp)(_guarded(name, getattr(module, name)))
-    return app
+    return _Commands(
+        "wdsflow",
+        {name: click.Command(name) for name in COMMANDS},
+        params=[version],
+        no_args_is_help=True,
+        context_settings=_SETTINGS,
+        help="""Prove that WebDataset shards will train, before you book a GPU, and train OpenCLIP on them.
+
+        Start with: wdsflow validate "shards/{00000..00042}.tar"
+        """,
+    )
 
 
-def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def run(*args: Any, **options: Any) -> None:
-        try:
-            interrupts_raise()
-            command(*args, **options)
-        except KeyboardInterrupt as error:
-            if name not in _REPORT_THEMSELVES:
-                print("wdsflow: interrupted", file=sys.stderr)
-            raise typer.Exit(error.status if isinstance(error, Terminated) else INTERRUPTED) from None
+class _Commands(click.Group):
+    """A group that imports a command on first use."""
 
-    return run
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from wdsflow.cli.shared.command_line import command_of
+
+        function = getattr(importlib.import_module(f"wdsflow.cli.{cmd_name}"), cmd_name)
+        return command_of(cmd_name, function, functools.partial(_run, function))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:
+    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained, is_resumable
+
+    try:
+        interrupts_raise()
+        with explained(typed):
+            arguments = options()
+        with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
+            command(typed, *arguments)
+    except KeyboardInterrupt as error:
+        if not is_resumable(typed):  # these report it, and what remains to do
+            print("wdsflow: interrupted", file=sys.stderr)
+        sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)
+
+
+def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
         print(f"wdsflow {__version__}")
-        raise typer.Exit
-
-
-def _wdsflow(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Prove that WebDataset shards will train, before you book a GPU, and train OpenCLIP on them.
-
-    Start with: wdsflow validate "shards/{00000..00042}.tar"
-    """
+        ctx.exit()

@@ -1,26 +1,27 @@
 """``wdsflow report``: the page of a run."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.terminal import check_output, fail, write_output
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import argument, option
 from wdsflow.text.shell import quote_path
 
-Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Folder that filter, score or cut wrote.")]
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Page to write. Default: FOLDER/_wdsflow/report.html"),
-]
-NoPictures = Annotated[bool, typer.Option("--no-pictures", help="Show no images of samples.")]
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """A run, and its page."""
+
+    folder: Path | None = argument("FOLDER", "Folder that filter, score or cut wrote.")
+    output: Path | None = option(
+        None, "Page to write. Default: FOLDER/_wdsflow/report.html", "-o", "--output", metavar="FILE"
+    )
+    no_pictures: bool = option(False, "Show no images of samples.")
 
 
-def report(
-    context: typer.Context, folder: Folder = None, output: Output = None, no_pictures: NoPictures = False
-) -> None:
+def report(typed: Typed, options: ReportOptions) -> None:
     """Write a page on a run of filter, score or cut.
 
     The page shows what became of the samples, a histogram of each score, and sliders to choose thresholds with images
@@ -33,7 +34,7 @@ def report(
     from wdsflow.filtering.ledger.ledger_row import LedgerError
     from wdsflow.filtering.page.run_page import run_page
 
-    typed = Typed(context)
+    folder, output = options.folder, options.output
     if folder is None:
         near = nearest_ledger(Path("out"))
         fail("no folder given", typed.again(folder=near) if near else "all options: wdsflow report --help")
@@ -41,7 +42,7 @@ def report(
     if output is not None:
         check_output(output, "output", typed)
     try:
-        page = run_page(folder, pictures=not no_pictures)
+        page = run_page(folder, pictures=not options.no_pictures)
     except LedgerError as error:
         near = nearest_ledger(folder)
         fail(str(error), typed.again(folder=near) if near and near.absolute() != folder.absolute() else "")

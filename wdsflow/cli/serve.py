@@ -2,104 +2,89 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
-
-from wdsflow.cli.graft import AmbiguousChoice, explained_join
-from wdsflow.cli.shared.equal_shards import DivisibleBy, Samples, Shards, Shuffle, Size, explained_apart
+from wdsflow.cli.shared.command_line import Given, Only
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.refusals import explained
-from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
-from wdsflow.cli.shared.serve_report import SIZES, ServeReport
+from wdsflow.cli.shared.run_arguments import Ledger, Misuse, NoLedger, Shards
 from wdsflow.cli.shared.terminal import fail, progress
-from wdsflow.cli.shared.typed_command import MACHINES, MAIN, SAMPLES, Typed, free
+from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.reshaping.graft.graft_options import Ambiguous, GraftWishes
+from wdsflow.reshaping.reshard.reshard_options import ShardSizes
+from wdsflow.text.options import MACHINES, SAMPLES, option
+from wdsflow.text.shell import quote
+from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-    from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, ReshardWishes
+    from wdsflow.filtering.run_report import RunReport
+    from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.resharded_tars import ReshardedTars
+    from wdsflow.serving.shard_server import Counts
     from wdsflow.serving.shard_tars import Tars
 
 _HOST = "127.0.0.1"
-_PORT = 8000
 _SHOWN = 20  # shards that cannot be served
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Host = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Address to listen at; 127.0.0.1 by default, which only programs of this machine reach.",
-        rich_help_panel=MACHINES,
-    ),
-]
-Port = Annotated[
-    int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.", rich_help_panel=MAIN)
-]
 
-Table = Annotated[
-    str | None,
-    typer.Option(
+@dataclass(frozen=True)
+class Join:
+    """A table whose columns are added to samples."""
+
+    table: str | None = option(
+        None,
+        "Add fields from a table, as graft does with --from: .parquet, .csv, .jsonl, or a folder of score.",
         "--graft",
         metavar="TABLE",
-        help="Add fields from a table, as graft does with --from: .parquet, .csv, .jsonl, or a folder of score.",
-        rich_help_panel=MAIN,
-    ),
-]
-On = Annotated[
-    str | None,
-    typer.Option(
+    )
+    on: str | None = option(
+        None,
+        "Join the table on key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column has another name.",
         metavar="WHAT",
-        help="Join the table on key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column has another name.",
-        rich_help_panel=MAIN,
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
+    )
+    fields: tuple[str, ...] = option(
+        (),
+        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
         "--set",
         metavar="FIELD=COLUMN",
-        help="txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
-        rich_help_panel=MAIN,
-    ),
-]
-Ambiguous = Annotated[
-    AmbiguousChoice,
-    typer.Option(
+    )
+    ambiguous: Ambiguous = option(
+        "refuse",
+        "Samples with several rows, or with the row of another sample: refuse, first, each or drop, as for graft.",
         metavar="HOW",
-        help="Samples with several rows, or with the row of another sample: refuse, first, each or drop, as for graft.",
-        rich_help_panel=SAMPLES,
-    ),
-]
-DropUnmatched = Annotated[
-    bool, typer.Option("--drop-unmatched", help="Leave out samples without a row.", rich_help_panel=SAMPLES)
-]
+        panel=SAMPLES,
+    )
+    drop_unmatched: bool = option(False, "Leave out samples without a row.", panel=SAMPLES)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where it is served."""
+
+    host: str | None = option(
+        None,
+        "Address to listen at; 127.0.0.1 by default, which only programs of this machine reach.",
+        metavar="ADDRESS",
+        panel=MACHINES,
+    )
+    port: int = option(8000, "Port; 0 takes a free one.", metavar="PORT", least=0, most=65_535)
 
 
 def serve(
-    context: typer.Context,
-    urls: Urls,
-    ledger: Ledger = None,
-    where: Where = None,
-    keep: Keep = None,
-    unknown: Unknown = None,
-    table: Table = None,
-    on: On = None,
-    fields: Set = None,
-    ambiguous: Ambiguous = AmbiguousChoice.refuse,
-    drop_unmatched: DropUnmatched = False,
-    samples: Samples = None,
-    size: Size = None,
-    shards: Shards = None,
-    divisible_by: DivisibleBy = None,
-    shuffle: Shuffle = None,
-    host: Host = None,
-    port: Port = _PORT,
+    typed: Typed,
+    asked: Shards,
+    scores: Ledger,
+    flags: Annotated[Given[Recipe], Only("where", "keep", "unknown")],
+    join: Join,
+    sizes: ShardSizes,
+    address: Address,
 ) -> None:
     """Serve shards over HTTP: filtered, grafted, resharded.
 
@@ -113,46 +98,30 @@ def serve(
     Ctrl-C ends it, with status 130; status 1 if no sample is left to serve; status 2 if the command is wrong, or no shard
     can be served.
     """
-    typed = Typed(context)
     _need_aiohttp()
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
     from wdsflow.serving.serve import refuse_taken
     from wdsflow.serving.serve import serve as run
     from wdsflow.serving.shard_tars import ChosenTars, all_compressed
 
-    sizes: ReshardWishes = {
-        "samples": samples, "size": size, "shards": shards, "divisible_by": divisible_by, "shuffle": shuffle
-    }  # fmt: skip
-    with ExitStack() as stack, _address(typed):
-        with explained(typed):
-            _check_host(host, typed)
-            refuse_taken(host or _HOST, port)
-            options = checked(sizes)
-            inputs = _shards(urls)
-            if all_compressed(inputs):
-                _unpack_first(len(inputs), typed)
-            kept = _kept(inputs, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
-            tars = _of_ledger(inputs, kept)
-            grafted = _grafted(tars, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
-            if grafted is not None:
-                tars = ChosenTars(tars, grafted)
-            resharded = _resharded(tars, options, stack, typed) if options != ReshardOptions() else None
-        report = ServeReport(tars, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
+    host = _HOST if address.host is None else address.host
+    _check_host(host, typed)
+    with ExitStack() as stack:
+        refuse_taken(host, address.port)
+        options = checked(sizes)
+        inputs = _shards(asked.urls)
+        if all_compressed(inputs):
+            _unpack_first(len(inputs), typed)
+        kept = _kept(inputs, scores.ledger, flags, stack)
+        tars = _of_ledger(inputs, kept)
+        grafted = _grafted(tars, join, kept, stack, typed)
+        if grafted is not None:
+            tars = ChosenTars(tars, grafted)
+        resharded = _resharded(tars, options, stack, typed) if options != ReshardOptions() else None
+        joined = grafted.summary() if grafted is not None else ""
+        report = ServeReport(tars, joined, typed, address.host, options, resharded)
         counted = report.counted if report.counts else None
-        run(resharded or tars, host or _HOST, port, started=report.started, counted=counted, say=_say)
-
-
-@contextmanager
-def _address(typed: Typed) -> Iterator[None]:
-    """Report an address that cannot be listened at; exit with status 2."""
-    from wdsflow.serving.serve import CannotListen
-
-    try:
-        yield
-    except CannotListen as error:
-        if error.elsewhere:
-            fail(str(error), f"for programs of this machine only: {typed.again(host=None)}")
-        fail(str(error), f"on a free port: {typed.again(port=0)}")
+        run(resharded or tars, host, address.port, started=report.started, counted=counted, say=_say)
 
 
 def _need_aiohttp() -> None:
@@ -165,8 +134,8 @@ def _need_aiohttp() -> None:
         fail("serve needs aiohttp, which is not installed", install_extras("serve"))
 
 
-def _check_host(host: str | None, typed: Typed) -> None:
-    if host == "":
+def _check_host(host: str, typed: Typed) -> None:
+    if not host:
         raise Misuse(
             "--host is empty: name an address, or leave it out", f"only this machine: {typed.again(host=None)}"
         )
@@ -196,9 +165,11 @@ def _unpack_first(shards: int, typed: Typed) -> NoReturn:
     )
 
 
-def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerSubset | None":
+def _kept(
+    shards: list[str], ledger: Path | None, flags: Mapping[str, object], stack: ExitStack
+) -> "LedgerSubset | None":
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
-    if ledger is None and all(value is None for value in flags.values()):
+    if ledger is None and not flags:
         return None
     from wdsflow.filtering.recipe.recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe_file import merged
@@ -225,38 +196,26 @@ def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "Tars":
 
 
 def _grafted(
-    tars: "Tars",
-    asked: tuple[str | None, str | None, list[str] | None, AmbiguousChoice, bool],
-    kept: "LedgerSubset | None",
-    stack: ExitStack,
-    typed: Typed,
+    tars: "Tars", join: Join, kept: "LedgerSubset | None", stack: ExitStack, typed: Typed
 ) -> "GraftedSamples | None":
-    """Return samples with fields from a table, None without one. Exits if the join is refused; raises ValueError."""
-    table, on, fields, ambiguous, drop_unmatched = asked
-    if table is None:
-        if on or fields or "ambiguous" in typed.given or drop_unmatched:
+    """Return samples with fields from a table, None without one. Raises ValueError."""
+    if join.table is None:
+        if join.on or join.fields or "ambiguous" in typed.given or join.drop_unmatched:
             without = typed.again(on=None, fields=None, ambiguous=None, drop_unmatched=None)
             raise Misuse(
                 "--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft",
                 f"without a table: {without}",
             )
         return None
-    if not on or not fields:
-        such = typed.again(on=on or "key", fields=fields or ["txt=caption"])
+    if not join.on or not join.fields:
+        such = typed.again(on=join.on or "key", fields=join.fields or ["txt=caption"])
         raise Misuse("--graft needs what to join on, --on, and what to set, --set", f"such as: {such}")
     from wdsflow.mapping.scratch import scratch
-    from wdsflow.reshaping.graft.join_on import parse_set
-    from wdsflow.reshaping.graft.run_graft import GraftOptions, join_of
-    from wdsflow.reshaping.graft.table_rows import find_table
+    from wdsflow.reshaping.graft.run_graft import options_of
     from wdsflow.serving.grafted_samples import GraftedSamples
 
-    with explained_join(typed, typed.given["urls"]):
-        files = find_table(table)
-        options = GraftOptions(
-            files, table, join_of(files, on), tuple(parse_set(fields)), ambiguous.value, drop_unmatched, jobs=2
-        )
-        where = kept.where if kept is not None else ""
-        return GraftedSamples(tars, options, stack.enter_context(scratch("serve")), where)
+    options = options_of(GraftWishes(**vars(join)))
+    return GraftedSamples(tars, options, stack.enter_context(scratch("serve")), kept.where if kept is not None else "")
 
 
 def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedTars":
@@ -266,7 +225,7 @@ def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed:
     from wdsflow.shards.source.base import SourceError
 
     urls = typed.given["urls"]
-    with explained_apart(typed, urls), progress() as begin:
+    with progress() as begin:
         try:
             return ReshardedTars(tars, options, stack.enter_context(scratch("serve")), begin)
         except NotAllServed as error:
@@ -297,3 +256,134 @@ def _write_instead(typed: Typed) -> str:
 
 def _say(line: str) -> None:
     print(f"wdsflow: cannot be served: {line}", file=sys.stderr, flush=True)
+
+
+SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the parameters that decide tars of other sizes
+
+
+@dataclass
+class ServeReport:
+    """Prints what is served, and how to train on it."""
+
+    tars: "Tars"  # what is served of each input
+    joined: str  # what became of the samples in a join
+    typed: Typed
+    host: str | None
+    options: "ReshardOptions"
+    resharded: "ReshardedTars | None"
+
+    def __post_init__(self) -> None:
+        if self.resharded is not None and not self.resharded.urls:
+            self._account(dict(enumerate(self.resharded.records)))  # which ends the run
+
+    @property
+    def counts(self) -> bool:
+        """Whether samples are counted when requests are answered already."""
+        from wdsflow.serving.shard_tars import is_local
+
+        return self.resharded is None and (self.tars.filters or all(map(is_local, self.tars.urls)))
+
+    def started(self, url: str) -> None:
+        """Tell that requests are answered."""
+        from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
+        from wdsflow.reshaping.reshard.reshard_report import evenness
+        from wdsflow.serving.serve import pattern
+        from wdsflow.serving.shard_server import is_loopback
+
+        inputs, resharded = len(self.tars.urls), self.resharded
+        tars = inputs if resharded is None else len(resharded.urls)
+        if self.host is not None and not is_loopback(self.host):
+            print(f"wdsflow: everyone who reaches {self.host} can read these shards", file=sys.stderr)
+        of = "" if resharded is None else f" of {how_many(inputs, 'input')}"
+        print(f"serving {how_many(tars, 'shard')}{of} at {url}", flush=True)
+        print(f"  {pattern(url, range(tars))}", flush=True)
+        if resharded is not None:
+            self._account(dict(enumerate(resharded.records)))
+            if resharded.renamed:
+                print(
+                    f"renamed: {how_many(resharded.renamed, 'sample')} whose key is in the shard already get a number"
+                )
+            print(evenness(resharded.sizes, self.options.divisible_by or USUAL_GRID))
+            if resharded.lost:
+                repaired = Typed.spell("repair", *self.typed.given["urls"], out=free(Path("repaired")))
+                print(f"to bring back what can be read: {repaired}")
+        if not self.counts:
+            _advise(pattern(url, range(tars)), None if resharded is None else resharded.sizes)
+
+    def counted(self, url: str, found: "Counts") -> None:
+        """Tell what becomes of the samples of each shard."""
+        from wdsflow.serving.serve import pattern
+
+        report = self._account(found)
+        if report.failures:
+            failed = how_many(len(report.failures), "shard")
+            print(f"{failed} of {len(self.tars.urls)} cannot be served: see above", flush=True)
+        else:
+            kept = [each for each in report.records if each.kept]
+            _advise(pattern(url, (each.shard for each in kept)), [each.counted for each in kept])
+
+    def _account(self, counts: "Counts") -> "RunReport":
+        """Print what becomes of the samples of shards. Exits if there are none."""
+        from wdsflow.filtering.run_folder import ShardFailure
+        from wdsflow.filtering.run_report import RunReport
+
+        shards = self.tars.urls
+        report = RunReport(Path(), dry_run=True, asked=len(shards))
+        for number, found in counts.items():
+            if isinstance(found, str):
+                report.failures.append(ShardFailure(number, shards[number], "", found))
+            else:
+                report.records.append(found)
+        report.check()
+        for line in report.lines():
+            if not line.startswith("not done: "):  # said before, when they were counted
+                print(line)
+        if self.joined:
+            print(self.joined)
+        if not any(record.kept for record in report.records):
+            sys.stdout.flush()
+            _nothing_left(len(report.failures), len(shards), self.typed)
+        return report
+
+
+def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
+    """Report that no sample can be served; exit with status 1, or 2 if that is because shards cannot be served."""
+    look = f"to see what is wrong: {Typed.spell('validate', *typed.given['urls'])}"
+    if failed:
+        fail(
+            f"nothing is served: {how_many(failed, 'shard')} of {shards:,} cannot be, and no sample of others is kept"
+            if failed < shards
+            else "nothing is served: no shard can be",
+            look,
+        )
+    everything = typed.again(**dict.fromkeys(("ledger", "where", "keep", "unknown", "drop_unmatched", *SIZES)))
+    chosen = not {"ledger", "drop_unmatched"}.isdisjoint(typed.given)
+    print("wdsflow: nothing is served: no sample is left", file=sys.stderr)
+    print(f"  {f'to serve all samples: {everything}' if chosen else look}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _advise(data: str, samples: Sequence[int] | None) -> None:
+    """Print the commands that train on what is served; ``samples`` of each shard, None if they are not counted."""
+    if samples is not None and not any(samples):
+        return
+    words = f"--train-data {quote(data)}{'' if samples is None else batches_for_all(samples)}"
+    print("\nWhat to do")
+    print(f"  1. train with wdsflow's feed\n       wdsflow train -- {words}")
+    if samples is not None:
+        words += f" --train-num-samples {sum(samples)} --dataset-type webdataset"
+        print(f"  2. or with OpenCLIP's own loader\n       python -m open_clip_train.main {words}")
+    sys.stdout.flush()
+
+
+def batches_for_all(samples: Sequence[int]) -> str:
+    """Return the options with which each worker fills a batch in any order of these shards; "" if the defaults do.
+
+    >>> batches_for_all([100] * 4), batches_for_all([40] * 4), batches_for_all([7, 21])
+    ('', ' --workers 2', ' --workers 1 --batch-size 28')
+    """
+    fewest, usual = sorted(samples), Arguments()
+    for workers in range(usual.workers, 0, -1):
+        if sum(fewest[: len(fewest) // workers]) >= usual.batch_size:
+            return "" if workers == usual.workers else f" --workers {workers}"
+    return f" --workers 1 --batch-size {sum(fewest)}"

@@ -4,69 +4,38 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
+from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
-from wdsflow.cli.shared.train_options import (
-    Caption,
-    CheckpointEvery,
-    DecodeChoice,
-    DecodeIn,
-    Decoders,
-    Decoding,
-    DecodingIn,
-    DryRun,
-    Image,
-    K,
-    MaxPixels,
-    Memory,
-    Metrics,
-    NoPreflight,
-    ScheduleChoice,
-    Scheduling,
-    StallAfter,
-    StallSamples,
-    StatusEvery,
-    TrainLedger,
-    TrainWhere,
-    both_or_none,
-    check_subset,
-)
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.text.options import CHECKS, option
 from wdsflow.text.shell import command
+from wdsflow.training.feed_options import FeedOptions
 
 if TYPE_CHECKING:
-    from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.launch.preflight import Preflight
 
 _FAILED = 1
 
 
-def train(
-    context: typer.Context,
-    caption: Caption = None,
-    image: Image = None,
-    ledger: TrainLedger = None,
-    where: TrainWhere = None,
-    max_pixels: MaxPixels = None,
-    decode: Decoding = DecodeChoice.fast,
-    k: K = 2.0,
-    schedule: Scheduling = ScheduleChoice.openclip,
-    stall_after: StallAfter = 300.0,
-    stall_samples: StallSamples = None,
-    memory: Memory = None,
-    decoders: Decoders = None,
-    decode_in: DecodingIn = DecodeIn.auto,
-    metrics: Metrics = None,
-    status_every: StatusEvery = 10.0,
-    dry_run: DryRun = False,
-    no_preflight: NoPreflight = False,
-    checkpoint_every: CheckpointEvery = None,
-) -> None:
+@dataclass(frozen=True)
+class TrainOptions:
+    """What is done besides feeding a training."""
+
+    dry_run: bool = option(False, "Check the shards, report what would go wrong in this run, and do not train.")
+    checkpoint_every: int | None = option(
+        None,
+        "Also save within epochs, every N steps. --resume latest then continues with the next batch.",
+        metavar="STEPS",
+        least=1,
+    )
+    no_preflight: bool = option(False, "Train without checking the shards first.", panel=CHECKS)
+
+
+def train(typed: Typed, feed: FeedOptions, asked: TrainOptions) -> None:
     """Train with OpenCLIP, with wdsflow as its loader.
 
     Arguments after -- are passed to open_clip_train:
@@ -83,54 +52,34 @@ def train(
 
     Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
     """
-    argv, typed = _after_dashes(context), Typed(context)
-    options = _options(
-        caption=caption,
-        image=image,
-        **both_or_none(ledger, where, typed, argv),
-        max_pixels=max_pixels,
-        decode=decode.value,
-        k=k,
-        schedule=schedule.value,
-        stall_after=stall_after,
-        stall_samples=stall_samples,
-        memory=memory,
-        decoders=decoders,
-        decode_in=decode_in.value,
-        metrics=metrics,
-        status_every=status_every,
-        argv=tuple(argv),
-    )
-    _check(argv, options, typed, dry_run=dry_run)
-    raise typer.Exit(_train(argv, options, checkpoint_every, refused=not no_preflight and _refused(argv, options)))
-
-
-def _after_dashes(context: typer.Context) -> list[str]:
-    """Return OpenCLIP's arguments; refuse a command without them."""
-    if not context.obj:
+    argv = typed.after_dashes
+    if not argv:
         fail("no training command given: write it after --", "all options: wdsflow train --help")
-    return list(context.obj)
+    options = replace(feed, argv=tuple(argv))
+    _check_places(options)
+    _check(argv, options, typed, dry_run=asked.dry_run)
+    refused = not asked.no_preflight and _refused(argv, options)
+    sys.exit(_train(argv, options, asked.checkpoint_every, refused=refused))
 
 
-def _options(**values: Any) -> "FeedOptions":
+def _check_places(options: FeedOptions) -> None:
+    """Refuse names that mean nothing."""
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
-    from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.progress import Metrics
 
     try:
-        if values["caption"] is not None:
-            parse_captions(values["caption"])
-        if values["image"] is not None:
-            alternatives(values["image"])
-        if values["metrics"] is not None:
-            Metrics(values["metrics"])
-        return FeedOptions(**values)
+        if options.caption is not None:
+            parse_captions(options.caption)
+        if options.image is not None:
+            alternatives(options.image)
+        if options.metrics is not None:
+            Metrics(options.metrics)
     except ValueError as error:
         fail(str(error))
 
 
-def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
+def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: bool) -> None:
     """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
     from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
     from wdsflow.training.feed_options import NoOpenClip
@@ -160,7 +109,7 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run
         _report(argv, options)
 
 
-def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
+def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
     """Check the shards on the first rank; exit if they would starve it; return True if it must report to others."""
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
@@ -174,12 +123,12 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     _print_lines(found, argv, options)
     sys.stderr.flush()
     if found.refused and (world_size == 1 or ends_others()):
-        raise typer.Exit(WRONG_USE if found.nothing_read else _FAILED)
+        sys.exit(WRONG_USE if found.nothing_read else _FAILED)
     return found.refused
 
 
 def _preflight(
-    argv: Sequence[str], options: "FeedOptions", world_size: int, *, dry_run: bool = False
+    argv: Sequence[str], options: FeedOptions, world_size: int, *, dry_run: bool = False
 ) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
     from wdsflow.training.launch.preflight_timeout import ended_if_idle
@@ -188,7 +137,7 @@ def _preflight(
         return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)
 
 
-def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
+def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
     """Print the full report on the shards of this run, and exit.
 
     The status is 1 for a refusal, and for an error that training survives, such as a missing shard.
@@ -203,10 +152,10 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
         report_text.show(report, console())
     _print_lines(found, argv, options, "--dry-run")
     wrong = found.refused or any(report.exit_status for report in found.reports)
-    raise typer.Exit(WRONG_USE if found.nothing_read else int(wrong))
+    sys.exit(WRONG_USE if found.nothing_read else int(wrong))
 
 
-def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions", *flags: str) -> None:
+def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions, *flags: str) -> None:
     """Print what was found; where no shard could be read, also the command with shards of a similar name."""
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
@@ -220,7 +169,7 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: "FeedOptions"
         print(f"  {field_fixes.command(meant, *flags)}", file=sys.stderr)
 
 
-def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
+def _train(argv: Sequence[str], options: FeedOptions, checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
     from wdsflow.training.feed_options import FeedStopped, NoOpenClip
     from wdsflow.training.launch.launch import Refused, launch
@@ -250,4 +199,50 @@ def _end(error: Exception) -> NoReturn:
     _show(str(error))
     if rank_and_world()[1] > 1:
         os._exit(_FAILED)  # a process group whose other ranks are gone may never shut down
-    raise typer.Exit(_FAILED)
+    sys.exit(_FAILED)
+
+
+def refuse_unpaired(typed: Typed) -> NoReturn:
+    """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
+    ledger, where, argv = typed.given.get("ledger"), typed.given.get("where"), typed.after_dashes or []
+    from wdsflow.filtering.deciding.ledger_subset import score_command
+    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.validate.advice.invocation import train_data
+
+    if ledger is not None:
+        layout = Layout(Path(ledger))
+        names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
+        found = example_predicate(layout, names)
+        fail("--ledger needs --where, which says what to keep", f"such as: {typed.again(where=found)}" if found else "")
+    lacks = "--where needs --ledger: the folder with the scores"
+    near = nearest_ledger(Path("scored").absolute())
+    if near is not None:
+        fail(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
+    try:
+        score, new = score_command((train_data(argv) or "SHARDS").split("::"), "scored", where or "")
+    except ValueError as error:
+        fail(str(error))
+    fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
+
+
+def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
+    """Refuse a ledger or a predicate that no training can use."""
+    if options.ledger is None or options.where is None:
+        return
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
+    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+    from wdsflow.training.feed.subset import subset_fixes
+    from wdsflow.validate.advice.invocation import train_data
+
+    try:
+        LedgerSubset.of(options.ledger, options.where)
+    except LedgerError as error:
+        asked = Path(options.ledger)
+        near = None if isinstance(error, MissingScore) else nearest_ledger(asked)
+        if near is not None and near != asked and not (asked / "_wdsflow").is_dir():
+            fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        flags = ["--dry-run"] if dry_run else []
+        fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))
+    except ValueError as error:
+        fail(str(error))

@@ -2,38 +2,11 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
-import typer
-
-from wdsflow.cli.shared.certificates import compare_shards, write_certificate, write_croissant
-from wdsflow.cli.shared.cli_options import (
-    Address,
-    AllowPipe,
-    Baseline,
-    Certify,
-    Croissant,
-    EngineChoice,
-    Engines,
-    FormatChoice,
-    Formats,
-    Ignore,
-    Jobs,
-    Level,
-    Levels,
-    Manifest,
-    MaxLoss,
-    Output,
-    Pipeline,
-    PrintSchema,
-    Readers,
-    Select,
-    Urls,
-    WorldSize,
-    WriteBaseline,
-)
+from wdsflow.cli.shared.run_arguments import Urls
 from wdsflow.cli.shared.terminal import (
     check_output,
     console,
@@ -42,63 +15,53 @@ from wdsflow.cli.shared.terminal import (
     no_shards,
     none_read,
     progress,
-    several,
     write_output,
 )
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.verify import compare_shards, write_certificate, write_croissant
 from wdsflow.shards.shard_names import SUFFIXES
+from wdsflow.text.options import OTHER, OUTPUT, option
+from wdsflow.validate.check_options import CheckOptions
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
 
-
-def _share(text: str) -> float:
-    number = text.strip().removesuffix("%")
-    try:
-        share = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise typer.BadParameter(f"{text} is not a share: write 5% or 0.05")
-    return share
+Format = Literal["text", "json", "sarif", "junit", "github", "html"]
 
 
-def _reasons(values: Sequence[str] | None) -> dict[str, str]:
-    """Read ``CODE``, ``CODE,CODE`` and ``CODE=reason``.
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is written besides, or in place of, a report on standard output."""
 
-    >>> _reasons(["W1,W2", "F3=two sources, both fine"])
-    {'W1': '', 'W2': '', 'F3': 'two sources, both fine'}
-    """
-    ignored = {}
-    for value in values or ():
-        codes, _, reason = value.partition("=")
-        ignored.update(dict.fromkeys(several([codes]), reason.strip().strip("\"'")))
-    return ignored
+    form: Format = option(
+        "text", "Format of the report: text, json, sarif, junit, github or html.", "--format", metavar="FORMAT"
+    )
+    output: Path | None = option(None, "Write the report to this file, and print a summary.", metavar="FILE")
+    certify: Path | None = option(
+        None,
+        "If no error is found, write a certificate: what was judged, and the hash of each shard, for wdsflow verify. Reads all bytes.",
+        metavar="FILE",
+        panel=OUTPUT,
+    )
+    croissant: Path | None = option(
+        None,
+        "Write metadata in the Croissant format (JSON-LD), with the hash of each shard. Reads all bytes.",
+        metavar="FILE",
+        panel=OUTPUT,
+    )
+    write_baseline: Path | None = option(
+        None, "Write all findings to this file, as the known ones.", metavar="FILE", panel=OTHER
+    )
+    manifest: Path | None = option(
+        None,
+        "Only compare shards with checksums.json of wdsflow index --checksums: by size and time of change, or with --level full by hash.",
+        metavar="FILE",
+        panel=OTHER,
+    )
+    print_schema: bool = option(False, "Print the JSON Schema of --format json, and exit.", panel=OTHER)
 
 
-def validate(
-    context: typer.Context,
-    urls: Urls = None,
-    readers: Readers = None,
-    pipeline: Pipeline = None,
-    level: Levels = Level.headers,
-    select: Select = None,
-    ignore: Ignore = None,
-    baseline: Baseline = None,
-    write_baseline: WriteBaseline = None,
-    form: Formats = FormatChoice.text,
-    output: Output = None,
-    max_loss: MaxLoss = "5%",
-    jobs: Jobs = None,
-    engine: Engines = EngineChoice.local,
-    address: Address = None,
-    world_size: WorldSize = 1,
-    allow_pipe: AllowPipe = False,
-    certify: Certify = None,
-    croissant: Croissant = None,
-    manifest: Manifest = None,
-    print_schema: PrintSchema = False,
-) -> None:
+def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOptions) -> None:
     """Report whether shards will train, why not, and what to do.
 
     Arguments after -- are those of open_clip_train. They add a forecast of the training run:
@@ -107,35 +70,23 @@ def validate(
 
     Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong or nothing could be read.
     """
-    if print_schema:
+    if files.print_schema:
         _print_schema()
         return
-    training, typed = context.obj, Typed(context)
-    if manifest is not None:
-        _compare(manifest, urls or [], typed, jobs, training)
-    _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
-    report = _check(
-        urls or _train_data(training or []),
-        typed,
-        readers=readers or ([] if pipeline else ["open-clip"]),
-        pipeline=pipeline,
-        level=level.value,
-        arguments=training,
-        world_size=world_size,
-        max_loss=_share(max_loss),
-        jobs=jobs,
-        engine=engine.value,
-        address=address,
-        select=several(select),
-        ignore=_reasons(ignore),
-        baseline=None if write_baseline else _must_load(baseline),
-        allow_pipe=allow_pipe,
-        identify=certify is not None or croissant is not None,
-    )
-    if write_baseline:
-        report = _accept(report, write_baseline)
-    _tell(report, form.value, output, typed)
-    raise typer.Exit(report.exit_status if _describe(report, certify, croissant, pipeline, typed) else 1)
+    training = typed.after_dashes
+    if files.manifest is not None:
+        _compare(files.manifest, given.urls or [], typed, options.jobs, training)
+    _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
+    if options.pipeline and "readers" not in typed.given:
+        options = replace(options, readers=())
+    baseline = None if files.write_baseline else _must_load(options.baseline)
+    identify = files.certify is not None or files.croissant is not None
+    options = replace(options, arguments=training, baseline=baseline, identify=identify)
+    report = _check(given.urls or _train_data(training or []), typed, options)
+    if files.write_baseline:
+        report = _accept(report, files.write_baseline)
+    _tell(report, files.form, files.output, typed)
+    sys.exit(report.exit_status if _describe(report, files, options.pipeline, typed) else 1)
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
@@ -148,21 +99,19 @@ def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, traini
         fail("--manifest compares shards with their checksums, and takes only --level, --jobs and --format", alone)
     if training is not None:
         fail("--manifest compares shards with their checksums, and forecasts no training", "leave out what follows --")
-    form = typed.given.get("form", FormatChoice.text)
-    if form not in (FormatChoice.text, FormatChoice.json):
-        fail(f"--manifest has no --format {form.value}", typed.again(form=FormatChoice.json))
-    full, as_json = typed.given.get("level") is Level.full, form is FormatChoice.json
+    form = typed.given.get("form", "text")
+    if form not in ("text", "json"):
+        fail(f"--manifest has no --format {form}", typed.again(form="json"))
+    full, as_json = typed.given.get("level") == "full", form == "json"
     again = typed.again(level=None, form=None)
     options = "--level full", "--format json"
     compare_shards(file, urls, again, *options, full=full, jobs=jobs, as_json=as_json, wanted="manifest")
 
 
-def _describe(
-    report: "Report", certify: Path | None, croissant: Path | None, pipeline: str | None, typed: Typed
-) -> bool:
+def _describe(report: "Report", files: ReportOptions, pipeline: str | None, typed: Typed) -> bool:
     """Write what was asked for besides the report; return whether all of it was written."""
-    described = croissant is None or write_croissant(report, croissant)
-    return (certify is None or write_certificate(report, certify, pipeline, typed)) and described
+    described = files.croissant is None or write_croissant(report, files.croissant)
+    return (files.certify is None or write_certificate(report, files.certify, pipeline, typed)) and described
 
 
 def _print_schema() -> None:
@@ -171,10 +120,11 @@ def _print_schema() -> None:
     print(schema(), end="")
 
 
-def _check_files(context: typer.Context, **files: Path | None) -> None:
+def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
     """Refuse files that cannot be written, or would replace a shard or each other."""
-    typed, seen = Typed(context), set[Path]()
-    for name, path in files.items():
+    seen = set[Path]()
+    for name in names:
+        path: Path | None = getattr(files, name)
         check_output(path, name, typed)
         if path is None or is_device(path):
             continue
@@ -206,21 +156,21 @@ def _nothing_read(report: "Report", form: str, output: Path | None, typed: Typed
     none_read(report.evidence.shards, typed)
 
 
-def _check(urls: Sequence[str], typed: Typed, **options: Any) -> "Report":
+def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.certificate import CertificateError
     from wdsflow.shards.urls import NoShards
-    from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
+    from wdsflow.validate.run_check import check
 
-    if options["address"] is not None and options["engine"] != EngineChoice.ray.value:
+    if options.address is not None and options.engine != "ray":
         fail("--address is for --engine ray")
     try:
         with progress() as begin:
-            return check(urls, progress=begin, **options)
+            return check(urls, **vars(replace(options, progress=begin)))
     except NoShards as error:
         no_shards(error, typed)
     except UnknownCode as error:
@@ -231,7 +181,7 @@ def _check(urls: Sequence[str], typed: Typed, **options: Any) -> "Report":
         fail(str(error))
 
 
-def _must_load(baseline: Path | None) -> Path | None:
+def _must_load(baseline: str | Path | None) -> str | Path | None:
     """Read the baseline before any shard, and return its path: a wrong one must not cost an hour."""
     from wdsflow.validate.report.baseline import BaselineError, load_baseline
 

@@ -1,42 +1,121 @@
 """``wdsflow verify``: are these the shards that were certified?"""
 
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
+from wdsflow.cli.shared.terminal import fail, no_shards, print_lines, progress, write_output
+from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.text.options import argument, option
+from wdsflow.text.shell import escape, quote_path
 
-from wdsflow.cli.shared.certificates import compare_shards
-from wdsflow.cli.shared.cli_options import Jobs
-from wdsflow.cli.shared.typed_command import MAIN, Typed
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE", help="Certificate that validate --certify wrote, or checksums.json of index --checksums."
-    ),
-]
-Urls = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[URL...]",
-        help="Where the shards are now: their folder, or all of them. By default where the certificate says.",
-    ),
-]
-Full = Annotated[
-    bool,
-    typer.Option("--full", help="Read and hash all bytes, instead of comparing sizes and ETags or times of change."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with all shards that differ.", rich_help_panel=MAIN)]
+if TYPE_CHECKING:
+    from wdsflow.validate.report import Report
 
 
-def verify(
-    context: typer.Context,
-    file: File,
-    urls: Urls = None,
-    full: Full = False,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
+def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
+    """Write the certificate of a report, or say on standard error why there is none; return whether there is one."""
+    from wdsflow.shards.certificate import CertificateError, dump
+    from wdsflow.validate.certificate.certify import certify
+
+    try:
+        certificate = certify(report, path, pipeline)
+    except CertificateError as error:
+        old = "; the file there is an older one" if path.is_file() else ""
+        print(f"wdsflow: no certificate written to {path}{old}: {escape(str(error), 1_000)}", file=sys.stderr)
+        if not report.ok and all(shard.identity is not None for shard in report.evidence.shards) and report.findings:
+            baseline = free(path.with_name(f"{path.stem}-baseline.json"))
+            again = typed.again(write_baseline=baseline, baseline=None)
+            print(f"  to accept what was found, and to certify the shards with this verdict: {again}", file=sys.stderr)
+        return False
+    write_output(path, dump(certificate).decode())
+    told = f"wrote the certificate {path}, root {certificate.root}; to compare the shards with it later:"
+    print(f"{told}\n  wdsflow verify {quote_path(str(path))}", file=sys.stderr)
+    return True
+
+
+def write_croissant(report: "Report", path: Path) -> bool:
+    """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
+    from wdsflow.shards.certificate import CertificateError
+    from wdsflow.validate.certificate.croissant import croissant, not_tars
+
+    try:
+        text = croissant(report.evidence.shards, path)
+    except CertificateError as error:
+        print(f"wdsflow: no Croissant metadata written to {path}: {escape(str(error), 1_000)}", file=sys.stderr)
+        return False
+    write_output(path, text)
+    if others := not_tars(report.evidence.shards):
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        named = f"{', '.join(escape(url, 300) for url in others[:3])}{more}"
+        print(f"wdsflow: not in {path}, because no reader finds a tar there: {named}", file=sys.stderr)
+    print(f"wrote {path}; add to it what shards do not say: description, license, creator, citation", file=sys.stderr)
+    return True
+
+
+def compare_shards(
+    file: Path,
+    urls: Sequence[str],
+    again: str,
+    full_option: str,
+    json_option: str,
+    *,
+    full: bool,
+    jobs: int | None,
+    as_json: bool,
+    wanted: str = "certificate",
+) -> NoReturn:
+    """Compare shards with their certificate or manifest, print what differs, and exit.
+
+    Args:
+        file: the certificate or manifest.
+        urls: where the shards are now; none for where the file says.
+        again: the command that was typed, without options for depth and format.
+        full_option: the option by which it reads all bytes.
+        json_option: the option by which it prints JSON.
+        full: read and hash all bytes.
+        jobs: processes that hash.
+        as_json: print JSON.
+        wanted: "certificate" or "manifest", for messages about a file that is neither.
+    """
+    from wdsflow.indexing.compare import compare, comparison_lines
+    from wdsflow.shards.certificate import CertificateError, load
+    from wdsflow.shards.urls import NoShards
+
+    try:
+        with progress() as begin:
+            found = compare(load(file, wanted, urls), file, urls, full=full, jobs=jobs, begin=begin)
+    except CertificateError as error:
+        fail(str(error))
+    except NoShards as error:
+        no_shards(error)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror or error}")
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
+    else:
+        print_lines(*comparison_lines(found, str(file), again, full_option, json_option))
+    sys.exit(0 if found.ok else 1)
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """A certificate, and where its shards are."""
+
+    file: Path = argument("FILE", "Certificate that validate --certify wrote, or checksums.json of index --checksums.")
+    urls: list[str] | None = argument(
+        "[URL...]",
+        "Where the shards are now: their folder, or all of them. By default where the certificate says.",
+    )
+    full: bool = option(False, "Read and hash all bytes, instead of comparing sizes and ETags or times of change.")
+    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    as_json: bool = option(False, "Print JSON, with all shards that differ.", "--json")
+
+
+def verify(typed: Typed, asked: VerifyOptions) -> None:
     """Compare shards with their certificate.
 
     validate --certify wrote it. Reports shards that changed, are missing or were added:
@@ -46,6 +125,6 @@ def verify(
     Exit status: 0 if all shards were compared and are the same; 1 if not; 2 if the command is wrong, or the certificate
     cannot be read or was changed.
     """
-    compare_shards(
-        file, urls or (), Typed(context).again(full=None), "--full", "--json", full=full, jobs=jobs, as_json=as_json
-    )
+    again = typed.again(full=None)
+    urls, jobs = asked.urls or (), asked.jobs
+    compare_shards(asked.file, urls, again, "--full", "--json", full=asked.full, jobs=jobs, as_json=asked.as_json)

@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wdsflow.engines.base import EngineName, check_engine
+from wdsflow.memory.sizes import parse_size
+from wdsflow.text.options import MACHINES, OTHER, OUTPUT, option
 
-from .run_folder import ShardFailure, ShardRecord
+if TYPE_CHECKING:
+    from .run_folder import ShardFailure, ShardRecord
 
-Tell = Callable[[ShardRecord | ShardFailure], object]
+    Tell = Callable[[ShardRecord | ShardFailure], object]
 
 
 class OutputError(OSError):
@@ -17,41 +21,66 @@ class OutputError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run works.
+    """How a run works. ``memory`` is in bytes.
 
     Attributes:
-        engine: "local" for processes of this machine, or "ray". All nodes of a Ray cluster must see the output, and
-            shards that are files, under the same paths.
-        address: address of the Ray cluster. None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
-        workers: number of processes; None for one per core, 0 for none but this one.
-        memory: limit in bytes for all processes together.
-        quarantine: folder for quarantined samples; None for ``_wdsflow/quarantine`` in the output.
-        restart: remove what an earlier run wrote.
-        dry_run: write nothing; report what would be kept.
-        index: the slice of the shards that this run processes, counted from 0.
-        count: number of slices.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        device: where models run; "auto" for all GPUs, or the CPU if there is none.
-        gpu_memory: limit for models on each GPU, "8GiB" or "80%".
         say: called with lines about loaded models.
         begin: called with the number of shards and what is done to them, "scoring" or "writing". What it returns is
             called after each shard.
     """
 
-    engine: EngineName = "local"
-    address: str | None = None
-    workers: int | None = None
-    memory: int | None = None
-    quarantine: Path | None = None
-    restart: bool = False
-    dry_run: bool = False
-    index: int = 0
-    count: int = 1
-    allow_pipe: bool = False
-    device: str = "auto"
-    gpu_memory: str | None = None
+    workers: int | None = option(
+        None,
+        "Number of processes; by default one per core, of this machine or of the cluster. 0: none but this one.",
+        metavar="N",
+        least=0,
+    )
+    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    dry_run: bool = option(False, "Write nothing; print what would be kept.")
+    quarantine: Path | None = option(
+        None,
+        "Folder for quarantined samples; OUT/_wdsflow/quarantine by default.",
+        metavar="DIR",
+        panel=OUTPUT,
+    )
+    memory: int | None = option(
+        None,
+        "Memory limit for all processes together, such as 4GiB.",
+        metavar="SIZE",
+        panel=MACHINES,
+        parse=parse_size,
+    )
+    engine: EngineName = option(
+        "local",
+        "local: processes on this machine. ray: a Ray cluster (needs the extra ray). All its nodes must see shards that are files, and the output folder, under the same paths.",
+        metavar="ENGINE",
+        panel=MACHINES,
+    )
+    address: str | None = option(
+        None,
+        "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        metavar="HOST:PORT",
+        panel=MACHINES,
+    )
+    device: str = option(
+        "auto",
+        "Where models run: auto (all GPUs, or the CPU if there is none), cpu, cuda, cuda:1.",
+        metavar="DEVICE",
+        panel=MACHINES,
+    )
+    gpu_memory: str | None = option(None, "Limit for models on each GPU: 8GiB or 80%.", metavar="SIZE", panel=MACHINES)
+    index: int = option(
+        0,
+        "Process only slice I of the shards, counted from 0; for job arrays.",
+        "--shard-index",
+        metavar="I",
+        panel=MACHINES,
+        least=0,
+    )
+    count: int = option(1, "Number of slices.", "--shard-count", metavar="N", panel=MACHINES, least=1)
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
     say: Callable[[str], object] | None = None
-    begin: Callable[[int, str], Tell | None] | None = None
+    begin: "Callable[[int, str], Tell | None] | None" = None
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""

@@ -22,8 +22,6 @@ NV_INFO, NV_SPLIT, NV_DATASET = f"{NV_META}/.info.json", f"{NV_META}/split.yaml"
 NV_SQLITE, NV_UUID = f"{NV_META}/index.sqlite", f"{NV_META}/index.uuid"
 MANIFEST = "checksums.json"
 
-KINDS = ("sizes", "len", "wids", "dali", "energon", "webshart", "timm", "img2dataset", "checksums")
-DEFAULT = ("sizes", "len")
 OF_OFFSETS = frozenset(("dali", "energon", "webshart"))  # name places in the tar as it is stored
 
 _HELD_OUT = re.compile(r"(?:^|[-_.])(val|valid|validation|test)(?:[-_.]|$)", re.IGNORECASE)

@@ -18,21 +18,12 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
 from .energon_database import EnergonDatabase
-from .index_report import (
-    DEFAULT,
-    KINDS,
-    MANIFEST,
-    NV_SQLITE,
-    NV_UUID,
-    OF_OFFSETS,
-    IndexLine,
-    IndexRecord,
-    IndexReport,
-    shard_files,
-)
+from .index_options import KINDS, IndexOptions
+from .index_report import MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, IndexLine, IndexRecord, IndexReport, shard_files
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .sidecars import CannotIndex, listed_shards, manifest_of, render, render_set, render_settings, render_sizes
 
@@ -65,15 +56,8 @@ class _Passed:
     files: dict[str, bytes | CannotIndex] = field(default_factory=dict)  # by kind
 
 
-def index_shards(
-    urls: str | Iterable[str],
-    kinds: Sequence[str] = DEFAULT,
-    *,
-    out: str | os.PathLike[str] | None = None,
-    force: bool = False,
-    jobs: int = 2,
-    begin: Begin | None = None,
-) -> IndexReport:
+@keywords(IndexOptions)
+def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexReport:
     """Write files that tell about shards, in the shapes of their readers, next to the shards.
 
     A shard is read once for all kinds, and only its headers, unless ``checksums`` is among them. The same call again
@@ -82,12 +66,7 @@ def index_shards(
 
     Args:
         urls: shards, as for ``check``.
-        kinds: ``sizes`` and ``len`` (OpenCLIP), ``wids``, ``dali``, ``energon``, ``webshart``, ``timm``, ``img2dataset``,
-            ``checksums``.
-        out: folder for the files, which belong next to the shards: needed where shards are not local files.
-        force: index all shards again, and replace files that something else wrote.
-        jobs: shards that are read at a time.
-        begin: called with the number of shards to read; what it returns is called after each of them.
+        options: each is a keyword argument.
 
     Raises:
         ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
@@ -95,12 +74,12 @@ def index_shards(
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.
     """
-    if jobs < 1:
+    if options.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
+    if unknown := [kind for kind in options.kinds if kind not in KINDS]:
         raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
-    kinds = tuple(kind for kind in KINDS if kind in kinds)
-    found = expand_existing(urls)
+    kinds = tuple(kind for kind in KINDS if kind in options.kinds)
+    found, out, force = expand_existing(urls), options.out, options.force
     places = _places(list(dict.fromkeys(found)), None if out is None else local_folder(out))
     for folder, shards in places.items():
         _check_names(folder, shards, kinds)
@@ -110,7 +89,7 @@ def index_shards(
     for folder, shards in places.items():
         with IndexRecord(folder, report, force=force) as record:
             record.begin({}, [])
-            _FolderIndex(shards, kinds, record).run(jobs, begin)
+            _FolderIndex(shards, kinds, record).run(options.jobs, options.begin)
     report.check()
     return report
 

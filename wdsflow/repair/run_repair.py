@@ -12,10 +12,12 @@ from wdsflow.records.report import run_outputs
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 
 from .regroup import Borders, borders
+from .repair_options import RepairOptions
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Edits, Job, inputs_of, repair_shard
 
@@ -29,21 +31,8 @@ _REASONS = {
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
-def repair_shards(
-    urls: str | Iterable[str],
-    out: str | os.PathLike[str],
-    *,
-    caption: str | None = None,
-    rename: dict[str, str] | None = None,
-    drop_fields: Iterable[str] = (),
-    drop_bad: bool = False,
-    dry_run: bool = False,
-    force: bool = False,
-    restart: bool = False,
-    jobs: int = 1,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-) -> RepairReport:
+@keywords(RepairOptions)
+def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions) -> RepairReport:
     """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
 
     Members of one sample are brought together, across the border of two shards as well. Junk is dropped, names are made
@@ -53,17 +42,7 @@ def repair_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` if a sample has no caption in UTF-8.
-        rename: fields to rename, old to new; a field that exists is not overwritten.
-        drop_fields: fields to leave out.
-        drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no
-            caption, or one that is empty or not UTF-8; json that does not parse.
-        dry_run: write nothing; report what would be done.
-        force: repair all shards, and replace outputs that exist, whatever wrote them.
-        restart: remove first what earlier repairs wrote into ``out``.
-        jobs: shards repaired at a time.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards; what it returns is called after each of them.
+        options: each is a keyword argument.
 
     Raises:
         ValueError: arguments are invalid, or urls match nothing.
@@ -71,17 +50,19 @@ def repair_shards(
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
-    edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
+    caption, jobs, begin = options.caption, options.jobs, options.begin
+    edits = _edits(caption, options.rename or {}, options.drop_fields, drop_bad=options.drop_bad)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     folder, found = local_folder(out), expand_existing(urls)
-    work = list(_jobs(found, folder, write=not dry_run, allow_pipe=allow_pipe))
-    report, repair = RepairReport([], dry_run, edits.options()), partial(repair_shard, edits)
-    if dry_run:
+    work = list(_jobs(found, folder, write=not options.dry_run, allow_pipe=options.allow_pipe))
+    report, repair = RepairReport([], options.dry_run, edits.options()), partial(repair_shard, edits)
+    if options.dry_run:
         done = dict[Job, ShardRepair]()
         run_in_threads(work, repair, done.__setitem__, jobs, begin)
         report.shards += map(done.__getitem__, work)
         return report
+    force, restart = options.force, options.restart
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
         names, todo = [job.target.name for job in work], [(record, job) for job in work]
         record.begin(_flags(caption, edits), names, inputs=found, force=force, restart=restart)

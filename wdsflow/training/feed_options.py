@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
+from wdsflow.text.options import CHECKS, MACHINES, SAMPLES, option
 
 
 class NoOpenClip(ModuleNotFoundError):
@@ -46,6 +47,10 @@ class SubsetError(FeedStopped, ValueError):
     """The samples that a ledger keeps cannot be trained on; names the command that helps."""
 
 
+class UnpairedSubset(ValueError):
+    """A ledger is given without a predicate, or a predicate without a ledger."""
+
+
 class NothingKept(SubsetError):
     """A predicate keeps no sample of the shards."""
 
@@ -58,26 +63,6 @@ class FeedOptions:
     """Settings of a feed. None leaves the choice to OpenCLIP's arguments, or to this machine.
 
     Attributes:
-        caption: where captions are: "txt|json:description;alt". Members are separated by bars and tried in order; for
-            json, name the fields, with dots for nested ones.
-        image: members that hold the image: "jpg;png". The first that exists is used.
-        max_pixels: images with more pixels are dropped by their header.
-        decode: how images are decoded; see ``wdsflow.stages.Decode``.
-        k: with "fast", images are kept at least k times as large as needed.
-        ledger: the folder that ``wdsflow score`` or ``filter`` wrote; with ``where``, training reads only samples that
-            the predicate keeps. Data for evaluation is read as a whole.
-        where: the predicate, as for ``wdsflow cut``: "clip_similarity > 0.28".
-        schedule: "openclip" reads the shards that OpenCLIP's loader would read, in its order. "balanced" reads each
-            sample once an epoch, and gives each rank the same number of batches.
-        stall_after: seconds without a batch after which all ranks fail with StallError.
-        stall_samples: the same in samples lost in a row. None means 50,000 if shards are resampled; otherwise whole
-            passes are judged.
-        memory: limit for all data in flight, in bytes or as "2GiB".
-        decoders: images decoded at once.
-        decode_in: decode in processes or in threads; "auto" takes processes if the system can fork.
-        status_every: seconds between status lines; 0 for none, and no table at the end of an epoch. A warning reports
-            damaged shards, and one lost sample in a hundred, also with 0.
-        metrics: file for metrics: ``.prom`` for Prometheus, ``.jsonl`` for JSON lines.
         allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.
 
@@ -85,21 +70,82 @@ class FeedOptions:
         ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given.
     """
 
-    caption: str | None = None
-    image: str | None = None
-    max_pixels: int | None = None
-    decode: Literal["fast", "exact", "reference"] = "fast"
-    k: float = 2.0
-    ledger: str | None = None
-    where: str | None = None
-    schedule: Schedule = "openclip"
-    stall_after: float = 300.0
-    stall_samples: int | None = None
-    memory: int | str | None = None
-    decoders: int | None = None
-    decode_in: Literal["auto", "processes", "threads"] = "auto"
-    status_every: float = 10.0
-    metrics: str | None = None
+    caption: str | None = option(
+        None,
+        'Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields, with dots for nested ones.',
+        metavar="FIELDS",
+    )
+    image: str | None = option(
+        None, 'Members that hold the image; the first that exists is used: "jpg;png;webp".', metavar="FIELDS"
+    )
+    decode: Literal["fast", "exact", "reference"] = option(
+        "fast",
+        "fast: JPEG at the smallest scale that is large enough. exact: every pixel, by faster libraries. reference: OpenCLIP's own pixels, to the bit.",
+        metavar="MODE",
+    )
+    schedule: Schedule = option(
+        "openclip",
+        "openclip: the shards that OpenCLIP would read, in its order. balanced: each sample once per epoch, the same number of batches for each rank, even with few shards.",
+        metavar="SCHEDULE",
+    )
+    stall_after: float = option(300.0, "Stop all ranks after this many seconds without a batch.", metavar="SECONDS")
+    memory: int | str | None = option(None, "Memory limit for all data in flight, such as 2GiB.", metavar="SIZE")
+    decoders: int | None = option(
+        None,
+        "Images that each rank decodes at once; by default all its processors.",
+        metavar="N",
+        least=1,
+    )
+    metrics: str | None = option(
+        None,
+        "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.",
+        metavar="FILE",
+    )
+    ledger: str | None = option(
+        None,
+        "Folder that score or filter wrote; with --where, train only on samples that it keeps. Data for evaluation is read as a whole. Writes nothing.",
+        metavar="DIR",
+        panel=SAMPLES,
+    )
+    where: str | None = option(
+        None,
+        'Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
+        metavar="PREDICATE",
+        panel=SAMPLES,
+    )
+    max_pixels: int | None = option(
+        None,
+        "Drop images with more pixels, by their header.",
+        metavar="N",
+        panel=SAMPLES,
+        least=1,
+    )
+    k: float = option(
+        2.0,
+        "With --decode fast: keep images at least K times as large as needed.",
+        metavar="K",
+        panel=SAMPLES,
+    )
+    stall_samples: int | None = option(
+        None,
+        "Stop all ranks after this many lost samples in a row; by default 50,000 if shards are resampled, otherwise whole passes are judged.",
+        metavar="N",
+        panel=CHECKS,
+        least=1,
+    )
+    status_every: float = option(
+        10.0,
+        "Seconds between status lines; 0 for warnings about losses and damage only.",
+        metavar="SECONDS",
+        panel=CHECKS,
+        least=0,
+    )
+    decode_in: Literal["auto", "processes", "threads"] = option(
+        "auto",
+        "Decode in processes or threads. auto: processes if the system forks.",
+        metavar="WHERE",
+        panel=MACHINES,
+    )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()
 
@@ -113,7 +159,7 @@ class FeedOptions:
             object.__setattr__(self, "memory", parse_size(self.memory))
         if (self.ledger is None) != (self.where is None):
             given, lacks = ("where", "ledger") if self.ledger is None else ("ledger", "where")
-            raise ValueError(f"{given} is given without {lacks}: both together name the samples to train on")
+            raise UnpairedSubset(f"{given} is given without {lacks}: both together name the samples to train on")
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:

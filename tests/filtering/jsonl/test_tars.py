@@ -15,7 +15,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 
 HERE = RunOptions(workers=0)
 

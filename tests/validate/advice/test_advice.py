@@ -15,10 +15,10 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice.advice import advise
 from wdsflow.validate.advice.promises import Trial
-from wdsflow.validate.check import check
 from wdsflow.validate.finding import Advice, promises
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import judge
 
 
@@ -58,7 +58,7 @@ def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(tmp_pa
 
 
 def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(tmp_path, monkeypatch):
-    module = importlib.import_module("wdsflow.validate.check")  # the package has a function of that name
+    module = importlib.import_module("wdsflow.validate.run_check")
     monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "4.0.0"})
     write(tmp_path, SETS["captions in json"])
     for names in (["open-clip-3.3"], ["open-clip-3.3", "open-clip-4"]):

@@ -11,8 +11,8 @@ import pytest
 from tests.validate.rules.cases import CASES
 from wdsflow.readers import READERS
 from wdsflow.text.install import install_packages
-from wdsflow.validate.check import check
 from wdsflow.validate.report.report import Report
+from wdsflow.validate.run_check import check
 
 GOLDEN = Path(__file__).parent / "golden"
 UNSTABLE = {"I207", "I208", "I218"}  # the sizes of their images depend on the version of the encoder

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 
 
 def repairs(path: Path) -> list[tuple[bool, tuple[str, ...]]]:

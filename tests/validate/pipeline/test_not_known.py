@@ -16,13 +16,13 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.certificate.certify import refusal
-from wdsflow.validate.check import check
 from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess, ProbeRun
 from wdsflow.validate.pipeline.probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, shape_groups
 from wdsflow.validate.report import render
+from wdsflow.validate.run_check import check
 
 SMALL = Path(__file__).parent / "small_pipelines.py"
 FEW = ProbeLimits(whole_seconds=0, per_shape=1, samples=4)

@@ -10,12 +10,12 @@ import pytest
 
 from tests.validate.pipeline.really import differences, jpeg, probing
 from tests.validate.pipeline.test_probe_pipeline import write
-from wdsflow.validate.check import check
 from wdsflow.validate.pipeline import stand_ins
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_process import RunRequest
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
 from wdsflow.validate.pipeline.stand_ins import is_map_style
+from wdsflow.validate.run_check import check
 from wdsflow.validate.tracing.meter import TraceRun
 from wdsflow.validate.tracing.pipeline_steps import take_apart
 from wdsflow.validate.tracing.trace import observe, trace

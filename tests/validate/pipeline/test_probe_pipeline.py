@@ -15,12 +15,12 @@ from tests.validate.pipeline.really import PROBES_ONLY, differences, jpeg, least
 from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.check import check
 from wdsflow.validate.pipeline.fates import bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason, Verdict
 
 HERE = Path(__file__).parent

@@ -3,8 +3,8 @@ from xml.etree.ElementTree import Element, fromstring
 
 from tests import factories
 from tests.cli import shards
-from wdsflow.validate.check import check
 from wdsflow.validate.report import render
+from wdsflow.validate.run_check import check
 
 
 def suites(report) -> Element:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.validate.openclip import plain, write
-from wdsflow.validate.check import check
+from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
 STARVES = "gets 0 batches (3 usable samples in 1 shard, batch size 4): training hangs at epoch 0"

@@ -1,22 +1,110 @@
-"""Messages of ``filter``, ``score`` and ``cut`` if they refuse or fail: what happened, and commands that help."""
+"""Messages of commands that refuse or fail: what happened, and commands that help."""
 
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-
-from wdsflow.text.shell import escape
+from wdsflow.shards.urls import compact
+from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
-from .terminal import WRONG_USE, about_shards, is_misplaced
-from .typed_command import Typed, free
+from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
+from .typed import Typed, free
+
+if TYPE_CHECKING:
+    from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
+
+_OF_LEDGER = ("ledger", "where", "keep", "unknown")
+_OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
+
+
+def _about_apart(_: Exception, typed: Typed) -> list[str]:
+    """Return the commands that bring the members of samples together, for a reshard."""
+    source, steps = " ".join(map(quote_path, compact(typed.given["urls"]))), []
+    if typed.given.get("ledger"):  # samples may meet only where others are left out
+        steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
+    if table := typed.given.get("table"):
+        target = str(free(Path("grafted")))
+        steps.append(f"wdsflow graft {source} --from {quote_path(str(table))}{typed.words(*_OF_GRAFT)} -o {target}")
+        source = target
+    repaired = free(Path("repaired"))
+    steps.append(f"wdsflow repair {source} -o {repaired}" + (" --allow-pipe" if typed.given.get("allow_pipe") else ""))
+    gone = dict.fromkeys((*_OF_LEDGER, "table", *_OF_GRAFT, "allow_pipe"))
+    steps.append(typed.again(**gone, urls=[str(repaired)]))
+    return [f"bring them together: {steps[0]}", *(f"then: {step}" for step in steps[1:])]
+
+
+_RESOLUTIONS = {
+    "first": "the first sample gets the first row",
+    "each": "each of the samples gets the first row",
+    "drop": "none of them gets any",
+}
+
+
+def _instead(column: str) -> str:
+    return "xxh3" if column == "image_xxh3" else f"json:{column}"
+
+
+def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
+    outcome = "nothing is served" if typed.name == "serve" else "nothing was written"
+    print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
+    for line in error.advice:
+        print(f"  {escape(line, 500)}", file=sys.stderr)
+    print(f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _other_columns(error: "NoColumn", typed: Typed) -> str:
+    """Return the command with columns that there are; "" if it is not known which are meant."""
+    from wdsflow.reshaping.graft.join_on import parse_on, parse_set
+
+    wanted = parse_on(typed.given["on"]).column
+    near = error.near(wanted) or (next(filter(str.isprintable, error.names), "") if len(error.names) > 1 else "")
+    names = {wanted: near}
+    names |= {each.column: error.near(each.column) for each in parse_set(typed.given["fields"])}
+    names |= {name: name for name in names if name in error.names}
+    if error.column in error.names or not all(names.values()) or error.is_parted_otherwise:
+        return ""
+    on = typed.given["on"] if names[wanted] == wanted else f"{typed.given['on'].partition('=')[0]}={names[wanted]}"
+    fields = [f"{text.partition('=')[0]}={names[text.partition('=')[2]]}" for text in typed.given["fields"]]
+    return f"such as: {typed.again(on=on, fields=fields)}"
+
+
+def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
+    return [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
+
+
+JOINS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
+    "MembersApart": _about_apart,
+    "NoMatch": _no_match,
+    "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
+    "ContradictedJoin": _about_contradiction,
+    "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
+    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
+    "TableError": lambda error, _: error.advice,
+    "WrongJoin": lambda error, typed: (
+        [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
+    ),
+}
+
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
+_DECIDE = frozenset({"filter", "score", "cut"})
+EXPLAIN_THEMSELVES = frozenset({"validate", "verify", "inspect", "explain", "scores", "report", "doctor", "train"})
+
+
+def is_resumable(typed: Typed) -> bool:
+    """Return whether the same command resumes an interrupted run."""
+    return "--restart" in typed.options()
+
+
+def _copies(typed: Typed) -> bool:
+    return is_resumable(typed) and typed.name not in _DECIDE
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
@@ -25,79 +113,36 @@ def refuse(message: str, *hints: str) -> NoReturn:
     for hint in hints:
         if hint:
             print(f"  {escape(hint, 100_000)}", file=sys.stderr)
-    raise typer.Exit(WRONG_USE)
+    sys.exit(WRONG_USE)
 
 
 @contextlib.contextmanager
 def explained(typed: Typed) -> Iterator[None]:
     """Turn errors before and during a run into a message and an exit status."""
-    from wdsflow.engines.base import EngineError
-    from wdsflow.records.refusals import Busy
     from wdsflow.records.unfinished import resumed_by
-    from wdsflow.shards.source.base import SourceError
 
+    again = typed.again(restart=None)
     try:
-        with resumed_by(typed.again(restart=None)):
+        with resumed_by(again):
             yield
-    except (ValueError, FileExistsError) as error:
-        refuse(str(error), *_advice(error, typed))
-    except Busy as error:
-        refuse(str(error), f"to run at the same time, in another folder: {_elsewhere(typed)}")
-    except EngineError as error:
-        refuse(str(error), *_after_engine(error, typed))
     except KeyboardInterrupt:
-        if typed.name != "serve":  # which leaves nothing to be resumed
-            print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
+        if is_resumable(typed):
+            print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
     except BrokenPipeError:  # nobody reads the output: not a fault of the run
         raise
-    except SourceError as error:
-        refuse(f"cannot read: {error}")
-    except OSError as error:
-        refuse(*_about_output(error, typed))
+    except Exception as error:
+        known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
+        if known is None:
+            raise
+        refuse(str(error), *known(error, typed))
 
 
-def _advice(error: Exception, typed: Typed) -> Iterator[str]:
-    """Yield commands that help."""
-    from wdsflow.filtering.json_place import NoCaptions, NoJsonValue
-    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-    from wdsflow.filtering.run_folder import QuarantineTaken
-    from wdsflow.filtering.run_pass import TooLittleMemory
-    from wdsflow.filtering.run_record import Differs
-    from wdsflow.shards.urls import NoShards
-
-    if isinstance(error, NoShards):
-        yield from about_shards(error, typed)
-    elif isinstance(error, NoCaptions):
-        yield from _about_captions(error, typed)
-    elif isinstance(error, NoJsonValue):
-        yield from _about_json(error, typed)
-    elif isinstance(error, MissingScore):
-        yield from rescore(typed, error.call)
-    elif isinstance(error, LedgerError):
-        yield from _about_ledger(typed)
-    elif isinstance(error, Differs):
-        if not typed.given.get("shard_count"):
-            yield f"to replace it: {typed.again(restart=True)}"
-        yield f"to keep it: {_elsewhere(typed)}"
-    elif isinstance(error, QuarantineTaken):
-        yield typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))
-    elif isinstance(error, FileExistsError) and "out" in typed.given:
-        yield f"elsewhere: {_elsewhere(typed)}"
-    elif isinstance(error, TooLittleMemory):
-        yield typed.again(memory=f"{-(-error.least >> 20)}MiB")
-    elif isinstance(error, Misuse):
-        yield error.hint
-        if error.changed:
-            yield typed.again(**error.changed)
-        elif isinstance(error, NoLedger):
-            yield from rescore(typed)
-    elif typed.name == "serve" and type(error) is ValueError:
-        yield "to see the options: wdsflow serve --help"
+_OUT = {"index": "index", "bisect": "smallest"}  # folders that are not named
 
 
-def _elsewhere(typed: Typed, **changed: Any) -> str:
-    return typed.again(out=free(Path(typed.given["out"])), restart=None, **changed)
+def _elsewhere(typed: Typed) -> str:
+    return typed.again(out=free(Path(typed.given.get("out") or _OUT.get(typed.name, "out"))), restart=None)
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
@@ -161,6 +206,8 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
         yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
     elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
+    elif typed.name == "diff":
+        yield "to see the options: wdsflow diff --help"
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
@@ -194,7 +241,7 @@ def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
     yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
 
 
-def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:
+def _about_file(error: OSError, typed: Typed) -> tuple[str, str]:
     """Return the file that could not be written, and what helps."""
     path = (
         f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
@@ -220,3 +267,93 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
         listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
         left = [f"@{listed}"]
     return typed.again(urls=left, restart=True)
+
+
+def _about_value(error: ValueError, typed: Typed) -> Iterator[str]:
+    if typed.name == "index" and "give a folder" in str(error):
+        yield f"elsewhere: {_elsewhere(typed)}"
+    elif _copies(typed) or typed.name == "diff" or (typed.name == "serve" and type(error) is ValueError):
+        yield f"to see the options: wdsflow {typed.name} --help"
+
+
+def _about_other_options(_: Exception, typed: Typed) -> Iterator[str]:
+    these = "it" if typed.name in _DECIDE else "them"
+    if not typed.given.get("count"):
+        yield f"to replace {these}: {typed.again(restart=True)}"
+    yield f"to keep {these}: {_elsewhere(typed)}"
+
+
+def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
+    yield error.hint
+    if error.changed:
+        yield typed.again(**error.changed)
+    elif isinstance(error, NoLedger):
+        yield from rescore(typed)
+
+
+def _about_source(error: Exception, typed: Typed) -> list[str]:
+    if _copies(typed):
+        return ["finished shards are kept, and the same command writes the others again"]
+    if typed.name == "bisect":
+        return _see(error, typed)
+    refuse(f"cannot read: {error}")
+
+
+def _about_output(error: OSError, typed: Typed) -> NoReturn:
+    """Report the file that could not be written, and what helps."""
+    if typed.name in _DECIDE or typed.name == "serve":
+        refuse(*_about_file(error, typed))
+    if typed.name == "diff":
+        folder = quote_path(tempfile.gettempdir())
+        cannot_write(error, f"free space in {folder}, or name another folder with the environment variable TMPDIR")
+    if is_misplaced(error, Path(typed.given.get("out") or _OUT.get(typed.name, "."))):
+        cannot_write(error, f"elsewhere: {_elsewhere(typed)}")
+    if typed.name == "bisect":
+        raise error
+    finished = "files" if typed.name == "index" else "shards"
+    cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
+
+
+def _about_unpaired(_: Exception, typed: Typed) -> NoReturn:
+    from wdsflow.cli.train import refuse_unpaired
+
+    refuse_unpaired(typed)
+
+
+def _see(_: Exception, typed: Typed) -> list[str]:
+    return [f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
+
+
+_HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported
+    "NoShards": about_shards,
+    "NoCaptions": _about_captions,
+    "NoJsonValue": _about_json,
+    "MissingScore": lambda error, typed: rescore(typed, error.call),
+    "LedgerError": lambda _, typed: _about_ledger(typed),
+    "Differs": _about_other_options,
+    "OtherOptions": _about_other_options,
+    "QuarantineTaken": lambda _, typed: [typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))],
+    "FileExistsError": lambda _, typed: [f"elsewhere: {_elsewhere(typed)}"] if "out" in typed.given else [],
+    "TooLittleMemory": lambda error, typed: [typed.again(memory=f"{-(-error.least >> 20)}MiB")],
+    "Misuse": _about_misuse,
+    "Busy": lambda _, typed: [f"to run at the same time, in another folder: {_elsewhere(typed)}"],
+    "BrokenRunError": lambda *_: [],  # the same command would fail again
+    "EngineError": _after_engine,
+    "SourceError": _about_source,
+    "OSError": _about_output,
+    "ValueError": _about_value,
+    "NothingRead": _see,
+    "RepeatedKeys": lambda _, typed: [f"give them other keys: {typed.again(repeated_keys=None)}"],
+    "PartOfSet": lambda error, typed: [
+        f"to index all shards: {typed.again(urls=error.folders)}",
+        f"to list only those given: {typed.again(force=True)}",
+    ],
+    "CannotListen": lambda error, typed: [
+        f"for programs of this machine only: {typed.again(host=None)}"
+        if error.elsewhere
+        else f"on a free port: {typed.again(port=0)}"
+    ],
+    "CannotStart": lambda _, typed: [f"its full path works from everywhere; as you typed it: {typed.again()}"],
+    "UnpairedSubset": _about_unpaired,
+    **JOINS,
+}

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.decompress import UNPACK
@@ -16,7 +15,7 @@ from wdsflow.text.words import how_many
 from .nearest_paths import nearest_shards
 from .refusals import readable, refuse, rescore
 from .terminal import shard_bars
-from .typed_command import Typed, free
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
@@ -61,7 +60,7 @@ class _Live:
 _REASONS = 3  # shown if nothing could be read
 
 
-def check_exports(paths: list[Path] | None, count: int) -> None:
+def check_exports(paths: Sequence[Path], count: int) -> None:
     """Refuse lists that cannot be written, before any work. Raises ValueError."""
     from wdsflow.filtering.ledger.export import check_export
 
@@ -69,16 +68,16 @@ def check_exports(paths: list[Path] | None, count: int) -> None:
         raise ValueError(
             "a slice cannot list what all slices keep: when all slices are done, run again without --shard-index and --shard-count, with --export"
         )
-    for path in paths or ():
+    for path in paths:
         check_export(path)
 
 
-def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
+def exported(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:
     """Write the requested lists of a complete run. Raises ValueError, OSError."""
     from wdsflow.filtering.ledger.export import export
     from wdsflow.filtering.run_folder import Layout
 
-    for path in paths or () if report.whole and not report.dry_run else ():
+    for path in paths if report.whole and not report.dry_run else ():
         print(f"{export(Layout(out), report.records, path):,} samples listed in {path}")
 
 
@@ -96,7 +95,7 @@ def show(report: "RunReport", out: Path, typed: Typed) -> None:
         print(f"ledgers: {out / '_wdsflow' / 'ledger'}")
     for line in _next(report, out, typed):
         print(line)
-    raise typer.Exit(1 if report.failures or report.lost or report.warning else 0)
+    sys.exit(1 if report.failures or report.lost or report.warning else 0)
 
 
 def _nothing_read(report: "RunReport", typed: Typed) -> None:
@@ -164,7 +163,7 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
         return  # the others are empty
     if not any(out.glob("*.tar")):  # nothing was decided, or the outputs have no numbers yet
         command = readable(typed, {failure.url for failure in report.failures}, out)
-        if command and not typed.given.get("shard_count"):
+        if command and not typed.given.get("count"):
             yield f"without: {command}"
     elif report.total("kept"):
         yield f"to check the finished ones: wdsflow validate {quote_path(str(out))}"

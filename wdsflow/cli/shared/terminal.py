@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-import typer
-
 from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.text.shell import escape, quote_path
 
-from .typed_command import Typed, free
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +36,7 @@ def fail(message: str, *hints: str) -> NoReturn:
     print(f"wdsflow: {escape(message, _LONG)}", file=sys.stderr)
     for hint in filter(None, hints):
         print(f"  {escape(hint, _LONG)}", file=sys.stderr)
-    raise typer.Exit(WRONG_USE)
+    sys.exit(WRONG_USE)
 
 
 def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
@@ -96,13 +94,6 @@ def print_lines(*lines: str) -> None:
     shell = console()
     for line in lines:
         shell.print(line, soft_wrap=True)
-
-
-def folder_name(text: str) -> Path:
-    """Parse an option that names a folder: "" is no name, but what a variable of the shell gives that is not set."""
-    if not text:
-        raise typer.BadParameter("it is empty: name a folder, or . for this one; is a variable of the shell not set?")
-    return Path(text)
 
 
 def check_output(path: Path | None, name: str, typed: Typed) -> None:
@@ -218,15 +209,6 @@ def progress() -> Iterator[Callable[..., Callable[[object], None] | None]]:
             return lambda _: bars.advance(task)
 
         yield begin
-
-
-def several(values: Sequence[str] | None) -> list[str]:
-    """Split values that are given one by one or joined by commas.
-
-    >>> several(["W001,W002", "F1"]), several(None)
-    (['W001', 'W002', 'F1'], [])
-    """
-    return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 
 def warn_of_twice(urls: list[str]) -> None:

@@ -23,14 +23,8 @@ from wdsflow.filtering.ledger.ledger_row import (
     read_about,
     same_shard,
 )
-from wdsflow.filtering.recipe.recipe import (
-    Recipe,
-    canonical_recipe,
-    conditions_told,
-    read_stages,
-    recorded_recipe,
-    recorded_run,
-)
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.rewriting import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call

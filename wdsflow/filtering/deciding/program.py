@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
-from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, stage_identities
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
+from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import FACTS, RankPercent

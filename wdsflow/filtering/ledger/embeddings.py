@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wdsflow.filtering.recipe.recipe import canonical, differences, digest, written_stages
+from wdsflow.filtering.recipe.recipe import canonical, differences, digest
+from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.shard_identity import fingerprint

@@ -1,186 +1,16 @@
 """A recipe: what a run computes, which samples it keeps, and the stages before."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, replace
-from importlib.metadata import version
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal
 
-from wdsflow.filtering.where.predicate import check_ranges, parse, parse_score
-from wdsflow.filtering.where.rewriting import share_predicate
-from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
-from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
 
-# Stages whose output is still a tar: these change captions and names, or drop samples.
-IN_RECIPES: dict[str, type[SampleStage]] = {
-    stage.name: stage for stage in (CleanText, Drop, HasFields, JsonText, Rename, Sample)
-}
-
-
-class StagesError(ValueError):
-    """Invalid stages of a recipe, with the reason. ``at``: the place in the list, such as "1.rename.fields"."""
-
-    def __init__(self, text: str, at: str = "") -> None:
-        super().__init__(text)
-        self.at = at
-
-
-def read_stages(found: object) -> tuple[SampleStage, ...]:
-    """Return the stages in a list, such as ``[{"rename": {"image": "jpg;png"}}, "clean_text"]``.
-
-    A stage without settings is its name alone; the settings of rename may be the new names themselves. Raises
-    StagesError.
-    """
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise StagesError("stages must be a list, such as [{rename: {image: jpg}}, clean_text]")
-    return tuple(_stage(number, item) for number, item in enumerate(found, 1))
-
-
-def written_stages(stages: Sequence[SampleStage]) -> list[object]:
-    """Return a list for ``read_stages``, without default settings."""
-    return [_written(stage) for stage in stages]
-
-
-def stage_identities(stages: Sequence[SampleStage]) -> list[object]:
-    """Return what determines the result of stages in addition to their settings."""
-    return [{"ftfy": version("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages]
-
-
-def _stage(number: int, item: object) -> SampleStage:
-    if isinstance(item, str):
-        item = {item: {}}
-    if not isinstance(item, Mapping) or len(item) != 1:
-        raise StagesError(
-            f"stage {number} must be a name with its settings, such as {{rename: {{image: jpg}}}}", f"{number}"
-        )
-    ((name, settings),) = item.items()
-    stage = IN_RECIPES.get(name)
-    if stage is None:
-        raise StagesError(f"stage {number}: {_unknown(name)}", f"{number}")
-    place, at = f"stage {number}, {name}", f"{number}.{name}"
-    settings = {} if settings is None else settings
-    if not isinstance(settings, Mapping):
-        raise StagesError(f"{place}: its settings must be a mapping, not {settings!r}", at)
-    known = {each.name: each for each in fields(stage) if each.init}
-    if stage is Rename and "fields" not in settings:
-        names = {key: value for key, value in settings.items() if key not in known}
-        settings = {"fields": names, **{key: value for key, value in settings.items() if key in known}}
-    for key in settings:
-        if key not in known:
-            hint = instead_of(str(key), [*known])
-            raise StagesError(f"{place}: unknown setting {key!r}; {hint}", f"{at}.{key}")
-    for key, each in known.items():
-        if key not in settings and each.default is MISSING:
-            raise StagesError(f"{place}: {key} is missing", at)
-    given: dict[str, Any] = {
-        key: _value(place, f"{at}.{key}", value, known[key].type) for key, value in settings.items()
-    }
-    try:
-        made = stage(**given)
-    except (ValueError, TypeError) as error:
-        raise StagesError(f"{place}: {error}", at) from None
-    _check_names(place, at, made)
-    return made
-
-
-def _unknown(name: object) -> str:
-    if name in {"decode", "resize", "tokenize"}:
-        return f"{name} makes values that a tar cannot hold: use it in a loader"
-    if name in {"batch", "unbatch", "shuffle"}:
-        return f"{name} works on more than one sample: use it in a loader"
-    if name == "select":
-        return "select takes a Python function: use where to keep samples"
-    return f"unknown stage {name!r}; {instead_of(str(name), [*IN_RECIPES])}"
-
-
-def _value(place: str, at: str, value: object, kind: object) -> object:
-    """Convert a value from JSON or YAML for its setting: lists become tuples."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
-    except ValidationError as error:
-        told = error.errors()[0]["msg"]
-        name = at.rpartition(".")[2]
-        raise StagesError(f"{place}: {name}: {told[:1].lower()}{told[1:]}, not {value!r}", at) from None
-
-
-def _check_names(place: str, at: str, stage: SampleStage) -> None:
-    """Refuse names that readers of tars would not find."""
-    wanted = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
-    if isinstance(stage, JsonText):
-        wanted = [stage.target]
-    for name in wanted:
-        if name != name.lower():
-            raise StagesError(f"{place}: readers see {name!r} in lower case: write {name.lower()!r}", at)
-        if "/" in name or not name.isprintable() or name[:1] == ".":
-            raise StagesError(f"{place}: {name!r} cannot end the name of a member", at)
-
-
-def _written(stage: SampleStage) -> object:
-    settings = {
-        each.name: _plain(value)
-        for each in fields(stage)
-        if each.init and (value := getattr(stage, each.name)) != each.default
-    }
-    if isinstance(stage, Rename):
-        settings["fields"] = dict(stage.fields)
-    return {stage.name: settings} if settings else stage.name
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def schema_of_stages() -> dict[str, object]:
-    """Return the JSON Schema of the list."""
-    every = {name: _schema_of(stage) for name, stage in IN_RECIPES.items()}
-    names = {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
-    every["rename"] = {"description": every["rename"].pop("description"), "anyOf": [every["rename"], names]}
-    one = {"type": "object", "properties": every, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
-    alone = [
-        name for name, stage in IN_RECIPES.items() if all(each.default is not MISSING for each in _settings(stage))
-    ]
-    return {"type": "array", "items": {"anyOf": [one, {"enum": alone}]}}
-
-
-def _settings(stage: type[SampleStage]) -> "list[Field[object]]":
-    return [each for each in fields(stage) if each.init]
-
-
-def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
-    from pydantic import TypeAdapter
-
-    properties = {}
-    for each in _settings(stage):
-        properties[each.name] = TypeAdapter(_as_json_has_it(each.type)).json_schema()
-        if each.default is not MISSING:
-            properties[each.name]["default"] = _plain(each.default)
-    required = [each.name for each in _settings(stage) if each.default is MISSING]
-    summary = (stage.__doc__ or "").split("\n\n")[0].strip().split("\n")[0]
-    tree = {"type": "object", "description": summary, "properties": properties, "additionalProperties": False}
-    return {**tree, "required": required} if required else tree
-
-
-def _as_json_has_it(kind: object) -> object:
-    """Return a type without tuples: a list of pairs is a mapping, another tuple a list."""
-    if get_origin(kind) is tuple:
-        inner = get_args(kind)[0]
-        return Mapping[str, str] if get_origin(inner) is tuple else list.__class_getitem__(inner)
-    if get_origin(kind) is Literal or not get_args(kind) or isinstance(kind, type):
-        return kind
-    if get_origin(kind) in {Union, type(int | str)}:
-        parts = tuple(dict.fromkeys(_as_json_has_it(part) for part in get_args(kind)))
-        return Union[parts] if len(parts) > 1 else parts[0]  # noqa: UP007 - made from a list
-    return kind
-
-
-assert set(IN_RECIPES) <= set(STAGES)
-
+if TYPE_CHECKING:
+    from wdsflow.stages.base import SampleStage
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
@@ -195,53 +25,89 @@ class Recipe:
     """What is computed, and which samples are kept.
 
     Attributes:
-        where: the predicate; empty to keep all samples.
-        keep: shares of the samples to keep as well, such as "clip_similarity top 30%", "blur bottom 10% of kept".
-        stages: applied to each sample before it is scored. Members that they change are written again.
-        scores: scores for the ledger, computed for every sample, even if ``where`` needs none of them.
-        images: fields that hold the image; the first that exists is used.
-        captions: where captions are. "auto" is replaced by the place that a look at some samples finds.
-        unknown: what to do with a sample whose predicate is unknown because a score failed.
-        empty: what to do with a shard of which nothing is kept.
-        numbering: "kept" names outputs as their inputs. "dense" names them 00000.tar and so on without gaps, once all
-            shards are done.
-        hash_images: write the xxh3 hash of every image to the ledger; this reads all their bytes.
-        embeddings: keep the CLIP embeddings of images and captions in the ledger, as half floats.
-        pilot: measurements of some samples, as JSON. They decide the order in which terms are tried.
-        image_memory: memory limit for one image, encoded or while it is decoded. A larger image is an error of its
-            sample. It is a part of the recipe because outcomes must not depend on the machine.
-        image_token: text that stands for an image in JSON lines.
-        video_token: text that stands for a video in JSON lines.
-        chunk_end: text that ends a chunk in JSON lines.
-        media_root: folder that paths in JSON lines are relative to; "" for the folder of the file.
-        lines_to: format of the output for JSON lines.
-        tar_samples: the most samples in a shard that is written for JSON lines.
-        tar_size: the largest size of such a shard.
+        stages: stages that run on each sample before it is scored; members that they change are written again.
+        pilot: measurements of some samples, as JSON; they determine the order of the terms.
     """
 
-    where: str = ""
-    keep: tuple[str, ...] = ()
-    stages: tuple[SampleStage, ...] = ()
-    scores: tuple[str, ...] = ()
-    images: str = IMAGES
-    captions: str = "txt"
-    unknown: Unknowns = "quarantine"
-    empty: Empty = "leave-out"
-    numbering: Numbering = "kept"
-    hash_images: bool = False
-    embeddings: bool = False
+    where: str = option(
+        "",
+        'Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".',
+        metavar="PREDICATE",
+    )
+    keep: tuple[str, ...] = option(
+        (),
+        'Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
+        metavar="SHARE",
+        panel=SAMPLES,
+    )
+    stages: "tuple[SampleStage, ...]" = ()
+    scores: tuple[str, ...] = option((), "More scores to write to the ledger, for every sample.", metavar="NAMES")
+    images: str = option(
+        IMAGES, "Fields that hold the image; the first that exists is used.", metavar="FIELDS", panel=SAMPLES
+    )
+    captions: str = option(
+        "txt",
+        'Where captions are: txt, json:caption;alt or "txt|json:caption". auto: find out from some samples.',
+        metavar="PLACE",
+    )
+    unknown: Unknowns = option(
+        "quarantine",
+        "What to do with samples whose predicate is unknown because a score failed.",
+        panel=SAMPLES,
+    )
+    empty: Empty = option("leave-out", "What to do with shards of which nothing is kept.", panel=OUTPUT)
+    numbering: Numbering = option(
+        "kept",
+        "Names of the output shards. kept: as the inputs. dense: 00000.tar and so on without gaps, assigned when all shards of all slices are done.",
+        panel=OUTPUT,
+    )
+    hash_images: bool = option(
+        False,
+        "Write the xxh3 hash of each image's bytes to the ledger; this reads all their bytes.",
+        "--hash-images/--no-hash-images",
+        panel=SAMPLES,
+    )
+    embeddings: bool = option(
+        False,
+        "Store the CLIP embeddings of images and captions in the ledger, as half floats.",
+        "--embeddings/--no-embeddings",
+        panel=SAMPLES,
+    )
     pilot: str = ""
-    image_memory: str = "512MiB"
-    image_token: str = "<__dj__image>"  # noqa: S105 - no password
-    video_token: str = "<__dj__video>"  # noqa: S105
-    chunk_end: str = "<|__dj__eoc|>"
-    media_root: str = ""
-    lines_to: LinesTo = "jsonl"
-    tar_samples: int = 10_000
-    tar_size: str = "1GiB"
+    # A part of the recipe because outcomes must not depend on the machine.
+    image_memory: str = option(
+        "512MiB",
+        "Memory limit for decoding one image. Larger images are quarantined.",
+        metavar="SIZE",
+        panel=MACHINES,
+    )
+    image_token: str = option("<__dj__image>", "Text that stands for an image.", metavar="TEXT", panel=LINES)
+    video_token: str = option("<__dj__video>", "Text that stands for a video.", metavar="TEXT", panel=LINES)
+    chunk_end: str = option("<|__dj__eoc|>", "Text that ends a chunk.", metavar="TEXT", panel=LINES)
+    media_root: str = option(
+        "",
+        "Folder that paths in JSON lines are relative to; by default the folder of the file.",
+        metavar="DIR",
+        panel=LINES,
+    )
+    lines_to: LinesTo = option(
+        "jsonl",
+        "Format of the output for JSON lines. jsonl: the lines. tar: shards with their images.",
+        "--to",
+        panel=LINES,
+    )
+    tar_samples: int = option(10_000, "With --to tar: samples per shard, at most.", metavar="N", panel=LINES, least=1)
+    tar_size: str = option(
+        "1GiB",
+        "With --to tar: size of a shard, at most; a single sample may exceed it.",
+        metavar="SIZE",
+        panel=LINES,
+    )
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
+        from .recipe_stages import written_stages
+
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain |= {"stages": written_stages(self.stages), "scores": list(self.scores), "keep": list(self.keep)}
         if not self.keep:  # recipes of earlier versions have none, and their runs can be resumed
@@ -309,6 +175,10 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError, such as WhereError.
     """
+    from wdsflow.filtering.where.predicate import parse, parse_score
+    from wdsflow.filtering.where.rewriting import share_predicate
+    from wdsflow.stages.scores.score_catalog import all_scores
+
     names = all_scores()
     parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
     parts = parts if not recipe.keep else [f"({part})" for part in parts]
@@ -325,6 +195,10 @@ def conditions_told(recipe: Recipe) -> list[str]:
 
     Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
     """
+    from wdsflow.filtering.where.predicate import check_ranges, parse
+    from wdsflow.filtering.where.rewriting import share_predicate
+    from wdsflow.stages.scores.score_catalog import all_scores
+
     names = all_scores()
     parts = [recipe.where] if recipe.where.strip() else []
     parts += [share_predicate(text, names) for text in recipe.keep]

@@ -13,7 +13,8 @@ from wdsflow.filtering.where.rewriting import share_predicate
 from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.stages.scores.score_catalog import all_scores
 
-from .recipe import Empty, LinesTo, Numbering, Recipe, StagesError, Unknowns, read_stages, schema_of_stages
+from .recipe import Recipe
+from .recipe_stages import StagesError, read_stages, schema_of_stages
 
 _LARGEST = 64 << 20  # a run.json names all shards
 _DEEPEST = 4
@@ -162,47 +163,22 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
             yield from _lines_of(value, f"{at}{name}.")
 
 
+_LISTS = ("keep", "scores")
+_HELP = {
+    "stages": "Stages that run on each sample before it is scored; members that they change are written again.",
+    "pilot": "Measurements of --measure on some samples; they determine the order of the terms.",
+}
+
+
 def _model() -> "type[BaseModel]":
     """Return the pydantic model of a recipe; created on demand, because importing pydantic is slow."""
     from pydantic import ConfigDict, Field, create_model
 
-    defaults = Recipe()
-    about: dict[str, tuple[object, str]] = {
-        "where": (str, "Predicate: which samples to keep; empty keeps all."),
-        "keep": (
-            list[str],
-            'Shares of the samples to keep as well: "clip_similarity top 30%", "blur bottom 10% of kept".',
-        ),
-        "stages": (
-            list[object],
-            "Stages that run on each sample before it is scored; members that they change are written again.",
-        ),
-        "scores": (list[str], "More scores for the ledger, for every sample."),
-        "images": (str, "Fields that hold the image; the first that exists is used."),
-        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds the place."),
-        "unknown": (Unknowns, "What to do with samples whose predicate is unknown."),
-        "empty": (Empty, "What to do with shards of which nothing is kept."),
-        "numbering": (
-            Numbering,
-            "Names of the outputs: kept, as the inputs; or dense, numbers without gaps, assigned when all shards are done.",
-        ),
-        "hash_images": (bool, "Write the xxh3 hash of each image's bytes to the ledger."),
-        "embeddings": (bool, "Store the CLIP embeddings of images and captions in the ledger, as half floats."),
-        "image_memory": (str, "Memory limit for decoding one image, such as 512MiB."),
-        "image_token": (str, "Text that stands for an image in JSON lines."),
-        "video_token": (str, "Text that stands for a video in JSON lines."),
-        "chunk_end": (str, "Text that ends a chunk in JSON lines."),
-        "media_root": (str, "Folder that paths in JSON lines are relative to; empty for the folder of the file."),
-        "lines_to": (LinesTo, "Format of the output for JSON lines: jsonl or tar."),
-        "tar_samples": (int, "Samples per tar of JSON lines, at most."),
-        "tar_size": (str, "Size of such a tar, at most, such as 1GiB; a single sample may exceed it."),
-        "pilot": (str, "Measurements of --measure on some samples; they determine the order of the terms."),
-    }
-    assert about.keys() == {item.name for item in fields(Recipe)}
-    plain = defaults.to_dict()
-    parts: dict[str, object] = {
-        name: (kind, Field(default=plain.get(name, []), description=text)) for name, (kind, text) in about.items()
-    }
+    plain, parts = Recipe().to_dict(), dict[str, object]()
+    for each in fields(Recipe):
+        kind = list[object] if each.name == "stages" else list[str] if each.name in _LISTS else each.type
+        about = each.metadata["option"].help if "option" in each.metadata else _HELP[each.name]
+        parts[each.name] = (kind, Field(default=plain.get(each.name, []), description=about))
     model: type[BaseModel] = create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
     return model
 
@@ -222,7 +198,7 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
         raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
-    chosen |= {name: tuple(chosen[name]) for name in ("scores", "keep") if name in chosen}
+    chosen |= {name: tuple(chosen[name]) for name in _LISTS if name in chosen}
     return replace(recipe, **{**chosen, "stages": stages})
 
 

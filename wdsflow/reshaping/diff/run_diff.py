@@ -15,16 +15,17 @@ from wdsflow.shards.samples.tar_sample import is_harmless
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import seekable
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import NoShards, expand_existing
+from wdsflow.text.options import keywords
 
+from .diff_options import DiffOptions, Ledger
 from .key_records import KeyParts, KeyRecord, compare_part, ledger_records, record_of
 from .set_diff import SetDiff, SideFacts
 
 _AT_ONCE = 500  # records that a thread collects before it adds them
 
 Urls = str | Iterable[str]
-Ledger = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,8 @@ class _Job:
     ledger: Path | None = None  # in place of the shard
 
 
-def diff_shards(
-    before: Urls,
-    after: Urls,
-    *,
-    ledgers: tuple[Ledger, Ledger] | None = None,
-    shown: int = 20,
-    jobs: int = 2,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-) -> SetDiff:
+@keywords(DiffOptions)
+def diff_shards(before: Urls, after: Urls, options: DiffOptions) -> SetDiff:
     """Compare two sets of shards, sample by sample, whatever shards the samples are in.
 
     Samples of the same key are compared, field by field, by the hash of their bytes. Memory does not grow with the sets: a
@@ -54,30 +47,25 @@ def diff_shards(
     Args:
         before: shards, as for ``check``.
         after: shards to compare them with.
-        ledgers: output folders of ``filter`` or ``score``, whose scores are compared; by default those in the folders of
-            the shards, if both have one.
-        shown: examples of each kind of difference.
-        jobs: shards that are read at a time.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards; what it returns is called after each of them.
+        options: each is a keyword argument.
 
     Raises:
         NoShards: a pattern matches nothing.
         LedgerError: there is no ledger in a folder, or one cannot be read.
         OSError: the folder for temporary files is full.
     """
-    if jobs < 1 or shown < 0:
+    if options.jobs < 1 or options.shown < 0:
         raise ValueError("jobs must be at least 1, and shown at least 0")
-    found = SetDiff(shown=shown)
+    found = SetDiff(shown=options.shown)
     work: list[_Job] = []
     for side, (facts, urls) in enumerate(zip(found.sides, (before, after), strict=True)):
         facts.shards = _expanded(urls)
         work += [_Job(side, number, url) for number, url in enumerate(facts.shards)]
-    work += _ledger_jobs((before, after), found.sides, ledgers)
+    work += _ledger_jobs((before, after), found.sides, options.ledgers)
     with tempfile.TemporaryDirectory(prefix="wdsflow-diff-") as folder, KeyParts(Path(folder)) as parts:
         try:
-            read = partial(_read, parts, Path(folder), allow_pipe)
-            run_in_threads(work, read, partial(_note, found), jobs, begin)
+            read = partial(_read, parts, Path(folder), options.allow_pipe)
+            run_in_threads(work, read, partial(_note, found), options.jobs, options.begin)
         except _Stopped as stopped:
             raise stopped.__cause__ or stopped from None
         for part in parts.parts():

@@ -9,15 +9,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.tables import Tables, TablesError
 
+from .graft_options import Ambiguous
 from .join_on import JoinOn, join_text
 from .look_shard import CELLS, ROWS, JoinValues
 from .table_rows import TableFiles
-
-Ambiguous = Literal["refuse", "first", "drop", "each"]
 
 # In place of a row: none has the value, no value to join on, a sample next to damage, see Ambiguous.
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4

@@ -17,13 +17,15 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
 from .graft_errors import ContradictedJoin, NoColumn, TableError, no_match, refuse_ambiguous
+from .graft_options import Ambiguous, GraftWishes
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
-from .join_samples import Ambiguous, Matches, SampleJoin
+from .join_samples import Matches, SampleJoin
 from .look_shard import CHECKED, CHECKED_IMAGE, JoinValues, LookJob, ShardLook, Wanted, digits_of, look_at
 from .table_rows import TableFiles, find_table
 
@@ -64,21 +66,8 @@ class GraftOptions:
         }
 
 
-def graft_shards(
-    urls: str | Iterable[str],
-    out: str | os.PathLike[str],
-    *,
-    table: str | os.PathLike[str],
-    on: str,
-    fields: Iterable[str],
-    ambiguous: Ambiguous = "refuse",
-    drop_unmatched: bool = False,
-    force: bool = False,
-    restart: bool = False,
-    jobs: int = 1,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-) -> GraftReport:
+@keywords(GraftWishes)
+def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: GraftWishes) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
     All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. Memory
@@ -87,18 +76,7 @@ def graft_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        table: a file of Parquet, CSV or JSON lines, a folder or pattern of such files, or a folder that
-            ``filter_shards`` or ``score_shards`` wrote.
-        on: "key", "json:NAME", "sha256" or "xxh3" (of the image); with "=COLUMN" for a column of another name.
-        fields: what to set: "txt=caption", "json:NAME=column".
-        ambiguous: what happens if several rows or samples have one value. "refuse": AmbiguousJoin. "first": the first
-            sample gets the first row. "each": each sample gets the first row. "drop": none gets any.
-        drop_unmatched: leave out samples that get nothing: without a row or a value to join on, or ambiguous under "drop".
-        force: write all shards again, and replace outputs that exist, whatever wrote them.
-        restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards at a time; large sets on this machine are worked on in as many processes.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards, for each of the two passes; what it returns is called after each shard.
+        wishes: each is a keyword argument.
 
     Raises:
         NoMatch, AmbiguousJoin: no sample has a row, or samples are ambiguous; nothing is written.
@@ -109,21 +87,28 @@ def graft_shards(
         FileExistsError: an output exists that no graft wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
-    if jobs < 1:
+    if wishes.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    files = find_table(os.fspath(table))
-    wanted = join_of(files, on), tuple(parse_set(fields))
-    asked = GraftOptions(files, str(table), *wanted, ambiguous, drop_unmatched, jobs, allow_pipe)
-    found, folder = expand_existing(urls), local_folder(out)
+    asked = options_of(wishes)
+    found, folder, force, restart = expand_existing(urls), local_folder(out), wishes.force, wishes.restart
     names = output_names(found)
-    refuse_inputs([*found, *map(str, files.files)], [folder / name for name in names])
+    refuse_inputs([*found, *map(str, asked.table.files)], [folder / name for name in names])
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart and not force:
             record.refuse_other(asked.flags())
         if not force:
             record.refuse_company()
         ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
-        return _graft(GraftRun(asked, folder, found, begin), record, ready, again=force)
+        return _graft(GraftRun(asked, folder, found, wishes.begin), record, ready, again=force)
+
+
+def options_of(wishes: GraftWishes) -> GraftOptions:
+    """Return the options of a run. Raises ValueError, TableError."""
+    table = os.fspath(wishes.table)
+    files = find_table(table)
+    on, fields = join_of(files, wishes.on), tuple(parse_set(wishes.fields))
+    how = wishes.ambiguous, wishes.drop_unmatched, wishes.jobs, wishes.allow_pipe
+    return GraftOptions(files, table, on, fields, *how)
 
 
 class GraftRun:

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.thread_jobs import Begin
+from wdsflow.text.options import MACHINES, OTHER, SAMPLES, option
 
 Repeats = Literal["number", "refuse"]
 HASHES = 1 << 64  # values of a key's hash
@@ -74,56 +76,76 @@ class ReshardOptions:
         return {_flag(name): spelled.get(name, value) for name, value in vars(self).items() if name != "parts"}
 
 
-class ReshardWishes(TypedDict, total=False):
-    """What people ask for; whatever is not given stays as it is.
+@dataclass(frozen=True, kw_only=True)
+class ShardSizes:
+    """What is asked of the sizes of shards, and of their order."""
 
-    ``samples``: at most so many samples in a shard. ``size``: at most so many bytes in a shard, such as "1GB"; a larger
-    sample is alone in one. ``shards``: so many shards, of each part. ``divisible_by``: "RANKSxWORKERS", a number of
-    shards that all workers can share equally. ``shuffle``: the seed of a global shuffle. ``split``:
-    "train=0.9,val=0.1", parts in folders of their own, by a hash of the key. ``folds``: so many parts of equal share,
-    "fold-0" and so on. ``by_key``: order by key. ``repeated_keys``: "number", so that a sample whose key is in the
-    shard already becomes "KEY-2", or "refuse".
-    """
-
-    samples: int | None
-    size: int | str | None
-    shards: int | None
-    divisible_by: str | None
-    shuffle: int | None
-    split: str | None
-    folds: int | None
-    by_key: bool
-    repeated_keys: Repeats
+    samples: int | None = option(None, "At most N samples in a shard; all shards equal.", metavar="N")
+    size: int | str | None = option(None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE")
+    shards: int | None = option(None, "N shards of equal size.", metavar="N")
+    divisible_by: str | None = option(
+        None,
+        "A number of shards that all loader workers can share, such as 8x4: a multiple of 32.",
+        metavar="RANKSxWORKERS",
+    )
+    shuffle: int | None = option(None, "Shuffle all samples; the same seed gives the same order.", metavar="SEED")
 
 
-def checked(wishes: ReshardWishes) -> ReshardOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReshardWishes(ShardSizes):
+    """What people ask of a reshard. ``begin`` is called with the number of shards of a pass; what it returns is called after each."""
+
+    split: str | None = option(
+        None,
+        "Parts in folders of their own, by a hash of the key: train=0.9,val=0.1; --shards counts for each.",
+        metavar="NAME=SHARE,...",
+    )
+    folds: int | None = option(None, "K parts of equal share: fold-0 and so on.", metavar="K")
+    by_key: bool = option(False, "Order samples by key.")
+    repeated_keys: Repeats = option(
+        "number",
+        "A sample whose key is in the shard already becomes KEY-2 (number), or nothing is written (refuse).",
+        panel=SAMPLES,
+    )
+    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    jobs: int = option(2, "Shards read or written at once.", metavar="N", panel=MACHINES, least=1)
+    even_for: str | None = option(
+        None,
+        "Report how even an epoch is for these; by default those of --divisible-by, otherwise 1x4.",
+        metavar="RANKSxWORKERS",
+        panel=OTHER,
+    )
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    begin: Begin | None = None
+
+
+def checked(wishes: ShardSizes) -> ReshardOptions:
     """Return options that fit together. Raises ValueError."""
-    given = {name: value for name, value in wishes.items() if value is not None and value is not False}
+    asked = wishes if isinstance(wishes, ReshardWishes) else ReshardWishes(**vars(wishes))
+    given = [name for name, value in vars(asked).items() if value is not None and value is not False]
     for what, names in _CONFLICTS:
         flags = [_flag(name) for name in names if name in given]
         if len(flags) > 1:
             raise ValueError(f"{flags[0]} and {flags[1]} both decide {what}: give one of them")
-    for name, least in (("samples", 1), ("shards", 1), ("folds", 2)):
-        value = given.get(name)
-        if isinstance(value, int) and value < least:
+    for name, value, least in (("samples", asked.samples, 1), ("shards", asked.shards, 1), ("folds", asked.folds, 2)):
+        if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, not {value}")
-    size, divisible_by = given.get("size"), given.get("divisible_by")
-    most = parse_size(size) if isinstance(size, (int, str)) else None
+    most = None if asked.size is None else parse_size(asked.size)
     if most is not None and most < 1:
         raise ValueError("--size must be at least 1 byte")
-    if (repeated := wishes.get("repeated_keys", "number")) not in ("number", "refuse"):
-        raise ValueError(f"--repeated-keys is number or refuse, not {repeated!r}")
+    if asked.repeated_keys not in ("number", "refuse"):
+        raise ValueError(f"--repeated-keys is number or refuse, not {asked.repeated_keys!r}")
     return ReshardOptions(
-        samples=wishes.get("samples"),
+        samples=asked.samples,
         size=most,
-        shards=wishes.get("shards"),
-        divisible_by=parse_grid(str(divisible_by), "--divisible-by") if divisible_by is not None else None,
-        shuffle=wishes.get("shuffle"),
-        split=wishes.get("split"),
-        folds=wishes.get("folds"),
-        by_key=wishes.get("by_key", False),
-        repeated_keys=repeated,
-        parts=parts_of(given.get("split"), given.get("folds")),
+        shards=asked.shards,
+        divisible_by=None if asked.divisible_by is None else parse_grid(asked.divisible_by, "--divisible-by"),
+        shuffle=asked.shuffle,
+        split=asked.split,
+        folds=asked.folds,
+        by_key=asked.by_key,
+        repeated_keys=asked.repeated_keys,
+        parts=parts_of(asked.split, asked.folds),
     )
 
 

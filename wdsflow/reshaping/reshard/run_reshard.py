@@ -7,7 +7,6 @@ from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.report import run_outputs
@@ -18,6 +17,7 @@ from wdsflow.shards.source.base import local_file, local_folder
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
+from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
 from .arrange import RowFile, arrange, bounds_of
@@ -25,9 +25,6 @@ from .read_inputs import InputJob, OpenInputs, read_input, refuse_apart
 from .reshard_options import USUAL_GRID, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
 from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
 from .write_parts import OutputJob, made_from, refuse_repeated, write_output
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
@@ -45,17 +42,8 @@ class NothingRead(ValueError):
     """No input could be read."""
 
 
-def reshard_shards(
-    urls: str | Iterable[str],
-    out: str | os.PathLike[str],
-    *,
-    even_for: str | None = None,
-    restart: bool = False,
-    jobs: int = 2,
-    allow_pipe: bool = False,
-    begin: Begin | None = None,
-    **wishes: "Unpack[ReshardWishes]",
-) -> ReshardReport:
+@keywords(ReshardWishes)
+def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: ReshardWishes) -> ReshardReport:
     """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
 
     Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
@@ -65,13 +53,7 @@ def reshard_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        even_for: "RANKSxWORKERS" for which the report says how even an epoch is; by default those of
-            ``divisible_by``, otherwise one rank with four workers.
-        restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards read or written at a time; large sets on this machine are read in as many processes.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        begin: called with the number of shards of a pass; what it returns is called after each of them.
-        wishes: sizes, order and parts, as ``ReshardWishes`` describes them.
+        wishes: each is a keyword argument.
 
     Raises:
         ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
@@ -82,7 +64,8 @@ def reshard_shards(
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     options = checked(wishes)
-    grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or USUAL_GRID
+    even_for, jobs, begin = wishes.even_for, wishes.jobs, wishes.begin
+    grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
     folder, found = local_folder(out), expand_existing(urls)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
@@ -91,19 +74,19 @@ def reshard_shards(
     with ExitStack() as stack:
         root = stack.enter_context(_record(folder))
         records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
-        if not restart:
+        if not wishes.restart:
             root.refuse_other(options.flags())
         for record in {root, *records}:
             record.refuse_company()
         scratch = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch))
         work = [
-            InputJob(number, url, scratch, options.scattered, options.by_key, allow_pipe)
+            InputJob(number, url, scratch, options.scattered, options.by_key, wishes.allow_pipe)
             for number, url in enumerate(found)
         ]
         report = ReshardReport(_read(work, jobs, begin), [], grid)
         report.stale_removed = sum(record.stale for record in {*records, root})
-        _write(work, options, (root, records), report, jobs, begin, restart=restart)
+        _write(work, options, (root, records), report, jobs, begin, restart=wishes.restart)
     return report
 
 

@@ -1,27 +1,29 @@
 """The whole of validation: urls in, report out."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from wdsflow.engines.base import EngineName, check_engine
+from wdsflow.engines.base import check_engine
 from wdsflow.readers import READERS, resolve, scan_options
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.certificate import CertificateError
 from wdsflow.shards.urls import Expansion, NoShards, expand
+from wdsflow.text.options import keywords
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.promises import Trial, keep_most
 from .advice.training_advice import try_settings
+from .check_options import CheckOptions, Found
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
@@ -31,70 +33,42 @@ from .rules.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 
-Found = Callable[[int], Progress | None]
+Urls = str | Path | Iterable[str | Path]
 Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 
-def check(
-    urls: str | Path | Iterable[str | Path],
-    readers: Sequence[str] = ("open-clip",),
-    *,
-    level: Level = "headers",
-    arguments: Sequence[str] | None = None,
-    world_size: int = 1,
-    max_loss: float = 0.05,
-    jobs: int | None = None,
-    engine: EngineName = "local",
-    address: str | None = None,
-    select: Sequence[str] = (),
-    ignore: Mapping[str, str] | None = None,
-    baseline: str | Path | None = None,
-    progress: Found | None = None,
-    allow_pipe: bool = False,
-    pipeline: str | None = None,
-    identify: bool = False,
-) -> Report:
+@keywords(CheckOptions)
+def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Report:
     """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
 
     Args:
         urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
-        readers: readers to judge for: ``open-clip`` (the installed version) or names from ``READERS``.
-        level: ``names`` reads tar headers; ``headers`` also captions, json and the first bytes of images;
-            ``full`` decodes every field as the reader would.
-        arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
-        world_size: ranks that train.
-        max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
-        jobs: number of processes; None for one per core if there is enough to read.
-        engine: ``local`` or ``ray``: a cluster whose nodes all see shards that are files under the same paths.
-        address: of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
-        select: codes or their first letters; only these rules run.
-        ignore: codes or their first letters, with the reason why they are accepted.
-        baseline: file of known findings, which do not fail.
-        progress: called with the number of shards; what it returns is called after each shard.
-        allow_pipe: run ``pipe:`` urls in a shell.
-        pipeline: ``module:object`` or ``train.py:object``: a loader that is run over some samples, in another process.
-        identify: read all bytes of the shards and hash them, for a certificate.
+        options: each is a keyword argument.
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
         PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
     """
     start = time.perf_counter()
-    scan = _scan_on(jobs, engine, address)
-    written, expansion = _expanded(urls, identify=identify)
-    check_codes(select, ignore or {})
-    parsed, readers_of = _readers(readers, arguments, world_size)
-    options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe, varieties=pipeline is not None)
-    evidence = _gather(expansion, replace(options, identify=identify), scan, progress)
-    judged = _context(evidence, readers_of, max_loss, written, parsed, options, scan)
-    context = _with_pipeline(judged, pipeline, options, world_size)
-    findings, ignored = run_rules(context, select, ignore or {})
-    findings, accepted = split_by_baseline(findings, () if baseline is None else baseline)
-    asked = Invocation(written, tuple(readers), level, arguments, world_size, allow_pipe)
-    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, context.verdicts)
+    check_engine(options.engine, options.address)
+    scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
+    arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
+    written, expansion = _expanded(urls, identify=options.identify)
+    check_codes(options.select, ignore)
+    parsed, readers_of = _readers(options.readers, arguments, world_size)
+    varieties = options.pipeline is not None
+    plan = scan_options(options.level, readers_of, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
+    evidence = _gather(expansion, replace(plan, identify=options.identify), scan, options.progress)
+    judged = _context(evidence, readers_of, options.max_loss, written, parsed, plan, scan)
+    context = _with_pipeline(judged, options.pipeline, plan, world_size)
+    findings, ignored = run_rules(context, options.select, ignore)
+    findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
+    asked = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
+    findings, advice = _settled(findings, judged, partial(Trial, judged, plan, scan), asked, context.verdicts)
     evidence.seconds = time.perf_counter() - start
-    found = _report(written, context, findings, ignored, accepted, against_baseline=baseline is not None)
-    return replace(found, advice=advice, level=level, seconds=evidence.seconds)
+    against_baseline = options.baseline is not None
+    found = _report(written, context, findings, ignored, accepted, against_baseline=against_baseline)
+    return replace(found, advice=advice, level=options.level, seconds=evidence.seconds)
 
 
 def _report(
@@ -108,11 +82,6 @@ def _report(
 ) -> Report:
     found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
     return replace(found, forecasts=context.forecasts, accepted=accepted)
-
-
-def _scan_on(jobs: int | None, engine: EngineName, address: str | None) -> Scan:
-    check_engine(engine, address)
-    return partial(scan_shards, jobs=jobs, engine=engine, address=address)
 
 
 def _settled(
@@ -129,7 +98,7 @@ def _settled(
     return settle(tried, [*advise(context, once), *own], asked)
 
 
-def _expanded(urls: str | Path | Iterable[str | Path], *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
+def _expanded(urls: Urls, *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
     found = expand(written)
     if identify and (command := next((url for url in found.urls if url.startswith("pipe:")), None)):

@@ -1,0 +1,98 @@
+"""What a validation is asked for, besides its shards."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from wdsflow.engines.base import EngineName
+from wdsflow.scan.evidence import Level
+from wdsflow.text.options import MACHINES, OTHER, option, several
+
+Found = Callable[[int], Callable[[object], None] | None]
+
+
+def reasons(values: Sequence[str]) -> dict[str, str]:
+    """Read ``CODE``, ``CODE,CODE`` and ``CODE=reason``.
+
+    >>> reasons(["W1,W2", "F3=two sources, both fine"])
+    {'W1': '', 'W2': '', 'F3': 'two sources, both fine'}
+    """
+    ignored = {}
+    for value in values:
+        codes, _, reason = value.partition("=")
+        ignored.update(dict.fromkeys(several([codes]), reason.strip().strip("\"'")))
+    return ignored
+
+
+def share(text: str) -> float:
+    """Return a share such as "5%" or "0.05" as a number. Raises ValueError."""
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text} is not a share: write 5% or 0.05")
+    return value
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What a validation is asked for, besides its shards.
+
+    Attributes:
+        arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
+        progress: called with the number of shards; what it returns is called after each shard.
+        identify: read all bytes of the shards and hash them, for a certificate.
+    """
+
+    readers: Sequence[str] = option(
+        ("open-clip",),
+        "Reader to judge for; repeatable. open-clip (the installed version), open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm, energon, energon-crude, dali, wids.",
+        "--for",
+        metavar="READER",
+    )
+    _: KW_ONLY
+    pipeline: str | None = option(
+        None,
+        "Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
+        metavar="CODE",
+    )
+    level: Level = option(
+        "headers",
+        "names: read tar headers only. headers: also captions, json and image headers. full: decode everything; exact.",
+        metavar="LEVEL",
+    )
+    select: Sequence[str] = option(
+        (), "Run only these rules: codes or their first letters, such as W001,F.", metavar="CODES", parse=several
+    )
+    ignore: Mapping[str, str] | None = option(
+        None,
+        'Accept findings of these rules: CODES, or CODE="reason" to show why.',
+        metavar="CODES",
+        parse=reasons,
+    )
+    baseline: str | Path | None = option(
+        None, "Findings in this file are known and do not fail the run.", metavar="FILE"
+    )
+    max_loss: float = option(
+        0.05, "Share of samples that may be lost, such as 5% or 0.05.", metavar="SHARE", parse=share
+    )
+    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    engine: EngineName = option(
+        "local",
+        "local: processes on this machine. ray: a Ray cluster (needs the extra ray). All its nodes must see shards that are files under the same paths.",
+        metavar="ENGINE",
+        panel=MACHINES,
+    )
+    address: str | None = option(
+        None,
+        "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        metavar="HOST:PORT",
+        panel=MACHINES,
+    )
+    world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", panel=MACHINES, least=1)
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    arguments: Sequence[str] | None = None
+    progress: Found | None = None
+    identify: bool = False

@@ -1,0 +1,52 @@
+"""What an index is asked for."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+
+from wdsflow.shards.thread_jobs import Begin
+from wdsflow.text.options import OUTPUT, folder, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexKinds:
+    """The kinds of files that tell about shards."""
+
+    sizes: bool = option(False, "sizes.json: OpenCLIP, DataComp.")
+    len: bool = option(False, "__len__: OpenCLIP.")
+    wids: bool = option(False, "shardindex.json: wids.")
+    dali: bool = option(False, "NAME.idx for each shard: NVIDIA DALI.")
+    energon: bool = option(False, ".nv-meta, and NAME.tar.idx for each shard: Megatron Energon.")
+    webshart: bool = option(False, "NAME.json for each shard: webshart, cheesechaser.")
+    timm: bool = option(False, "_info.json: timm.")
+    img2dataset: bool = option(False, "NAME_stats.json for each shard: img2dataset, DataComp.")
+    checksums: bool = option(False, "checksums.json: SHA-256, size, samples and fields of each shard. Reads all bytes.")
+
+
+KINDS = tuple(each.name for each in fields(IndexKinds))
+DEFAULT = ("sizes", "len")
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """What an index is asked for.
+
+    Attributes:
+        kinds: names of ``IndexKinds``.
+        begin: called with the number of shards to read; what it returns is called after each of them.
+    """
+
+    kinds: Sequence[str] = DEFAULT
+    _: KW_ONLY
+    out: str | os.PathLike[str] | None = option(
+        None,
+        "Folder for the files, if shards are not local or cannot have files next to them.",
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        panel=OUTPUT,
+        parse=folder,
+    )
+    force: bool = option(False, "Index all shards again; replace files that something else wrote.", panel=OUTPUT)
+    jobs: int = option(2, "Shards read at once.", metavar="N", panel=OUTPUT, least=1)
+    begin: Begin | None = None

@@ -1,0 +1,43 @@
+"""What people ask of a graft."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wdsflow.shards.thread_jobs import Begin
+from wdsflow.text.options import option, required
+
+Ambiguous = Literal["refuse", "first", "each", "drop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraftWishes:
+    """What people ask of a graft. ``begin`` is called with the number of shards, once for each of the two passes; what it returns is called after each shard."""
+
+    table: str | os.PathLike[str] = required(
+        "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that score or filter wrote.",
+        "--from",
+        metavar="TABLE",
+    )
+    on: str = required(
+        "key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column of the table has another name.",
+        metavar="WHAT",
+    )
+    fields: Sequence[str] = required(
+        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.", "--set", metavar="FIELD=COLUMN"
+    )
+    ambiguous: Ambiguous = option(
+        "refuse",
+        "Samples with several rows, or with the row of another sample. refuse; first: the first sample gets the first row; each: each sample gets the first row; drop: none gets any.",
+        metavar="HOW",
+    )
+    drop_unmatched: bool = option(
+        False,
+        "Leave out samples that get nothing: without a row or the field of --on, or ambiguous under --ambiguous drop.",
+    )
+    force: bool = option(False, "Write all shards again; replace outputs.")
+    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    jobs: int = option(2, "Shards at once.", metavar="N", least=1)
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.")
+    begin: Begin | None = None

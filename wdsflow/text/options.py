@@ -1,0 +1,123 @@
+"""Options of commands, each declared once: as a field of the dataclass that a Python function takes."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+
+MAIN = "Main options"
+SAMPLES = "Samples"
+OUTPUT = "Output"
+LINES = "JSON lines"
+CHECKS = "Checks and reports"
+MACHINES = "Processes, memory and machines"
+OTHER = "Other options"
+PANELS = (MAIN, SAMPLES, OUTPUT, LINES, CHECKS, MACHINES, OTHER)  # the groups of options in --help, in this order
+
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+O_co = TypeVar("O_co", covariant=True)
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Option:
+    """How commands take a field.
+
+    Attributes:
+        help: what it means, in ``--help`` and in the reference.
+        flags: how it is spelled; none for ``--`` and the name of the field.
+        metavar: what ``--help`` shows for the value.
+        panel: the group in ``--help``.
+        least: the smallest number that is accepted.
+        most: the largest one.
+        parse: converts what was typed, a list if the field takes several values. Raises ValueError.
+        positional: it is an argument, not an option.
+    """
+
+    help: str
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    panel: str = MAIN
+    least: float | None = None
+    most: float | None = None
+    parse: Callable[[Any], object] | None = None
+    positional: bool = False
+
+
+def option(
+    default: T,
+    text: str,
+    *flags: str,
+    metavar: str | None = None,
+    panel: str = MAIN,
+    least: float | None = None,
+    most: float | None = None,
+    parse: Callable[[Any], object] | None = None,
+) -> T:
+    """Return a field of a dataclass that commands take as an option; see ``Option``."""
+    about = Option(text, flags, metavar, panel, least, most, parse)
+    return field(default=default, metadata={"option": about})
+
+
+def required(text: str, *flags: str, metavar: str, parse: Callable[[Any], object] | None = None) -> Any:
+    """Return a field that commands take as an option without a default."""
+    return field(metadata={"option": Option(text, flags, metavar, parse=parse)})
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return a field that commands take as an argument; it is optional if its type has None or it shows brackets."""
+    return field(metadata={"option": Option(text, metavar=metavar, positional=True)})
+
+
+def folder(text: str) -> Path:
+    """Parse the name of a folder. Raises ValueError for "", which a variable of the shell gives that is not set."""
+    if not text:
+        raise ValueError("it is empty: name a folder, or . for this one; is a variable of the shell not set?")
+    return Path(text)
+
+
+def several(values: Sequence[str]) -> list[str]:
+    """Split values that are given one by one or joined by commas.
+
+    >>> several(["W001,W002", "F1"])
+    ['W001', 'W002', 'F1']
+    """
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+class _TakesKeywords(Protocol[P, O_co]):
+    @overload
+    def __call__(self, function: Callable[[A, O_co], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, O_co], R]) -> Callable[Concatenate[A, B, P], R]: ...
+
+
+def keywords(options: Callable[P, O_co]) -> _TakesKeywords[P, O_co]:
+    """Give a function the fields of a dataclass as keyword arguments, in place of its last parameter.
+
+    >>> @dataclass
+    ... class Options:
+    ...     jobs: int = 1
+    >>> @keywords(Options)
+    ... def run(urls: str, options: Options) -> str:
+    ...     return f"{urls}, {options.jobs}"
+    >>> run("a.tar", jobs=2)
+    'a.tar, 2'
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        *own, _last = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+        @functools.wraps(function)
+        def call(*given: object, **named: object) -> R:
+            rest = {name: named.pop(name) for name in own[len(given) :] if name in named}
+            make = cast("Callable[..., object]", options)
+            return function(*given[: len(own)], *rest.values(), make(*given[len(own) :], **named))
+
+        return call
+
+    return cast("_TakesKeywords[P, O_co]", decorate)
