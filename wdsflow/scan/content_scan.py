@@ -4,7 +4,7 @@ import heapq
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from wdsflow.images.image_header import ImageHeader, read_header
 from wdsflow.media import media_kind
@@ -97,13 +97,9 @@ _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GRE
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
 
 
-class _Field(NamedTuple):
-    """All members of one field name."""
-
-    kind: str
-    lower: str
-    seen: FieldCount
-    column: Column | None
+_Field = tuple[
+    str, str, FieldCount, Column | None
+]  # kind, name in lower case, counts, column: of all members of one name
 
 
 class Looker:
@@ -166,14 +162,16 @@ class Looker:
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
         """Return the status of one member's contents, with MISFIT after it where they do not fit into their column."""
-        field = self.table.get(suffix) or self._enter(suffix)
-        self.key, self.offset = key, offset
+        field = self.table.get(suffix)
+        if field is None:
+            field = self._enter(suffix)
         kind, lower, count, column = field
+        self.key, self.offset = key, offset
         count.bytes += size
         if size > count.largest:
             count.largest = size
         if kind == "image":
-            status = self._image(field, size, read)
+            status = self._image(lower, count, size, read)
             self.run_images = self.run_images or (status == OK and lower in IMAGE_FIELDS)
             return status
         if kind == "text":
@@ -199,27 +197,27 @@ class Looker:
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)
         # Integers fit wherever there is one, but tables hold none of more than 64 bits.
         column = self.columns.get(suffix) if kind != "integer" or self.types else None
-        field = _Field(kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix)))
+        field = kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix))
         if len(self.table) < 4096:
             self.table[suffix] = field
         return field
 
-    def _image(self, field: _Field, size: int, read: Read) -> str:
+    def _image(self, lower: str, count: FieldCount, size: int, read: Read) -> str:
         data = read(0, size) if self.full and size <= MOST_FIELD else b""
         head = data[:HEAD] or read(0, min(size, HEAD))
         if self.full and size > MOST_FIELD:
-            self.note(("field.huge",), field.lower)
+            self.note(("field.huge",), lower)
         header = read_header(head)
         while header is not None and header.needs > len(head) < size:
             head = data or read(0, min(size, header.needs))
             header = read_header(head)
-        notes = image_notes(header, field.lower, head, size)
+        notes = image_notes(header, lower, head, size)
         if self.varieties:
             facts = header and (header.format, header.mode, header.width.bit_length(), "x", header.height.bit_length())
-            self._vary((f"{field.lower}: {' '.join(map(str, facts or ['none']))}",))
+            self._vary((f"{lower}: {' '.join(map(str, facts or ['none']))}",))
         if header is not None:
             self._count_image(header, size)
-            field.seen.ranks |= _RANKS.get(header.mode, _COLOURED)
+            count.ranks |= _RANKS.get(header.mode, _COLOURED)
         if not data:
             status = header_status(header, size, self.max_image_pixels)
             early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
@@ -236,7 +234,7 @@ class Looker:
                 self.image_hashes = set(heapq.nsmallest(_IMAGES, self.image_hashes))
         if notes:
             size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
-            self.note(notes, f"{field.lower} {size_text}".strip())
+            self.note(notes, f"{lower} {size_text}".strip())
         return status
 
     def _count_image(self, header: ImageHeader, size: int) -> None:
