@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wdsflow.cli.entry_point import INTERRUPTED, Terminated, ending, interrupts_raise
+from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
 from wdsflow.version import __version__
 
 if TYPE_CHECKING:

@@ -78,6 +78,18 @@ class FeedOptions:
     image: str | None = option(
         None, 'Members that hold the image; the first that exists is used: "jpg;png;webp".', metavar="FIELDS"
     )
+    ledger: str | None = option(
+        None,
+        "Folder that score or filter wrote; with --where, train only on samples that it keeps. Data for evaluation is read as a whole. Writes nothing.",
+        metavar="DIR",
+        panel=SAMPLES,
+    )
+    where: str | None = option(
+        None,
+        'Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
+        metavar="PREDICATE",
+        panel=SAMPLES,
+    )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
         "fast: JPEG at the smallest scale that is large enough. exact: every pixel, by faster libraries. reference: OpenCLIP's own pixels, to the bit.",
@@ -100,18 +112,6 @@ class FeedOptions:
         None,
         "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.",
         metavar="FILE",
-    )
-    ledger: str | None = option(
-        None,
-        "Folder that score or filter wrote; with --where, train only on samples that it keeps. Data for evaluation is read as a whole. Writes nothing.",
-        metavar="DIR",
-        panel=SAMPLES,
-    )
-    where: str | None = option(
-        None,
-        'Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
-        metavar="PREDICATE",
-        panel=SAMPLES,
     )
     max_pixels: int | None = option(
         None,

@@ -1,0 +1,145 @@
+"""How a command ends when it is interrupted, or when nobody reads its output."""
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 130  # as shells report SIGINT
+_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # of a scheduler; of a connection that was lost
+_NOT_WRITTEN = 2
+_CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output nobody reads
+_came: list[int] = []  # signals that ended this command
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: it interrupts a command in the same way as Ctrl-C. ``status`` is the exit status."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.status = 128 + number  # as shells report it
+
+
+def interrupts_end() -> None:
+    """Let Ctrl-C end this process with one line while it loads, until ``interrupts_raise``: nothing is to be tidied yet."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+        signal.signal(signal.SIGINT, _end_at_once)
+
+
+def interrupts_raise() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
+    with contextlib.suppress(OSError):
+        os.write(2, b"wdsflow: interrupted\n")
+    os._exit(128 + number)
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.
+
+    Raises SystemExit: 143 or 129 after these signals if nothing can be written any more, 141 if standard output or error was closed before all was written, 2 if a disk is full.
+    """
+    if sys.stdout is None:  # closed by the shell: >&-
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
+    try:
+        with _terminable():
+            yield
+    except (BrokenPipeError, SystemExit):  # click and rich turn a broken pipe into an exit
+        if _output_is_closed():
+            _end(_status(_CLOSED))
+        raise
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _full(error)
+    finally:
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+        except BrokenPipeError:
+            _end(_status(_CLOSED))
+        except OSError as error:
+            _full(error)
+
+
+def _output_is_closed() -> bool:
+    """Return whether standard output or error is a pipe that nobody reads."""
+    watched = select.poll()
+    for stream in (sys.__stdout__, sys.__stderr__):  # click replaces a broken one
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            watched.register(stream.fileno(), 0)  # type: ignore[union-attr]
+    return any(event & select.POLLERR for _, event in watched.poll(0))
+
+
+def _full(error: OSError) -> NoReturn:
+    with contextlib.suppress(OSError):  # a terminal that is gone takes no message either
+        print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
+    _end(_status(_NOT_WRITTEN))
+
+
+def _status(usual: int) -> int:
+    """Return the exit status where output cannot be written: that of the signal after which nobody reads it."""
+    return 128 + _came[0] if _came else usual
+
+
+def _end(status: int) -> NoReturn:
+    """Exit with nothing left to write when the interpreter closes its streams."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
+            os.close(nowhere)
+    raise SystemExit(status) from None
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Make the signals raise Terminated in this process; they end forked processes at once, as usual.
+
+    A signal that the caller handles or ignores, as nohup does with SIGHUP, stays as it is.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    # A rank that waits in a collective runs no handler: there a signal ends the process at once.
+    if not is_main or int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        yield
+        return
+    _came.clear()
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _terminate)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    handled = sys.exc_info()[1]
+    while handled is not None and not isinstance(handled, Terminated):
+        handled = handled.__context__
+    if (
+        handled is None
+    ):  # otherwise the first is at work: shell and system both send SIGHUP, and must not end the tidying
+        _came.append(number)
+        raise Terminated(number)
+
+
+def _forget() -> None:
+    for number in _ENDING:
+        if signal.getsignal(number) is _terminate:
+            signal.signal(number, signal.SIG_DFL)
