@@ -94,7 +94,7 @@ def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypat
         seen.extend(path.name for path in (out / "_wdsflow/reshard-scratch/copies").iterdir())
         raise error
 
-    monkeypatch.setattr("wdsflow.reshaping.reshard.write_parts.write_output", fails)
+    monkeypatch.setattr("wdsflow.reshaping.reshard.run_reshard.write_output", fails)
     with pytest.raises(error):
         reshard_shards(source, out, shuffle=1)
     monkeypatch.undo()

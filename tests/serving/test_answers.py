@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wdsflow.pieces.pieces import length
 from wdsflow.pieces.tar_view import TarView
-from wdsflow.serving.served_tar import HttpAnswer, answer_to
+from wdsflow.serving.shard_server import HttpAnswer, answer_to
 from wdsflow.shards.source.base import Source, SourceChangedError
 
 ALL = HttpAnswer(200, 0, 100)

@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from tests.servers import http_server
 from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
 from tests.shards.archives import write_tar
-from wdsflow.reshaping.reshard.input_report import MembersApart
+from wdsflow.reshaping.reshard.read_inputs import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.serving.resharded_tars import NotAllServed, ReshardedTars
@@ -40,7 +40,7 @@ def contents(views: ReshardedTars, number: int, start: int = 0, stop: int | None
 
 
 def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedTars:
-    return ReshardedTars(ShardTars(urls), checked(cast("ReshardWishes", wishes)), Path(tempfile.mkdtemp(dir=place)))
+    return ReshardedTars(ShardTars(urls), checked(ReshardWishes(**wishes)), Path(tempfile.mkdtemp(dir=place)))
 
 
 def written(place: Path) -> list[bytes]:

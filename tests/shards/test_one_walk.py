@@ -15,7 +15,7 @@ SPLITS = {
 }
 HEADERS = {
     "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
-    "wdsflow.repair.sample_fixer": "holes and links, by tarfile itself",
+    "wdsflow.repair.repair_shard": "holes and links, by tarfile itself",
 }
 
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from wdsflow.indexing.index_options import KINDS
-from wdsflow.indexing.written_files import IndexLine
+from wdsflow.indexing.index_report import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.resharded_tars import ReshardedTars
-    from wdsflow.serving.served_tar import Tars
     from wdsflow.serving.shard_server import Counts
+    from wdsflow.serving.shard_tars import Tars
 
 _HOST = "127.0.0.1"
 _SHOWN = 20  # shards that cannot be served

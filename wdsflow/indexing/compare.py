@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import identify_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.certificate import Certificate, by_name, found_folder, in_order, listed
-from wdsflow.shards.shard_identity import Identity, stored
+from wdsflow.shards.shard_identity import Stored, stored
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote import is_listing
@@ -50,8 +50,7 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether every shard was compared and is the same, and none was added."""
-        others = (self.changed, self.missing, self.added, self.unknown, self.unreadable)
-        return self.same == len(self.certificate.shards) and not any(others)
+        return self.same == len(self.certificate.shards) and not any(getattr(self, kind) for kind in _KINDS)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain values for JSON."""
@@ -198,10 +197,10 @@ def _why_unknown(then: object, now: object) -> str:
     return "same size, other ETag" if type(then) is type(now) else "same size; it is stored elsewhere now"
 
 
-def _stored(places: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _stored(places: Mapping[str, str]) -> Iterator[tuple[str, Stored | SourceError]]:
     """Yield each name with size and mark now, or with SourceError."""
 
-    def ask(url: str) -> Any:
+    def ask(url: str) -> Stored | SourceError:
         try:
             return stored(url)
         except SourceError as error:
@@ -220,7 +219,7 @@ def _by_hash(
     urls = [places[name] for name in names]
     shards = scan_shards(urls, ScanOptions(), jobs, told, how=[identify_shard] * len(urls))
     for name, shard in zip(names, shards, strict=True):
-        then: Identity = found.certificate.shards[name]
+        then = found.certificate.shards[name]
         if shard.identity is None:
             found.unreadable.append(Difference(name, shard.url, shard.error_detail or str(shard.error)))
         elif shard.identity[:2] == then[:2]:
@@ -246,10 +245,21 @@ def comparison_lines(found: Comparison, file: str, again: str, full: str, as_jso
     certificate = found.certificate
     yield f"{certificate.kind}: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
     yield from _verdicts(found)
+    counts = []
     for kind in _KINDS:
-        yield from _differences(kind, getattr(found, kind), f"{again} {as_json}")
+        shards: list[Difference] = getattr(found, kind)
+        counts += [f"{len(shards):,} {kind}"] if shards else []
+        for shard in shards[:_SHOWN]:
+            yield f"{kind:<10} {escape(shard.name, 500)}{f': {plain(shard.detail)}' if shard.detail else ''}"
+        if len(shards) > _SHOWN:
+            yield f"{kind:<10} {len(shards) - _SHOWN:,} more; all of them: {again} {as_json}"
     yield ""
-    yield _summary(found)
+    how = "all bytes were hashed" if found.full else "compared by size and by ETag or time of change"
+    total = how_many(len(certificate.shards), "shard")
+    if found.ok:
+        yield f"the same: all {total}; {how}"
+    else:
+        yield f"NOT the same: {', '.join(counts)}; {found.same:,} of {total} the same; {how}"
     if found.unlisted:
         yield f"added shards were not looked for: {escape(found.unlisted, 500)}"
     if found.ok:
@@ -272,22 +282,6 @@ def _verdicts(found: Comparison) -> Iterator[str]:
         yield f"{how_many(accepted, 'finding')} had been accepted"
 
 
-def _differences(kind: str, shards: Sequence[Difference], again: str) -> Iterator[str]:
-    for shard in shards[:_SHOWN]:
-        yield f"{kind:<10} {escape(shard.name, 500)}{f': {plain(shard.detail)}' if shard.detail else ''}"
-    if len(shards) > _SHOWN:
-        yield f"{kind:<10} {len(shards) - _SHOWN:,} more; all of them: {again}"
-
-
-def _summary(found: Comparison) -> str:
-    total = len(found.certificate.shards)
-    how = "all bytes were hashed" if found.full else "compared by size and by ETag or time of change"
-    if found.ok:
-        return f"the same: all {how_many(total, 'shard')}; {how}"
-    counts = [f"{len(getattr(found, kind)):,} {kind}" for kind in _KINDS if getattr(found, kind)]
-    return f"NOT the same: {', '.join(counts)}; {found.same:,} of {how_many(total, 'shard')} the same; {how}"
-
-
 def _steps(found: Comparison, file: str, again: str, in_full: str) -> Iterator[tuple[str, str]]:
     if found.full:
         again = in_full
@@ -305,31 +299,29 @@ def _steps(found: Comparison, file: str, again: str, in_full: str) -> Iterator[t
         how = "verify" if found.certificate.kind == "certificate" else "validate --manifest"
         yield "compare all shards, not only those given", f"wdsflow {how} {quote_path(file)}"
     if found.urls and (found.changed or found.added or (found.missing and not is_part)):
-        yield _accept(found, file)
+        how = "judge and certify them" if found.certificate.kind == "certificate" else "hash them"
+        yield f"or accept the shards as they are now: {how} again", " ".join(_accept(found, file))
 
 
-def _accept(found: Comparison, file: str) -> tuple[str, str]:
-    """Return how to take what is there now for right."""
-    if found.certificate.kind == "certificate":
-        return "or accept the shards as they are now: judge and certify them again", _certify(found, file)
-    index = ["wdsflow", "index", *(quote_path(url) for url in compact(found.urls)), "--checksums"]
-    folder = found.folder or os.path.dirname(found.urls[0])
-    if os.path.realpath(file) == os.path.realpath(os.path.join(folder, MANIFEST)):
-        index.append("--force")
-    else:
-        index += ["-o", quote_path(f"{os.path.splitext(file)[0]}-2")]
-    return "or accept the shards as they are now: hash them again", " ".join(index)
-
-
-def _certify(found: Comparison, file: str) -> str:
-    """Return the command that certifies what is there now, for the same readers, next to the old certificate."""
+def _accept(found: Comparison, file: str) -> list[str]:
+    """Return the command that accepts the shards as they are now, and writes next to the old certificate or manifest."""
     facts = found.certificate.facts
     stem, ending = os.path.splitext(file)
-    words = ["wdsflow", "validate", *(quote_path(url) for url in compact(found.urls))]
+    urls = [quote_path(url) for url in compact(found.urls)]
+    if found.certificate.kind != "certificate":
+        folder = found.folder or os.path.dirname(found.urls[0])
+        in_place = os.path.realpath(file) == os.path.realpath(os.path.join(folder, MANIFEST))
+        return [
+            "wdsflow",
+            "index",
+            *urls,
+            "--checksums",
+            *(["--force"] if in_place else ["-o", quote_path(f"{stem}-2")]),
+        ]
+    words = ["wdsflow", "validate", *urls]
     for verdict in found.certificate.verdicts:
         if verdict["reader"] != "pipeline":
             words += ["--for", quote(verdict["reader"])]
     if facts.get("pipeline"):
         words += ["--pipeline", quote(str(facts["pipeline"]))]
-    words += ["--level", quote(str(facts["level"])), "--certify", quote_path(f"{stem}-2{ending}")]
-    return " ".join(words)
+    return [*words, "--level", quote(str(facts["level"])), "--certify", quote_path(f"{stem}-2{ending}")]

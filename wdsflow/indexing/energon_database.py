@@ -5,7 +5,7 @@ import os
 import pickle
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class EnergonDatabase:
         self._connection = sqlite3.connect(self._name, isolation_level=None)
         with naming(path):
             self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
-        self._waiting: dict[int, tuple[int, int]] = {}  # shard -> where its samples are in the spool; nothing: (0, 0)
+        self._waiting: dict[int, int] = {}  # shard -> where its samples are in the spool
         self._next = 0
 
     def add(self, number: int, contents: ShardContents | None) -> None:
@@ -52,30 +52,17 @@ class EnergonDatabase:
         Raises CannotIndex if a key was there before, OSError if the disk is full.
         """
         if number != self._next:
-            self._waiting[number] = self._put_aside(contents)
+            with naming(self._path):
+                self._waiting[number] = self._spool.seek(0, os.SEEK_END)
+                self._spool.write(pickle.dumps(contents, pickle.HIGHEST_PROTOCOL))
+                self._spool.flush()
             return
         self._insert(number, contents)
         self._next += 1
         while (place := self._waiting.pop(self._next, None)) is not None:
-            self._insert(self._next, self._taken_back(*place))
+            self._spool.seek(place)
+            self._insert(self._next, pickle.load(self._spool))  # noqa: S301 - what this object has written
             self._next += 1
-
-    def _put_aside(self, contents: ShardContents | None) -> tuple[int, int]:
-        if contents is None:
-            return 0, 0
-        data = pickle.dumps(contents, pickle.HIGHEST_PROTOCOL)
-        with naming(self._path):
-            start = self._spool.seek(0, os.SEEK_END)
-            self._spool.write(data)
-            self._spool.flush()
-        return start, len(data)
-
-    def _taken_back(self, start: int, size: int) -> ShardContents | None:
-        if not size:
-            return None
-        self._spool.seek(start)
-        contents: ShardContents = pickle.loads(self._spool.read(size))  # noqa: S301 - what this object has written
-        return contents
 
     def _insert(self, number: int, contents: ShardContents | None) -> None:
         if contents is None:
@@ -126,9 +113,9 @@ class EnergonDatabase:
         with suppress(OSError):
             self._path.parent.rmdir()  # if nothing was written into it
 
-    def _run(self, statement: str, rows: object) -> None:
+    def _run(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         with _full_disk(self._path):
-            self._connection.executemany(statement, rows)  # type: ignore[arg-type]
+            self._connection.executemany(statement, rows)
 
     def _twice(self, contents: ShardContents) -> str:
         seen: set[str] = set()

@@ -1,6 +1,7 @@
 """Write the files that tell about shards next to them, in one pass over each shard."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -8,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, uuid5
 
-from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.certificate import dump
@@ -22,13 +23,11 @@ from wdsflow.text.words import how_many
 
 from .energon_database import EnergonDatabase
 from .index_options import KINDS, IndexOptions
-from .index_report import MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, IndexReport, shard_files
+from .index_report import MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, IndexLine, IndexRecord, IndexReport, shard_files
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .sidecars import CannotIndex, listed_shards, manifest_of, render, render_set, render_settings, render_sizes
-from .written_files import IndexLine, WrittenFiles
 
 _CODE = 3  # version of the result of a pass
-_REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
 
 
 class PartOfSet(ValueError):
@@ -88,9 +87,9 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
         _refuse_part(places, kinds)
     report = IndexReport()
     for folder, shards in places.items():
-        with OutputRecord(folder, "index", "indexed", IndexLine, _REASONS) as record:
+        with IndexRecord(folder, report, force=force) as record:
             record.begin({}, [])
-            _FolderIndex(folder, shards, kinds, record, report, force=force).run(options.jobs, options.begin)
+            _FolderIndex(shards, kinds, record).run(options.jobs, options.begin)
     report.check()
     return report
 
@@ -146,19 +145,9 @@ def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str])
 class _FolderIndex:
     """The index of the shards of one folder."""
 
-    def __init__(
-        self,
-        folder: Path,
-        shards: Mapping[str, str],
-        kinds: tuple[str, ...],
-        record: OutputRecord[IndexLine],
-        report: IndexReport,
-        *,
-        force: bool,
-    ) -> None:
-        self._folder, self._shards, self._kinds, self._report = folder, shards, kinds, report
-        self._record = record
-        self._files = WrittenFiles(folder, record, force=force)
+    def __init__(self, shards: Mapping[str, str], kinds: tuple[str, ...], record: IndexRecord) -> None:
+        self._shards, self._kinds, self._record = shards, kinds, record
+        self._folder, self._report = record.folder, record.report
         self._facts: dict[str, ShardFacts] = {}
         self._of: dict[str, dict[str, object]] = {}  # identities of the shards that are indexed
         self._numbers = {name: number for number, name in enumerate(shards)}
@@ -167,13 +156,13 @@ class _FolderIndex:
 
     def run(self, jobs: int, begin: Begin | None) -> None:
         """Index what is not indexed yet. Raises OSError."""
-        report = self._report
-        report.stale_removed += self._record.stale
-        work = [job for job in map(self._job, self._shards) if job is not None]
+        report, record = self._report, self._record
+        report.stale_removed += record.stale
+        work = [job for job in map(self._to_do, self._shards) if not self._is_done(job)]
         with ExitStack() as stack:
-            if "energon" in self._kinds and not work and self._database_is_current():
+            if "energon" in self._kinds and not work and record.is_made_from(NV_SQLITE, {"shards": _digest(self._of)}):
                 report.same += 1
-            elif "energon" in self._kinds and not self._files.may_replace(NV_SQLITE):
+            elif "energon" in self._kinds and not record.may_replace(NV_SQLITE):
                 report.kept.append(str(self._folder / NV_SQLITE))
             elif "energon" in self._kinds:  # it is made of all shards
                 work = [self._to_do(name) for name in self._shards]
@@ -181,44 +170,36 @@ class _FolderIndex:
                 self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
-            for found in (report.refused, report.lacking):
-                found.sort()  # shards end in any order
+            report.refused.sort()  # shards end in any order
+            report.lacking.sort()
             self._finish()
         self._remove_gone()
-        self._record.finish()
+        record.finish()
         report.shards += len(self._shards)
-        for facts in self._facts.values():
-            report.samples += facts.samples
-            report.indexed += facts.samples
-
-    def _job(self, name: str) -> _Job | None:
-        """Return what there is to do for a shard, None if all is there."""
-        job = self._to_do(name)
-        facts = self._known(job)
-        if facts is None or self._files.force or (job.hashed and facts.identity is None):
-            return job
-        files = shard_files(name, self._kinds).values()
-        if not all(self._files.is_current(file, job.identity) for file in files):
-            return job
-        facts.url = job.url
-        self._facts[name], self._of[name] = facts, job.identity
-        self._report.same += len(files)
-        return None
+        samples = sum(facts.samples for facts in self._facts.values())
+        report.samples += samples
+        report.indexed += samples
 
     def _to_do(self, name: str) -> _Job:
         url = self._shards[name]
         return _Job(name, url, self._numbers[name], _identity(url), self._kinds, "checksums" in self._kinds)
 
-    def _known(self, job: _Job) -> ShardFacts | None:
-        """Return what an earlier run found in the shard as it is now."""
+    def _is_done(self, job: _Job) -> bool:
+        """Return whether all files of a shard are there; then take over what is known of it."""
         try:
             found = self._record.known(_line_of(job.name), lambda: _made_from(job))[0]
-            return None if found is None or not (job.identity and found.facts) else ShardFacts.from_dict(found.facts)
+            facts = ShardFacts.from_dict(found.facts) if found and job.identity and found.facts else None
         except (TypeError, ValueError):
-            return None
-
-    def _database_is_current(self) -> bool:
-        return self._files.is_current(NV_SQLITE, {"shards": _digest(self._of)})
+            return False
+        if facts is None or self._record.force or (job.hashed and facts.identity is None):
+            return False
+        files = shard_files(job.name, self._kinds).values()
+        if not all(self._record.is_made_from(file, job.identity) for file in files):
+            return False
+        facts.url = job.url
+        self._facts[job.name], self._of[job.name] = facts, job.identity
+        self._report.same += len(files)
+        return True
 
     def _note(self, job: _Job, passed: _Passed) -> None:
         """Write the files of a shard, and remember what it holds."""
@@ -227,16 +208,15 @@ class _FolderIndex:
             report.refused.append((job.url, "; ".join(facts.damage)))
             report.unpack |= {job.url: facts.unpack} if facts.unpack else {}
             report.samples += facts.samples
-            if facts.samples:
-                report.left_out["in damaged shards"] += facts.samples
+            report.left_out += Counter({"in damaged shards": facts.samples})
             self._add_to_database(job, None)
             return
         names = shard_files(job.name, job.kinds)
         for kind, data in passed.files.items():
             if isinstance(data, CannotIndex):
-                self._lack(kind, job.name, str(self._folder / names[kind]), data)
+                self._lack(kind, job.name, names[kind], data)
             else:
-                self._put(names[kind], data, job.identity)
+                self._record.put(names[kind], data, job.identity)
         self._add_to_database(job, None if ("energon", job.name) in self._lacking else passed.contents)
         self._facts[job.name], self._of[job.name] = facts, job.identity
         self._record.add(IndexLine(name=_line_of(job.name), made_from=_made_from(job), facts=facts.to_dict()))
@@ -246,21 +226,12 @@ class _FolderIndex:
             try:
                 self._database.add(job.number, contents)
             except CannotIndex as error:
-                self._lack("energon", job.name, str(self._folder / NV_SQLITE), error)
+                self._lack("energon", job.name, NV_SQLITE, error)
                 self._database = None
 
-    def _lack(self, kind: str, shard: str, path: str, why: CannotIndex) -> None:
+    def _lack(self, kind: str, shard: str, file: str, why: CannotIndex) -> None:
         self._lacking.add((kind, shard))
-        self._report.lacking.append((path, str(why)))
-
-    def _put(self, name: str, data: bytes, of: Mapping[str, object]) -> None:
-        outcome, path = self._files.put(name, data, of), str(self._folder / name)
-        if outcome == "written":
-            self._report.written.append(path)
-        elif outcome == "kept":
-            self._report.kept.append(path)
-        else:
-            self._report.same += 1
+        self._report.lacking.append((str(self._folder / file), str(why)))
 
     def _finish(self) -> None:
         """Write the files about all shards."""
@@ -269,15 +240,32 @@ class _FolderIndex:
             return
         of = {"shards": _digest(self._of)}
         gone = [name for name in self._shards if name not in shards]
-        for name, data in render_sizes(self._folder, shards, self._kinds, without=gone).items():
-            self._put(name, data, of)
         kinds = [kind for kind in self._kinds if kind != "energon"]
-        for name, data in render_set(shards, kinds, self._folder).items():
-            self._put(name, data, of)
-        if "checksums" in self._kinds:
-            self._finish_checksums(shards, of)
-        if "energon" in self._kinds:
+        files = render_sizes(self._folder, shards, kinds, without=gone) | render_set(shards, kinds, self._folder)
+        path = self._folder / MANIFEST
+        if "checksums" in kinds:
+            files[MANIFEST] = dump(manifest_of(list(shards.values()), path))
+        for name, data in files.items():
+            self._record.put(name, data, of)
+        if "checksums" in kinds and str(path) not in self._report.kept:
+            self._report.manifests.append(str(path))
+        lacking = any(kind == "energon" and name in self._facts for kind, name in self._lacking)
+        if "energon" in self._kinds and not lacking:  # its folder names all shards, or none
             self._finish_energon(shards, of)
+
+    def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
+        if self._database is not None:
+            self._database.commit([self._numbers[name] for name in shards])
+            self._record.note(NV_SQLITE, of)
+        files = render_set(shards, ["energon"], self._folder)
+        files[NV_UUID] = str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode()  # changes with the shards
+        for name, data in files.items():
+            self._record.put(name, data, of)
+        for name, data in render_settings(shards).items():
+            if self._record.may_replace(name):
+                self._record.put(name, data, of)
+            elif (self._folder / name).read_bytes() != data:
+                self._report.settings.append(str(self._folder / name))
 
     def _remove_gone(self) -> None:
         """Remove the files of shards that are no longer next to them, if they are as they were written."""
@@ -289,37 +277,15 @@ class _FolderIndex:
         used = {file for line in there for file in shard_files(os.path.basename(line), KINDS).values()}
         for line in lines:
             if line not in there:
-                files = set(shard_files(os.path.basename(line), KINDS).values()) - used
-                self._report.removed += [str(self._folder / name) for name in sorted(files) if self._files.remove(name)]
+                for name in sorted(set(shard_files(os.path.basename(line), KINDS).values()) - used):
+                    self._record.unlink(name)
                 self._record.lines.pop(line, None)
 
     def _is_there(self, line: str) -> bool:
         """Return whether a shard of the record exists, or may: it was not next to its files."""
-        found = self._record.known(line, dict)[0]
+        found = self._record.ours(line)
         path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
         return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
-
-    def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
-        path = self._folder / MANIFEST
-        self._put(MANIFEST, dump(manifest_of(list(shards.values()), path)), of)
-        if str(path) not in self._report.kept:
-            self._report.manifests.append(str(path))
-
-    def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
-        if any(kind == "energon" and name in self._facts for kind, name in self._lacking):
-            return  # its folder names all shards, or none
-        if self._database is not None:
-            self._database.commit([self._numbers[name] for name in shards])
-            self._files.note(NV_SQLITE, of)
-            self._report.written.append(str(self._folder / NV_SQLITE))
-        for name, data in render_set(shards, ["energon"], self._folder).items():
-            self._put(name, data, of)
-        self._put(NV_UUID, _uuid(of), of)
-        for name, data in render_settings(shards, ["energon"]).items():
-            if self._files.may_replace(name):
-                self._put(name, data, of)
-            elif (self._folder / name).read_bytes() != data:
-                self._report.settings.append(str(self._folder / name))
 
 
 def _passed(job: _Job, stop: Event) -> _Passed:
@@ -361,10 +327,3 @@ def _line_of(name: str) -> str:
 
 def _digest(of: Mapping[str, object]) -> str:
     return sha256(repr(sorted(of.items())).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _uuid(of: Mapping[str, object]) -> bytes:
-    """Return an identifier that changes with the shards."""
-    import uuid
-
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, str(of["shards"]))).encode()

@@ -3,18 +3,16 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import Identifying
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
-from wdsflow.shards.samples.tar_samples import damage_of
+from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
 from wdsflow.shards.shard_identity import Identity
 from wdsflow.shards.source.base import SourceError, local_file
 from wdsflow.shards.source.decompress import unpack_command
@@ -22,7 +20,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
 _FIELDS = 1000  # of one shard that are counted by name
-_BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids has its own rule for keys: dot-files and metadata have some
+_BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids counts keys among distinct names, dot-files and metadata included
 
 _ALL = Grouping(beyond=True)
 
@@ -66,9 +64,9 @@ class ShardFacts:
         return {**vars(self), "identity": identity}
 
     @staticmethod
-    def from_dict(found: dict[str, Any]) -> "ShardFacts":
+    def from_dict(found: Mapping[str, object]) -> "ShardFacts":
         """Read what ``to_dict`` returned. Raises TypeError or ValueError if it is none."""
-        facts = ShardFacts(**found)
+        facts = ShardFacts(**found)  # type: ignore[arg-type]
         if facts.identity is not None:
             size, digest, mark = facts.identity
             facts.identity = Identity(size, bytes.fromhex(digest), mark)  # type: ignore[arg-type]
@@ -84,13 +82,7 @@ class ShardContents:
 
 
 def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, ShardContents]:
-    """Read a shard once.
-
-    Args:
-        url: the shard.
-        places: note each member; otherwise samples are only counted.
-        hashed: take its SHA-256, of all bytes as stored.
-    """
+    """Read a shard once. ``places``: note each member, not only counts; ``hashed``: take the SHA-256 of all stored bytes."""
     facts, contents = ShardFacts(url), ShardContents()
     shard = ShardEvidence(url)
     try:
@@ -124,14 +116,17 @@ def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, Shar
 def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     fields: Counter[str] = Counter()
-    by_wids = _CountByWids()
 
     def batches() -> Iterator[MemberBatch]:
+        names, key = set[str](), None
         for batch in walk:
             scan.batch(batch, walk)
             for name, _, _, _, kind in batch.rows:
-                if kind in ("file", "sparse"):
-                    by_wids.add(name)
+                if kind in ("file", "sparse") and name not in names:
+                    names.add(name)
+                    if (found := _BY_WIDS.match(name)) and found[1] != key:
+                        key = found[1]
+                        facts.by_wids += 1
             contents.end = max(contents.end, Member(*batch.rows[-1]).end)
             yield batch
 
@@ -143,23 +138,4 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
         if places:
             contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
     scan.finish(walk)
-    facts.by_wids = by_wids.count
     facts.fields = dict(sorted(fields.most_common(_FIELDS)))
-
-
-class _CountByWids:
-    """Counts neighbours of one key as wids does: among distinct names, dot-files and metadata included."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._key: str | None = None
-        self._names: set[str] = set()
-
-    def add(self, name: str) -> None:
-        """Take the next file."""
-        if name in self._names:
-            return
-        self._names.add(name)
-        if (found := _BY_WIDS.match(name)) and found[1] != self._key:
-            self._key = found[1]
-            self.count += 1

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -18,7 +17,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import local_path
 
 from .index_report import LENGTH, MANIFEST, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
-from .shard_pass import IndexedSample, ShardContents, ShardFacts
+from .shard_pass import ShardContents, ShardFacts
 
 _BLANK = re.compile(r"[ \t\n\v\f\r]")
 
@@ -28,17 +27,7 @@ class CannotIndex(ValueError):
 
 
 def render(kind: str, name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
-    """Return the sidecar of a shard.
-
-    Args:
-        kind: one of those that have a file for each shard.
-        name: of the shard, without folder.
-        facts: of the shard.
-        contents: of the shard.
-
-    Raises:
-        CannotIndex: its reader could not read it.
-    """
+    """Return the sidecar of a shard, of a kind that has a file for each. Raises CannotIndex if its reader could not read it."""
     if kind == "img2dataset":
         return _stats(facts)
     if facts.obstacle:
@@ -68,20 +57,15 @@ def _webshart(name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
     """Return the index of hfutils and webshart, which takes "size" for its own "length" but refuses both together."""
     files: dict[str, dict[str, object]] = {}
     for sample in contents.samples:
-        paired = _json_of(sample)
+        paired = next((member for member in sample.members if member.field.lower() == "json"), None)
         for member in sample.members:
             about: dict[str, object] = {"offset": member.data, "size": member.size}
             if paired and member.field.lower() != "json":
-                about |= paired
+                about |= {"json_path": paired.name, "json_offset": paired.data, "json_length": paired.size}
             files[member.name] = about
     head = json.dumps({"path": name, "filesize": facts.size})
     rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in files.items())
     return f'{head[:-1]}, "files": {{\n{rows}\n}}}}\n'.encode()
-
-
-def _json_of(sample: IndexedSample) -> dict[str, object]:
-    found = next((member for member in sample.members if member.field.lower() == "json"), None)
-    return {} if found is None else {"json_path": found.name, "json_offset": found.data, "json_length": found.size}
 
 
 def _stats(facts: ShardFacts) -> bytes:
@@ -127,10 +111,8 @@ def render_set(shards: Shards, kinds: Sequence[str], folder: Path) -> dict[str, 
     return files
 
 
-def render_settings(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
-    """Return the files that people edit: they are written only where there are none."""
-    if "energon" not in kinds:
-        return {}
+def render_settings(shards: Shards) -> dict[str, bytes]:
+    """Return the files of Energon that people edit: they are written only where there are none."""
     splits = {{"validation": "val"}.get(split, split): names for split, names in _splits(shards).items()}
     parts = {"split_parts": {split: splits.get(split, []) for split in ("train", "val", "test")}, "exclude": []}
     return {NV_SPLIT: _yaml(parts), NV_DATASET: _yaml(_energon_dataset(shards))}
@@ -139,9 +121,14 @@ def render_settings(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
 def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
     """Return which shards the files about all shards list now, by base name; files that cannot be read are left out."""
     readers: dict[str, tuple[str, Callable[[Path], Iterable[object]]]] = {
-        "wids": (WIDS, lambda path: [row["url"] for row in _parsed(path)["shardlist"]]),
-        "timm": (TIMM, lambda path: [name for each in _parsed(path)["splits"].values() for name in each["filenames"]]),
-        "energon": (NV_INFO, lambda path: _parsed(path)["shard_counts"]),
+        "wids": (WIDS, lambda path: [row["url"] for row in json.loads(path.read_bytes())["shardlist"]]),
+        "timm": (
+            TIMM,
+            lambda path: [
+                name for each in json.loads(path.read_bytes())["splits"].values() for name in each["filenames"]
+            ],
+        ),
+        "energon": (NV_INFO, lambda path: json.loads(path.read_bytes())["shard_counts"]),
         "checksums": (MANIFEST, lambda path: load(path).shards),
     }
     found = {}
@@ -169,31 +156,17 @@ def manifest_of(shards: Sequence[ShardFacts], file: Path) -> Certificate:
     return Certificate(stored_folder(folder, str(file)), identities, about, is_whole(folder, identities), contents)
 
 
-def _parsed(path: Path) -> Any:
-    return json.loads(path.read_bytes())
-
-
 def _wids(shards: Shards, folder: Path) -> dict[str, object]:
     """Return the index of wids, which looks for a shard without folder next to the index, and opens others where they are."""
-    rows = [
-        {
-            "url": name if _is_in(facts.url, folder) else _absolute(facts.url),
-            "nsamples": facts.by_wids,
-            "filesize": facts.size,
-        }
-        for name, facts in shards.items()
-    ]
+    rows = []
+    for name, facts in shards.items():
+        path, url = local_path(facts.url), plain_url(facts.url)
+        if path is not None and os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder):
+            url = name
+        elif path is not None:
+            url = f"file://{url}"  # wids passes plain paths to a shell, which splits them at blanks
+        rows.append({"url": url, "nsamples": facts.by_wids, "filesize": facts.size})
     return {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": rows}
-
-
-def _is_in(url: str, folder: Path) -> bool:
-    path = local_path(url)
-    return path is not None and os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder)
-
-
-def _absolute(url: str) -> str:
-    """Return a url that wids opens; it passes plain paths to a shell, which splits them at blanks."""
-    return f"file://{plain_url(url)}" if local_path(url) is not None else plain_url(url)
 
 
 def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]:
@@ -202,7 +175,7 @@ def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]
     return {**about, "alt_label": ""}
 
 
-def _energon_dataset(shards: Shards) -> dict[str, Any]:
+def _energon_dataset(shards: Shards) -> Mapping[str, object]:
     """Return how Energon is to read the samples: as pictures with captions, or as they are."""
     fields = set().union(*(facts.fields for facts in shards.values()))
     images = [name for name in IMAGE_FIELDS if name in fields]

@@ -34,15 +34,8 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
     prefix, base = split
     digits = b"%011o" % size
     checksum = _FIXED + sum(prefix) + sum(base) + sum(digits)
-    return b"%b%b%b%b%06o\0 %b%b" % (
-        base.ljust(100, b"\0"),
-        _MODE,
-        digits,
-        _TIME,
-        checksum,
-        _REST,
-        prefix.ljust(167, b"\0"),
-    )
+    fixed = (base.ljust(100, b"\0"), _MODE, digits, _TIME, checksum, _REST, prefix.ljust(167, b"\0"))
+    return b"%b%b%b%b%06o\0 %b%b" % fixed
 
 
 def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
@@ -60,9 +53,8 @@ def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
     import numpy as np
 
     if not names or not all(0 < len(name) <= 100 for name in names):
-        return [
-            member(name.decode("utf-8", "surrogateescape"), data) for name, data in zip(names, contents, strict=True)
-        ]
+        pairs = zip(names, contents, strict=True)
+        return [member(name.decode("utf-8", "surrogateescape"), data) for name, data in pairs]
     plain = np.frombuffer(header("0", 0), np.uint8)
     headers = np.tile(plain, (len(names), 1))
     headers[:, :100] = np.array(names, "S100").view(np.uint8).reshape(-1, 100)

@@ -153,7 +153,7 @@ def view_of(source: Source, pieces: Iterable[Piece]) -> Source:
     sorted and do not overlap. A source that ends early raises SourceChangedError.
     """
     view = TarView([*pieces, END])
-    return ViewSource(view, source) if source.random else _stream(view, source)
+    return ViewSource(view, source) if source.random else _StreamView(view, source)
 
 
 class ViewSource(Source):
@@ -188,7 +188,8 @@ class ViewSource(Source):
 class _StreamView(ForwardSource):
     """A view of a source that can only be read forward."""
 
-    def __init__(self, source: Source, data: Iterator[bytes]) -> None:
+    def __init__(self, view: TarView, source: Source) -> None:
+        data = _read_on(view, source)
         super().__init__(source.url, lambda: next(data, b""), next(data, b""), size=source.size, close=source.close)
         self.compression = None  # of the bytes of a member, which may look like one
         self._source = source
@@ -196,10 +197,6 @@ class _StreamView(ForwardSource):
     def drain(self) -> None:
         """Take over the fault of the source; all of that was read when the view has ended."""
         self.fault = self._source.fault
-
-
-def _stream(view: TarView, source: Source) -> Source:
-    return _StreamView(source, _read_on(view, source))
 
 
 def _read_on(view: TarView, source: Source) -> Iterator[bytes]:

@@ -18,8 +18,6 @@ try:
 except ImportError:  # not Unix: every file is written through the page cache
     fcntl = None  # type: ignore[assignment]
 
-_CAN: bool = fcntl is not None  # not on Windows
-
 _STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk's block
 
 
@@ -39,9 +37,7 @@ class Sink:
         self._filled = 0
         self._direct: bool | None = None  # not tried yet
         self._thread: ThreadPoolExecutor | None = None
-        self._own = (
-            -1
-        )  # the descriptor of the thread: if Ctrl-C keeps ``close`` from waiting, it writes to no other file
+        self._own = -1  # the thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other file
         self._writing: Future[None] | None = None
 
     def room(self, most: int) -> memoryview:
@@ -126,9 +122,9 @@ class Sink:
 def _switch(file: int, *, on: bool) -> bool:
     """Switch direct writes on or off; return whether they are on."""
     flag = getattr(os, "O_DIRECT", 0)
-    if not _CAN or not flag:
-        return False
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):
+        if not flag:
+            return False
         flags = fcntl.fcntl(file, fcntl.F_GETFL)
         fcntl.fcntl(file, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
         return on

@@ -164,6 +164,11 @@ class OneFile(Line):
         """Whether the next run need not try again; otherwise it is not recorded."""
         return True
 
+    def lines(self, url: str, what: str, lost: Iterable[str]) -> Iterator[str]:
+        """Yield what became of an input, and what could not be read of it."""
+        yield f"{escape(url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {what}"
+        yield from (f"  lost: {escape(trouble, 300)}" for trouble in lost)
+
     def seal(self, path: Path, made_from: dict[str, object]) -> None:
         """Add what is known when the file at ``path`` is whole. Raises OSError."""
         self.name, self.made_from = path.name, made_from
@@ -204,25 +209,20 @@ def read_lines(
 
 def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]) -> bool:
     """Return whether runs of a command wrote all of these files of a folder, and nothing has changed them since."""
-    written = dict[str, Identity]()
-    with suppress(OSError):
-        written = {
-            name: line.identity for name, line in read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind).items()
-        }
     try:
-        return all(name in written and not other_file(Path(folder, name), written[name]) for name in names)
-    except SourceError:
+        written = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
+        return all(name in written and not other_file(Path(folder, name), written[name].identity) for name in names)
+    except OSError:  # also SourceError
         return False
 
 
 def other_file(path: Path, before: Identity) -> str:
     """Return why a file is not as it was written; "" if it is. Raises SourceError if it cannot be read."""
+    if before == THERE:
+        return "" if path.exists() else f"{path} is missing"
     try:
-        now = fingerprint(str(path)) if before != THERE else before
-        if before == THERE and not path.exists():
-            return f"{path} is missing"
+        return "" if fingerprint(str(path)) == before else f"{path} was changed since it was written"
     except SourceError as error:
         if error.kind != "missing":
             raise
         return f"{path} is missing" if before is not None else ""
-    return "" if now == before else f"{path} was changed since it was written"

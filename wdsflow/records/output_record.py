@@ -15,7 +15,7 @@ from wdsflow.shards.source.base import SourceError
 
 from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
 from .refusals import Busy, Lock, OtherOptions, need_folder, refuse_inputs
-from .unfinished import COUNTS, INSIDE, begin_shards, earlier_counts, end_shards, forget_shards, undo_begin
+from .unfinished import COUNTS, INSIDE, begin_shards, end_shards, forget_shards, undo_begin
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,7 +55,7 @@ class OutputRecord(Generic[L]):
     ) -> None:
         self.folder, self.inside = folder, folder / INSIDE
         self._run, self._did, self._line, self._reasons = run, did, line, reasons or {}
-        self.part = part  # index and number of slices
+        self.part = part
         asked, self._stem = names or (run, run)
         self._asked = self.inside / f"{asked}.json"
         self._stack = ExitStack()
@@ -68,20 +68,12 @@ class OutputRecord(Generic[L]):
         self.outputs: frozenset[str] = frozenset()  # all that were ever begun: what has such a name is ours
         self.lines: dict[str, L] = {}  # of finished outputs, by name
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other slice of the run works in the folder."""
-        return self.part[1] == 1
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether an earlier run finished nothing: another may replace it."""
-        return self.is_alone and bool(self.outputs) and not self._has_files()
+        self.is_alone = part[1] == 1  # no other slice of the run works in the folder
 
     def read(self) -> None:
         """Read what is there, which needs no lock."""
         self.options, self.outputs = self._read_asked()
-        self.lines = self._read_lines()
+        self.lines = read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
 
     # What commands that write several files per output do otherwise.
 
@@ -105,7 +97,7 @@ class OutputRecord(Generic[L]):
         return {line.name: line.counted for line in known if (self.folder / line.name).exists()}
 
     def is_current(self, line: L) -> bool:
-        """Return whether a line is one of this run, not of an earlier one of other results."""
+        """Return whether a line belongs to this run, not to an earlier one with other results."""
         return True
 
     def keeps(self, options: Mapping[str, object]) -> bool:
@@ -114,7 +106,7 @@ class OutputRecord(Generic[L]):
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise OtherOptions if the outputs that are there were written with other options."""
-        if self.options is not None and self.options != options and not self.is_idle:
+        if self.options is not None and self.options != options and not self._is_idle():
             raise OtherOptions(self.folder, self._did, self.options, options)
 
     def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
@@ -153,9 +145,13 @@ class OutputRecord(Generic[L]):
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.callback(self._tidy, made)
-            self.locks = [stack.enter_context(self._lock("lock", shared=not self.is_alone))]
-            if not self.is_alone:
-                self.locks.append(stack.enter_context(self._lock(self._slice("lock"))))
+            names = ["lock"] if self.is_alone else ["lock", self._slice("lock")]
+            self.locks = [
+                stack.enter_context(
+                    Lock(self.inside / name, self.patience, shared=name == "lock" and not self.is_alone)
+                )
+                for name in names
+            ]
             self.await_others()
             stack.callback(self._leave)
             self._sweep()
@@ -196,7 +192,7 @@ class OutputRecord(Generic[L]):
                 self.options, self.outputs = self._read_asked()
             if not force:
                 self.refuse_taken(names, options)
-            if restart or (self.is_idle and not self.keeps(options)):
+            if restart or (self._is_idle() and not self.keeps(options)):
                 refuse_inputs(inputs, self.all_paths())
                 self.clear()
             if not force:
@@ -261,7 +257,7 @@ class OutputRecord(Generic[L]):
         """
         with self.together("finish"):
             if not self.is_alone:
-                self.lines = self._read_lines()
+                self.lines = read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
             done = [line for name in self._names if (line := self.lines.get(name)) and self.is_current(line)]
             whole = len(done) == len(self._names)
             if whole or self.is_alone:
@@ -300,7 +296,7 @@ class OutputRecord(Generic[L]):
         elif self._is_marked and not self._has_files():
             self.clear(counts=True)
         elif self._is_marked and samples is not None:
-            end_shards(self.folder, dict(sorted((earlier_counts(self.folder) | samples).items())))
+            end_shards(self.folder, samples)
             self._is_marked = False
 
     def _write_lines(self) -> None:
@@ -320,7 +316,7 @@ class OutputRecord(Generic[L]):
 
     def _tidy(self, made: bool) -> None:
         """Remove locks and empty folders, unless another run works there; the folder itself if this run created it."""
-        with suppress(Busy, OSError), self._lock("lock", patience=0) as held:
+        with suppress(Busy, OSError), Lock(self.inside / "lock", patience=0) as held:
             for path in self.scratch():
                 shutil.rmtree(path, ignore_errors=True)
             for place, _, _ in os.walk(self.inside, topdown=False):
@@ -344,12 +340,9 @@ class OutputRecord(Generic[L]):
             with suppress(FileNotFoundError, NotADirectoryError):
                 self.stale += remove_stale(folder)
 
-    def _lock(self, name: str, patience: float | None = None, *, shared: bool = False) -> Lock:
-        return Lock(self.inside / name, self.patience if patience is None else patience, shared=shared)
-
     def together(self, what: str) -> AbstractContextManager[object]:
         """Keep other slices out: they may do the same at the same time."""
-        return self._lock(f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
+        return Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
 
     def _slice(self, name: str) -> str:
         return "{}-{:05d}-of-{:05d}".format(name, *self.part)
@@ -360,6 +353,10 @@ class OutputRecord(Generic[L]):
 
     def _has_files(self) -> bool:
         return any(path.exists() for path in self.all_paths())
+
+    def _is_idle(self) -> bool:
+        """Return whether an earlier run finished nothing: another may replace it."""
+        return self.is_alone and bool(self.outputs) and not self._has_files()
 
     def _read_asked(self) -> tuple[dict[str, object] | None, frozenset[str]]:
         try:
@@ -372,9 +369,6 @@ class OutputRecord(Generic[L]):
                 " or choose another folder with -o"
             ) from None
         return options, frozenset(name for name in outputs if isinstance(name, str) and "/" not in name)
-
-    def _read_lines(self) -> dict[str, L]:
-        return read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
 
     def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
         try:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.source.base import local_file
@@ -26,28 +27,18 @@ class Lock:
 
     def __init__(self, path: Path, patience: float = 5.0, *, shared: bool = False) -> None:
         self.path = path
-        self.fd = self._open()
         until = time.monotonic() + patience  # workers of a killed run take a moment to notice
         while True:
-            if self._take(shared=shared):
-                if self._is_there():
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            taken = self._take(shared=shared)
+            with suppress(FileNotFoundError):
+                if taken and os.path.samestat(os.fstat(self.fd), os.stat(path)):
                     return
-                os.close(self.fd)  # who held it has removed it: it keeps nobody away any more
-                self.fd = self._open()
-                continue
-            if time.monotonic() >= until:
-                os.close(self.fd)
-                raise Busy(f"another run works in {path.parent.parent}; wait for it or stop it")
-            time.sleep(0.05)
-
-    def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-    def _is_there(self) -> bool:
-        try:
-            return os.path.samestat(os.fstat(self.fd), os.stat(self.path))
-        except FileNotFoundError:
-            return False
+            os.close(self.fd)  # another run has it, or removed it when it ended
+            if not taken:
+                if time.monotonic() >= until:
+                    raise Busy(f"another run works in {path.parent.parent}; wait for it or stop it")
+                time.sleep(0.05)
 
     def _take(self, *, shared: bool) -> bool:
         if fcntl is None:
@@ -57,7 +48,7 @@ class Lock:
         except BlockingIOError:
             return False
         except OSError:  # a file system without locks: nothing keeps two runs apart there
-            return True
+            pass
         return True
 
     def remove(self) -> None:

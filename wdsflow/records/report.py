@@ -1,7 +1,7 @@
 """Makes the outputs of a run that are not there yet, and reports them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -24,11 +24,13 @@ class Report(Generic[L]):
     """What became of all outputs of a run.
 
     Attributes:
+        shards: the outputs, in order.
         resumed: outputs that an earlier run had finished.
         changed: outputs that were written again, and why.
         stale_removed: temporary files of killed runs that were removed.
     """
 
+    shards: list[L] = field(default_factory=list)
     resumed: int = 0
     changed: list[str] = field(default_factory=list)
     stale_removed: int = 0
@@ -36,7 +38,7 @@ class Report(Generic[L]):
     @property
     def outcomes(self) -> Sequence[L]:
         """The outputs, in order."""
-        raise NotImplementedError
+        return self.shards
 
     def check(self) -> None:
         """Raise RuntimeError if the counts of an output do not add up."""
@@ -53,6 +55,13 @@ class Report(Generic[L]):
         for each in self.outcomes:
             found.update(getattr(each, name))
         return +found
+
+    def lines(self) -> Iterable[str]:
+        """Yield the report."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def again_lines(self, did: str, most: int | None = None) -> Iterator[str]:
         """Yield why outputs were written again."""

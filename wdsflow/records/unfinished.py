@@ -48,14 +48,14 @@ def begin_shards(folder: Path, run: str, shards: int) -> None:
 
 
 def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
-    """Write the counts when all shards are there, and remove the mark. Raises OSError; then the mark stays."""
-    write_counts(folder, samples)
+    """Add to the earlier counts those of a finished run, and remove the mark. Raises OSError; then the mark stays."""
+    write_counts(folder, dict(sorted({**known_counts(folder, folder / INSIDE), **samples}.items())))
     _unmark(folder)
 
 
 def forget_shards(folder: Path) -> None:
     """Remove the mark, and the counts of shards that were removed; those of others stay."""
-    left = earlier_counts(folder) | known_counts(folder)
+    left = known_counts(folder, folder / INSIDE) | known_counts(folder)
     if left:
         write_counts(folder, dict(sorted(left.items())))
     else:
@@ -69,11 +69,6 @@ def undo_begin(folder: Path) -> None:
         with suppress(FileNotFoundError):
             os.replace(folder / INSIDE / name, folder / name)
     _unmark(folder)
-
-
-def earlier_counts(folder: Path) -> dict[str, int]:
-    """Return the samples of shards that are still there and were counted before ``begin_shards``."""
-    return known_counts(folder, folder / INSIDE)
 
 
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:

@@ -53,7 +53,11 @@ class Dots:
             self._groups[folder, first][rest] = self._members[folder, stem]
         shapes = {first: _shape(group) for first, group in self._groups.items() if first not in self._members}
         often = Counter(shape for shape in shapes.values() if shape)
-        self._as_fields = {first for first, shape in shapes.items() if shape and (often[shape] > 1 or _differ(shape))}
+        self._as_fields = {
+            first
+            for first, shape in shapes.items()
+            if shape and (often[shape] > 1 or len({extension for _, extension in shape}) == len(shape))
+        }
 
     def split(self, folder: str, base: str) -> tuple[str, str]:
         """Return ``(key, field)`` of a base name that has a dot; the key may still have dots."""
@@ -107,26 +111,18 @@ def _shape(group: dict[str, set[str]]) -> frozenset[tuple[str, str]] | None:
     return frozenset((rest, next(iter(types))) for rest, types in group.items())
 
 
-def _differ(shape: frozenset[tuple[str, str]]) -> bool:
-    return len({extension for _, extension in shape}) == len(shape)
-
-
-NamePath = tuple[str, str]  # folder, base name
-
-
-def join_folders(paths: Sequence[NamePath]) -> list[NamePath]:
-    """Return the paths without the folder level that only separates fields.
+def _join_folders(paths: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the paths, as folder and base name, without the folder level that only separates fields.
 
     Sibling folders are joined if no two of them have a field in common and each shares at least half of its keys with
     the others: the last level of a path is tried first, then the first one.
     """
-    found = list(paths)
-    while moved := _moves(found, -1) or _moves(found, 0):
-        found = [(moved.get(folder, folder), base) for folder, base in found]
-    return found
+    while moved := _moves(paths, -1) or _moves(paths, 0):
+        paths = [(moved.get(folder, folder), base) for folder, base in paths]
+    return paths
 
 
-def _moves(paths: list[NamePath], level: int) -> dict[str, str]:
+def _moves(paths: list[tuple[str, str]], level: int) -> dict[str, str]:
     """Which folder becomes which if one level is taken out."""
     folders = {folder for folder, _ in paths}
     if len(folders) < 2:
@@ -155,11 +151,8 @@ def _moves(paths: list[NamePath], level: int) -> dict[str, str]:
 
 
 def _are_parts(group: set[str], fields: dict[str, set[str]], keys: dict[str, set[str]]) -> bool:
-    seen: set[str] = set()
-    for folder in group:
-        if seen & fields[folder]:
-            return False
-        seen |= fields[folder]
+    if len(set().union(*(fields[folder] for folder in group))) < sum(len(fields[folder]) for folder in group):
+        return False
     for folder in group:
         others = set().union(*(keys[other] for other in group if other != folder))
         if 2 * len(keys[folder] & others) < len(keys[folder]):
@@ -297,7 +290,7 @@ def _round(names: list[str], origins: list[int], fixed: Counter[str]) -> list[st
         paths.append((folder, base))
         fixed["paths made relative"] += name.startswith("/") or ".." in name.split("/")
         fixed["./ removed"] += name.startswith("./")
-    joined = join_folders(paths)
+    joined = _join_folders(paths)
     dots = Dots(joined) if any(base.count(".") > 1 for _, base in joined) else None
     samples: list[NamedSample] = []
     fields: list[str] = []
@@ -341,21 +334,17 @@ def _keys(samples: list[NamedSample], fields: list[str]) -> list[str]:
     tries: Counter[str] = Counter()
     for home in owners:
         if home not in names:
-            names[home] = _free(_wish(home), taken, tries)
+            name = wish = _wish(home)
+            while name in taken:
+                tries[wish] += 1
+                name = f"{wish}-{tries[wish] + 1}"
+            taken.add(name)
+            names[home] = name
     return [names[home_of[sample]] for sample in samples]
 
 
 def _wish(sample: NamedSample) -> str:
     return _safe(f"{sample.folder}/{sample.key.replace('.', '_')}" if sample.folder else sample.key.replace(".", "_"))
-
-
-def _free(wish: str, taken: set[str], tries: Counter[str]) -> str:
-    name = wish
-    while name in taken:
-        tries[wish] += 1
-        name = f"{wish}-{tries[wish] + 1}"
-    taken.add(name)
-    return name
 
 
 def _safe(text: str) -> str:

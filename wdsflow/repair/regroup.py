@@ -2,7 +2,7 @@
 
 import posixpath
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -38,7 +38,7 @@ class RegroupedSample:
 
 @dataclass
 class RepairPlan:
-    """All samples of a shard, and the members that belong to none."""
+    """All samples of a shard, and the members that belong to none, by reason."""
 
     samples: list[RegroupedSample]
     dropped: Counter[str]
@@ -52,22 +52,18 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
     names.
     """
     dropped: Counter[str] = Counter()
-    named: list[str] = []
-    numbers: list[int] = []
-    contents: list[Member] = []
+    kept: list[tuple[str, int, Member]] = []
     links = 0
     for member, archive, content in zip(members, archives, _contents(members, target_of), strict=True):
         if isinstance(content, str):
             dropped[content] += 1
             continue
         links += member.kind == "link"
-        named.append(member.name)
-        numbers.append(archive)
-        contents.append(content)
-    tidy = tidy_names(named, numbers)
+        kept.append((member.name, archive, content))
+    tidy = tidy_names([name for name, _, _ in kept], [archive for _, archive, _ in kept])
     samples: dict[str, RegroupedSample] = {}
     position = 0
-    for content, name, reason in zip(contents, tidy.names, tidy.reasons, strict=True):
+    for (_, _, content), name, reason in zip(kept, tidy.names, tidy.reasons, strict=True):
         if name is None:
             dropped[reason] += 1
             continue
@@ -185,18 +181,15 @@ def _second_half(before: str, url: str) -> int:
 
 def _runs(url: str) -> Generator[HalfRun, None, None]:
     """Yield the runs of a plain local file up to the place where readers stop; none of another shard."""
-    with open_source(url) as source:
-        if source.fd >= 0 and not source.compression:
-            yield from _runs_in(source)
-
-
-def _runs_in(source: Source) -> Iterator[HalfRun]:
     run: HalfRun | None = None
-    for begins, stem, _, row in grouped(Walk(source), _BY_STEM):
-        if run is None or begins:
-            if run is not None:
-                yield run
-            run = HalfRun(stem, [])
-        run.members.append(Member(*row))
+    with open_source(url) as source:
+        for begins, stem, _, row in (
+            grouped(Walk(source), _BY_STEM) if source.fd >= 0 and not source.compression else ()
+        ):
+            if run is None or begins:
+                if run is not None:
+                    yield run
+                run = HalfRun(stem, [])
+            run.members.append(Member(*row))
     if run is not None:
         yield run

@@ -1,7 +1,7 @@
 """What a repair did: every member and every sample is accounted for."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -62,11 +62,6 @@ class RepairReport(Report[ShardRepair]):
     options: list[str] = field(default_factory=list)  # those that name fields
 
     @property
-    def outcomes(self) -> Sequence[ShardRepair]:
-        """The shards, in order."""
-        return self.shards
-
-    @property
     def lost(self) -> bool:
         """Whether anything could not be read."""
         return any(shard.lost for shard in self.shards)
@@ -91,16 +86,13 @@ class RepairReport(Report[ShardRepair]):
         most = f", {count:,} of them" if count < samples else ""
         return f"nothing {written}: {samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
         if self.warning:
             yield self.warning
         for shard in self.shards:
             what = how_many(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
-            yield f"{escape(shard.url, 300)} -> {escape(shard.output, 300) if shard.output else '-'}: {what}"
-            yield from (f"  lost: {escape(trouble, 300)}" for trouble in shard.lost)
+            yield from shard.lines(shard.url, what, shard.lost)
         yield from self.again_lines("repaired")
         written, samples = self.total("samples_written"), how_many(self.total("samples"), "sample")
         did = "would be written" if self.dry_run else "written"

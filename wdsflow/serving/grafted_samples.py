@@ -12,47 +12,41 @@ import numpy as np
 
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.records.line import Counts
+from wdsflow.reshaping.graft.graft_errors import NoMatch
 from wdsflow.reshaping.graft.graft_report import ShardGraft
 from wdsflow.reshaping.graft.graft_shard import grafted_pieces
-from wdsflow.reshaping.graft.grafted_sample import GraftedFields
-from wdsflow.reshaping.graft.join_samples import AMBIGUOUS, DAMAGED, WITHOUT, rows_file
-from wdsflow.reshaping.graft.look_shard import LookJob, ShardLook, numbers_in, uncounted_of
-from wdsflow.reshaping.graft.noted_samples import ABSENT
-from wdsflow.reshaping.graft.refused_joins import NoMatch
+from wdsflow.reshaping.graft.join_samples import ABSENT, AMBIGUOUS, DAMAGED, WITHOUT
+from wdsflow.reshaping.graft.look_shard import ROWS, LookJob, ShardLook
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
-from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Piece, Source, SourceError
 from wdsflow.text.words import how_many
 
-from .served_tar import Tars
+from .shard_tars import OpenTar, Tars
 
 _NO_ROW = "no row in the table"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _ServedTar(LookJob):
     """A tar of the layer below, to be joined with the table."""
 
-    tars: Tars | None = None
-    number: int = 0
+    tars: Tars
+    number: int
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Source, str]]:
         """Open the tar for a block. Raises SourceError."""
-        assert self.tars is not None
-        try:
-            tar = self.tars.open(self.number)
-        except (ValueError, OSError) as error:
-            raise SourceError("io", str(error)) from None
-        with tar:
+        with self._open() as tar:
             yield tar.source, ""
 
     def identity(self) -> dict[str, object]:
-        """Return what stands for its bytes. Raises SourceError."""
-        assert self.tars is not None
+        """Return what changes with its bytes. Raises SourceError."""
+        with self._open() as tar:
+            return {"etag": tar.etag}
+
+    def _open(self) -> OpenTar:
         try:
-            with self.tars.open(self.number) as tar:
-                return {"etag": tar.etag}
+            return self.tars.open(self.number)
         except (ValueError, OSError) as error:
             raise SourceError("io", str(error)) from None
 
@@ -77,31 +71,30 @@ class GraftedSamples:
 
     def __init__(self, below: Tars, options: GraftOptions, folder: Path, where: str = "") -> None:
         self._below, self._options = below, options
-        numbers, targets = count(), [folder / name for name in output_names(below.urls)]
+        numbers = count()
 
         def served(url: str, place: Path, scope: str, allow_pipe: bool) -> LookJob:
-            return _ServedTar(url, place, scope, allow_pipe, below, next(numbers))
+            return _ServedTar(url, place, scope, allow_pipe, tars=below, number=next(numbers))
 
-        run = GraftRun(options, folder, below.urls, targets, shard=served if below.filters else LookJob)
-        with run.table() as join:
-            looks = run.look(join)
-            if below.filters and not any(look.samples or look.unread for look in looks):
+        run = GraftRun(options, folder, below.urls, shard=served if below.filters else LookJob)
+        try:
+            with run.joined():
+                self._jobs, self._matches = run.jobs, run.matches
+        except NoMatch:
+            if below.filters and not any(look.samples or look.unread for look in run.looks):
                 given = sum(below.count(number).samples for number in range(len(below.urls)))
-                raise NoMatch(f"{where or 'the recipe'} keeps none of {given:,} samples", [])
-            self._matches = run.decide(join, looks)
-        self._jobs = run.jobs(looks, self._matches)
-        self._fields = GraftedFields(options.fields, run.columns)
+                raise NoMatch(f"{where or 'the recipe'} keeps none of {given:,} samples") from None
+            raise
 
     def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the pieces of the tar that ``graft`` writes."""
-        record = self.record(number)
-        job = self._jobs[number]
-        return grafted_pieces(job, source, self._fields, ShardGraft(job.url), Event()), record
+        record, job = self.record(number), self._jobs[number]
+        return grafted_pieces(job, source, ShardGraft(job.url), Event()), record
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""
         job, look = self._jobs[number], self._readable(number)
-        rows, gone = numbers_in(rows_file(job.place)), look.troubles
+        rows, gone = job.shard.numbers(ROWS), look.troubles
         if self._below.filters:
             found = self._below.count(number)
             found = replace(found, quarantined={**found.quarantined, **gone}, kept=found.kept - sum(gone.values()))
@@ -114,7 +107,7 @@ class GraftedSamples:
             without = int(((rows < 0) & written).sum())
             written = rows >= 0
             found = replace(found, kept=found.kept - without, dropped={**found.dropped, _NO_ROW: without})
-        found.uncounted = uncounted_of(job.place, written)
+        found.uncounted = job.shard.uncounted(written)
         found.check()
         return found
 
@@ -123,7 +116,7 @@ class GraftedSamples:
         found: Counter[int] = Counter()
         for job in self._jobs:
             if not job.look.unread:
-                rows = numbers_in(rows_file(job.place))
+                rows = job.shard.numbers(ROWS)
                 numbers, counts = np.unique(np.where(rows >= 0, 0, rows), return_counts=True)
                 found += Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
         del found[DAMAGED]

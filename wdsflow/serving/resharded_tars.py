@@ -2,27 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.pieces.pieces import END, number_of
 from wdsflow.pieces.tar_view import JoinedSource, TarView, ViewSource
 from wdsflow.reshaping.reshard.arrange import arrange, bounds_of
-from wdsflow.reshaping.reshard.input_report import InputReport, refuse_apart
-from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, most_files, note_samples
+from wdsflow.reshaping.reshard.read_inputs import InputJob, most_files, note_samples, refuse_apart
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
-from wdsflow.reshaping.reshard.reshard_report import OutputReport
-from wdsflow.reshaping.reshard.write_parts import PlannedOutput, output_pieces, repeated_keys
+from wdsflow.reshaping.reshard.reshard_report import InputReport, OutputReport
+from wdsflow.reshaping.reshard.write_parts import OutputJob, output_pieces, repeated_keys
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many, size
 
-from .served_tar import OpenTar, Tars, etag_of
-from .shard_tars import MEMORY, KeptTars, MadeTar, is_local
+from .shard_tars import MEMORY, KeptTars, MadeTar, OpenTar, Tars, etag_of, is_local
 
 _THREADS = 4  # most of their time goes into reading
 _CLIENTS = 64  # for whom there are open files
@@ -45,19 +43,7 @@ class CannotShuffle(ValueError):
     """Samples that cannot be sent in another order at a bearable cost: new fields larger than memory, shards of servers."""
 
 
-class _Looked(NamedTuple):
-    """What is known of a tar when its samples are listed; ``weight``: bytes of memory that it takes."""
-
-    record: ShardRecord
-    etag: str
-    weight: int
-
-
-@dataclass(frozen=True)
-class _Resharded(MadeTar):
-    """A tar of ranges of all tars below. ``needs``: the numbers of those with a range in it."""
-
-    needs: tuple[int, ...] = ()
+_Looked = tuple[ShardRecord, str, int]  # what is known of a tar when its samples are listed; its etag, and its weight
 
 
 class _OpenTars(JoinedSource):
@@ -122,62 +108,60 @@ class ReshardedTars:
     filters = False
 
     def __init__(self, below: Tars, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
-        self._below, self._kept = below, KeptTars[_Resharded]()
+        self._below, self._kept = below, KeptTars(self._made)
         self._inputs = [InputReport(number, url) for number, url in enumerate(below.urls)]
         if options.scattered and not all(map(is_local, below.urls)):
             raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
-        jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(below.urls)]
+        jobs = [InputJob(number, url, folder) for number, url in enumerate(below.urls)]
         answers: dict[int, _Looked | str] = {}
         run_in_threads(jobs, self._look, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
         found = [answers[job.number] for job in jobs]
         if failed := [each for each in found if isinstance(each, str)]:
             raise NotAllServed(failed, len(jobs))
         looked = [each for each in found if not isinstance(each, str)]
-        weight = sum(each.weight for each in looked)
+        weight = sum(each for _, _, each in looked)
         if options.scattered and weight > MEMORY:
             raise CannotShuffle(f"the new fields take {size(weight)}, too much to serve them in another order")
-        self.records = [each.record for each in looked]  # what becomes of the samples of each shard
+        self.records = [record for record, _, _ in looked]  # what becomes of the samples of each shard
         refuse_apart(self._inputs, lambda each: below.open(each.number).source)
         (self._rows,), _ = arrange(jobs, options, folder)
         self._rows.hold()
-        self._bounds = bounds_of(self._rows, options, sum(each.rows > 0 for each in self._inputs))
-        self._etags = [each.etag for each in looked]
-        self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
+        bounds = bounds_of(self._rows, options, sum(each.rows > 0 for each in self._inputs))
+        self._outputs = [OutputJob(self._rows, *each) for each in bounds]
+        self._etags = [etag for _, etag, _ in looked]
+        self.sizes = [job.end - job.start for job in self._outputs]  # samples of each tar
         self.urls = [
             f"shard {number:,} of {len(self.sizes):,}, {how_many(samples, 'sample')}"
             for number, samples in enumerate(self.sizes, 1)
         ]
-        self.renamed = sum(len(repeated_keys(PlannedOutput(self._rows, each))) for each in self._bounds)
+        self.renamed = sum(len(repeated_keys(job)) for job in self._outputs)
 
     @property
     def lost(self) -> bool:
         """Whether anything of the shards could not be read whole."""
-        return any(each.lost or each.unusable for each in self._inputs)
+        return any(each.lost or each.dropped for each in self._inputs)
 
     def prepare(self, number: int) -> None:
         """Decide what a tar consists of."""
-        self._kept.get(number, self._made)
+        self._kept.get(number)
 
     def open(self, number: int) -> OpenTar:
         """Return a tar. Raises SourceError, OSError."""
-        made = self._kept.get(number, self._made)
-        self._refuse_changed(made)  # an answer that begins cannot be refused any more
+        made = self._kept.get(number)
+        for each in made.needs:  # an answer that begins cannot be refused any more
+            if self._below.changed(each):
+                raise _replaced(self._below.urls[each])
         joined = _OpenTars(self._below, self._etags)
         return OpenTar(ViewSource(made.view, joined), made.etag, joined.changed)
 
     def changed(self, number: int) -> bool:
         """Return whether a shard has changed since its samples were listed."""
-        return any(map(self._below.changed, self._kept.get(number, self._made).needs))
+        return any(map(self._below.changed, self._kept.get(number).needs))
 
     def count(self, number: int) -> ShardRecord:
         """Return how many samples a tar has."""
         samples = self.sizes[number]
         return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
-
-    def _refuse_changed(self, made: _Resharded) -> None:
-        for number in made.needs:
-            if self._below.changed(number):
-                raise _replaced(self._below.urls[number])
 
     def _look(self, job: InputJob, stop: Event) -> _Looked | str:
         """Note the samples of a tar, and return what is known of its shard; a text why, if it cannot be served."""
@@ -188,18 +172,19 @@ class ReshardedTars:
                     raise SourceError("refused", "a global header changes its members")
                 if tar.changed():
                     raise SourceChangedError
-            return _Looked(self._record(found), tar.etag, tar.source.weight)
+            return self._record(found), tar.etag, tar.source.weight
         except (ValueError, OSError) as error:
-            if isinstance(error, InterruptedError) or not _is_of_shard(error):
-                raise
+            if isinstance(error, OSError) and not isinstance(error, SourceError) and error.errno not in UNREADABLE:
+                raise  # of the folder for the table, or given up
             return f"{job.url}: {error}"
 
     def _record(self, found: InputReport) -> ShardRecord:
         """Return what becomes of the samples of a shard."""
-        record = self._below.count(found.number) if self._below.filters else ShardRecord(
-            found.number, found.url, found.url, "", {}, samples=found.samples, kept=found.samples,
-            members=found.members, left_out=dict(found.left_out), damage=found.damage,
-        )  # fmt: skip
+        if self._below.filters:
+            record = self._below.count(found.number)
+        else:
+            record = ShardRecord(found.number, found.url, found.url, "", {}, samples=found.samples, kept=found.samples)
+            record.members, record.left_out, record.damage = found.members, dict(found.left_out), found.damage
         if record.kept < found.samples:
             raise RuntimeError(f"{record.url}: {record.kept} samples are kept, and {found.samples} were found")
         dropped = dict(record.dropped)
@@ -210,16 +195,11 @@ class ReshardedTars:
         record.check()
         return record
 
-    def _made(self, number: int) -> _Resharded:
+    def _made(self, number: int) -> MadeTar:
         with closing(_OpenTars(self._below, self._etags)) as joined:
-            pieces = output_pieces(PlannedOutput(self._rows, self._bounds[number]), joined, OutputReport())
+            pieces = output_pieces(self._outputs[number], joined, OutputReport(), Event())
             view = TarView(chain(pieces, [END]))
             if joined.changed():  # headers of samples that get another key were read
                 raise SourceChangedError
         needs = {number_of(part[0]) for part in view.parts(0, view.size) if not isinstance(part, bytes)}
-        return _Resharded(view, etag_of(self._etags, *view.marks()), needs=tuple(needs))
-
-
-def _is_of_shard(error: Exception) -> bool:
-    """Return whether an error is of a shard, and not of the folder for the table."""
-    return not isinstance(error, OSError) or isinstance(error, SourceError) or error.errno in CANNOT_READ
+        return MadeTar(view, etag_of(self._etags, *view.marks()), needs=tuple(needs))

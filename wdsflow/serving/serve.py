@@ -4,11 +4,11 @@ import asyncio
 import errno
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from .served_tar import Tars
 from .shard_server import Counts, ShardServer, name_of
+from .shard_tars import Tars
 
 
 class CannotListen(Exception):
@@ -44,7 +44,13 @@ def serve(
 
     Raises CannotListen if the address is taken, or not one of this machine.
     """
-    _allow_many_connections()
+    with suppress(ImportError, OSError, ValueError):  # each transfer needs two open files
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = 65_536 if hard == resource.RLIM_INFINITY else hard
+        if soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     taken = [number for number, handler in handlers.items() if callable(handler)]
     try:
@@ -76,21 +82,15 @@ async def _serve(
     signals: Iterable[signal.Signals],
 ) -> signal.Signals:
     """Serve until one of some signals comes, and return it: an exception in the midst of the loop would break it."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[signal.Signals] = loop.create_future()
-
-    def end(number: signal.Signals) -> None:
-        if not ended.done():
-            ended.set_result(number)
-
+    loop, ended = asyncio.get_running_loop(), asyncio.Queue[signal.Signals]()
     for each in signals:
-        loop.add_signal_handler(each, end, each)
-    work = asyncio.create_task(_work(server, host, port, *tell))
+        loop.add_signal_handler(each, ended.put_nowait, each)
+    first, work = asyncio.create_task(ended.get()), asyncio.create_task(_work(server, host, port, *tell))
     try:
-        await asyncio.wait((asyncio.ensure_future(ended), work), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((first, work), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             work.result()  # raises its error
-        return await ended
+        return await first
     finally:
         work.cancel()
         await server.stop()
@@ -118,31 +118,12 @@ def pattern(url: str, numbers: Iterable[int]) -> str:
     >>> pattern("http://h/", [0, 1, 2, 4])
     'http://h/{000000..000002}.tar::http://h/000004.tar'
     """
-    return "::".join(
-        url + (name_of(first) if first == last else f"{{{first:06d}..{last:06d}}}.tar")
-        for first, last in _runs(numbers)
-    )
-
-
-def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    run: tuple[int, int] | None = None
+    runs: list[tuple[int, int]] = []
     for number in numbers:
-        if run is not None and number == run[1] + 1:
-            run = run[0], number
-            continue
-        if run is not None:
-            yield run
-        run = number, number
-    if run is not None:
-        yield run
-
-
-def _allow_many_connections() -> None:
-    """Raise the limit of open files, of which each transfer needs two."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = 65_536 if hard == resource.RLIM_INFINITY else hard
-        if soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return "::".join(
+        url + (name_of(first) if first == last else f"{{{first:06d}..{last:06d}}}.tar") for first, last in runs
+    )

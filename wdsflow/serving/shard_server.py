@@ -6,19 +6,22 @@ import html
 import ipaddress
 import json
 import logging
+import os
 import re
 import socket
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.text.shell import escape
 
-from .served_tar import OpenTar, Tars, answer_to, send
+from .shard_tars import OpenTar, Tars
 
 T = TypeVar("T")
 Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
@@ -30,13 +33,10 @@ _METHODS = ("GET", "HEAD")
 _TAR = "application/x-tar"
 
 
-def _is_of_server(record: logging.LogRecord) -> bool:
-    """Return whether a line of the log is about the server: a malformed request is a fault of the client."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
 _LOG = logging.getLogger("wdsflow.serving")
-_LOG.addFilter(_is_of_server)
+_LOG.addFilter(  # a malformed request is a fault of the client
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+)
 
 
 def name_of(number: int) -> str:
@@ -115,7 +115,9 @@ class ShardServer:
         return line
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
         """Answer only requests for an address of this machine: pages in a browser may give it other names."""
         name = re.sub(r":[0-9]*$", "", request.host).lower()
         if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
@@ -123,10 +125,9 @@ class ShardServer:
         if request.method not in _METHODS:  # also of a path that does not exist
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         try:
-            answer: web.StreamResponse = await handler(request)
+            return await handler(request)
         except ConnectionError:  # the client has hung up: nobody reads an answer, and the server has no fault to report
-            answer = web.Response()
-        return answer
+            return web.Response()
 
     async def _shard(self, request: web.Request) -> web.StreamResponse:
         number = int(request.match_info["number"])
@@ -147,7 +148,7 @@ class ShardServer:
             await response.prepare(request)
             if request.method == "GET" and answer.stop > answer.start:
                 try:
-                    await send(request, response, tar, (answer.start, answer.stop), self._pool)
+                    await _send(request, response, tar, answer, self._pool)
                 except _REFUSED as error:  # it has changed: the client must not take what it has for the whole
                     if not isinstance(error, ConnectionError):  # of a client that hangs up
                         self._failed(number, error)
@@ -188,15 +189,12 @@ class ShardServer:
     async def _sizes(self, request: web.Request) -> web.Response:
         """Answer with the samples of each shard, or their sum; not where a shard is missing from it."""
         counts = await self.counted()
-        kept = {
-            number: found.counted for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept
-        }
-        bad = [found for found in counts.values() if isinstance(found, str)]
-        if bad:
+        if bad := [found for found in counts.values() if isinstance(found, str)]:
             return web.Response(status=500, text="\n".join(bad) + "\n")
+        records = {name_of(number): found for number, found in counts.items() if isinstance(found, ShardRecord)}
+        sizes = {name: found.counted for name, found in records.items() if found.kept}
         if request.path == "/__len__":
-            return web.Response(text=f"{sum(kept.values())}\n")
-        sizes = {name_of(number): count for number, count in kept.items()}
+            return web.Response(text=f"{sum(sizes.values())}\n")
         return web.Response(text=json.dumps(sizes, indent=1) + "\n", content_type="application/json")
 
 
@@ -216,18 +214,121 @@ def _is_loopback_ip(host: str) -> bool:
         return False
 
 
-def _is_unspecified(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
 def _in_url(host: str) -> str:
     """Return an address as a url has it; OpenCLIP takes ``::`` for the border between two sources.
 
     Addresses that stand for all of this machine give its name, which other machines know it by.
     """
-    if _is_unspecified(host):
-        return socket.gethostname()
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_unspecified:
+            return socket.gethostname()
     return "localhost" if host == "::1" else f"[{host}]" if ":" in host else host
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A status, and the bytes of the file from ``start`` to ``stop``; none where the status says so."""
+
+    status: int
+    start: int = 0
+    stop: int = 0
+
+    def headers(self, size: int, etag: str) -> dict[str, str]:
+        """Return the headers that describe this part; ``size``: bytes of the file."""
+        found = {"ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
+        if self.status == 206:
+            found["Content-Range"] = f"bytes {self.start}-{self.stop - 1}/{size}"
+        elif self.status == 416:
+            found["Content-Range"] = f"bytes */{size}"
+        return found
+
+
+def answer_to(request: web.BaseRequest, size: int, etag: str) -> HttpAnswer:
+    """Return what a request gets of a file. Requests for several parts get the whole file, as servers may do."""
+    wanted, known = request.if_match, request.if_none_match
+    if wanted is not None and not any(
+        each.value == "*" or (each.value == etag and not each.is_weak) for each in wanted
+    ):
+        return HttpAnswer(412)
+    if known is not None and any(each.value in ("*", etag) for each in known):
+        return HttpAnswer(304)
+    whole = HttpAnswer(200, 0, size)
+    if request.method != "GET" or "Range" not in request.headers:
+        return whole
+    if request.headers.get("If-Range", f'"{etag}"') != f'"{etag}"':  # also a date: no file has one here
+        return whole
+    try:
+        asked = request.http_range
+    except ValueError:
+        return whole
+    start, stop = asked.start or 0, size if asked.stop is None else min(asked.stop, size)
+    if asked.stop is None and request.headers["Range"].partition("=")[2].startswith("-"):
+        if not asked.start:
+            return HttpAnswer(416)
+        start = max(0, size + asked.start)
+    return HttpAnswer(206, start, stop) if start < size else HttpAnswer(416)
+
+
+_STEP = 256 << 10  # bytes in memory for each connection
+_LARGE = 1 << 20  # from here on the kernel copies
+
+
+async def _send(
+    request: web.Request, response: web.StreamResponse, tar: OpenTar, answer: HttpAnswer, pool: Executor
+) -> None:
+    """Send the bytes of an answer. The last of them follow only if the shard is still the same.
+
+    Raises SourceError, OSError if it cannot be read or has changed, ConnectionError if the client is gone.
+    """
+    start, stop = answer.start, answer.stop
+    last = max(start, stop - _STEP)
+    loop, here = asyncio.get_running_loop(), tar.source.fd >= 0 or tar.source.near
+    for low, high in ((start, last), (last, stop)):
+        chunks = _chunks(tar, low, high, check=here or high == stop)
+        while chunk := next(chunks, None) if here else await loop.run_in_executor(pool, next, chunks, None):
+            if isinstance(chunk, bytes):
+                await response.write(chunk)
+            else:
+                await _copy(request, *chunk)
+
+
+def _chunks(tar: OpenTar, start: int, stop: int, *, check: bool) -> Iterator[bytes | tuple[Source, int, int]]:
+    """Yield bytes, ``_STEP`` at a time, and long ranges of local files as they are; ``check`` that bytes are of the view.
+
+    Raises SourceChangedError.
+    """
+    held = bytearray()
+
+    def checked() -> bytes:
+        if check and tar.changed():
+            raise SourceChangedError
+        data = bytes(held)
+        held.clear()
+        return data
+
+    for origin, part in tar.source.parts(start, stop):
+        at, end = (0, len(part)) if isinstance(part, bytes) else part
+        if not isinstance(part, bytes) and end - at >= _LARGE and origin.fd >= 0:
+            if held:
+                yield checked()
+            yield origin, at, end
+            continue
+        while at < end:
+            until = min(end, at + _STEP - len(held))
+            held += part[at:until] if isinstance(part, bytes) else origin.exactly(at, until - at)
+            at = until
+            if len(held) == _STEP:
+                yield checked()
+    if held:
+        yield checked()
+
+
+async def _copy(request: web.Request, source: Source, start: int, end: int) -> None:
+    """Let the kernel copy from the file to the connection."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    with os.fdopen(source.fd, "rb", buffering=0, closefd=False) as file:
+        sent = await asyncio.get_running_loop().sendfile(transport, file, start, end - start)
+    if sent != end - start:
+        raise SourceChangedError

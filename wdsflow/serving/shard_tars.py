@@ -1,4 +1,4 @@
-"""Tars as they are, and tars of chosen samples."""
+"""Tars that are served: shards as they are, and tars of chosen samples."""
 
 import os
 import threading
@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.deciding.outcomes import uncounted
@@ -20,7 +20,74 @@ from wdsflow.shards.source.base import Piece, Source, SourceChangedError, Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 
-from .served_tar import OpenTar, Tars, etag_of
+_FORMAT = 1  # of what is served: another would make other bytes of the same shard
+MEMORY = 256 << 20  # bytes of all views that are kept, about
+
+
+@dataclass(frozen=True)
+class OpenTar:
+    """A tar that is served, open for reading; closes as a context manager.
+
+    Attributes:
+        source: its bytes.
+        etag: stands for them.
+        changed: returns whether a shard that they are made from is another one by now. Raises SourceError, OSError.
+    """
+
+    source: Source
+    etag: str
+    changed: Callable[[], bool]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        assert self.source.length is not None
+        return self.source.length
+
+    def __enter__(self) -> "OpenTar":  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.source.close()
+
+
+class Tars(Protocol):
+    """The tars of a layer, by their numbers: shards as they are, some of their samples, samples in tars of other sizes.
+
+    Each layer is made of the one below it. Threads may share it. Its functions raise ValueError, such as LedgerError, or
+    OSError, such as SourceError, for tars that cannot be served.
+    """
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """What each tar is made of, to be shown."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether samples may be left out, so that some tars may have none."""
+
+    def prepare(self, number: int) -> None:
+        """Decide what a tar consists of, where that is not known."""
+
+    def open(self, number: int) -> OpenTar:
+        """Return a tar as it is now."""
+
+    def changed(self, number: int) -> bool:
+        """Return whether a shard of a tar is not what it was when it was last opened; False where that takes a request."""
+
+    def count(self, number: int) -> ShardRecord:
+        """Return what becomes of its samples."""
+
+
+def etag_of(*facts: object) -> str:
+    """Return what stands for the bytes of a tar; those of ``facts`` that are bytes are taken as they are."""
+    from xxhash import xxh3_128
+
+    digest = xxh3_128(repr(_FORMAT).encode())
+    for fact in facts:
+        digest.update(fact if isinstance(fact, bytes) else repr(fact).encode())
+    return digest.hexdigest()
+
 
 _Mark = tuple[object, ...]
 
@@ -32,7 +99,7 @@ class ShardTars:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls: list[str] = list(urls)
-        self._known: dict[int, tuple[_Mark, str]] = {}  # what tells whether a shard has changed, and its etag
+        self._known: dict[int, tuple[_Mark, str]] = {}  # mark and etag of each shard
 
     def prepare(self, number: int) -> None:
         """Look at a shard."""
@@ -47,11 +114,11 @@ class ShardTars:
             known = self._known.get(number)
             if known is None or known[0] != mark:
                 identity = input_identity(url)
+                identity.pop("url", None)
                 with _opened(url) as again:
                     if _mark_of(again) != mark:
                         raise SourceChangedError
-                etag = etag_of(sorted((name, value) for name, value in identity.items() if name != "url"))
-                known = self._known[number] = mark, etag
+                known = self._known[number] = mark, etag_of(sorted(identity.items()))
         except BaseException:
             source.close()
             raise
@@ -93,10 +160,7 @@ def _opened(url: str) -> Source:
 
 
 def _mark_of(source: Source) -> _Mark:
-    """Return what tells whether a shard has changed: file, size and time of a local one, otherwise what its server tells.
-
-    Raises SourceError, OSError.
-    """
+    """Return file, size and time of a local shard, otherwise size and mark of its server. Raises SourceError, OSError."""
     if source.fd >= 0:
         return _mark_of_file(os.fstat(source.fd))
     return tuple(stored(source.url))
@@ -123,14 +187,10 @@ def all_compressed(urls: Sequence[str]) -> bool:
     return True
 
 
-MEMORY = 256 << 20  # bytes of all views that are kept, about
-
-
 class ChosenSamples(Protocol):
-    """Decides what is served of the tars of a layer, by their numbers.
+    """Decides what is served of the tars of a layer, by their numbers. ``quick``: a record costs about as much as the pieces.
 
-    ``quick``: a record costs about as much as the pieces. Both functions raise ValueError, such as LedgerError, if a
-    ledger or table does not fit; OSError, such as SourceError, if the tar cannot be read or has changed.
+    Raises ValueError, such as LedgerError, if a ledger or table does not fit; OSError if the tar cannot be read or has changed.
     """
 
     quick: bool
@@ -161,32 +221,34 @@ class LedgerSamples:
 
 @dataclass(frozen=True)
 class MadeTar:
-    """What a tar consists of, what stands for its bytes, and for those of the tar below it."""
+    """The view of a tar, and what identifies its bytes and those below.
+
+    ``below``: the etag of the tar below it. ``needs``: the numbers of all tars below that have a range in it, if several.
+    """
 
     view: TarView
     etag: str
     below: str = ""
     record: ShardRecord | None = None
+    needs: tuple[int, ...] = ()
 
 
-T = TypeVar("T", bound=MadeTar)
+class KeptTars:
+    """The tars that were served last, as many as memory allows. Threads may share it. ``make`` decides on one of them."""
 
-
-class KeptTars(Generic[T]):
-    """The tars that were served last, as many as memory allows. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._tars: OrderedDict[int, T] = OrderedDict()
+    def __init__(self, make: Callable[[int], MadeTar]) -> None:
+        self._make = make
+        self._tars: OrderedDict[int, MadeTar] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, number: int, made: Callable[[int], T]) -> T:
-        """Return a tar, from ``made`` if it is not kept."""
+    def get(self, number: int) -> MadeTar:
+        """Return a tar."""
         with self._lock:
             if (known := self._tars.get(number)) is not None:
                 self._tars.move_to_end(number)
                 return known
-        found = made(number)
+        found = self._make(number)
         with self._lock:
             self._remove(number)
             self._tars[number] = found
@@ -211,17 +273,17 @@ class ChosenTars:
     filters = True
 
     def __init__(self, below: Tars, choice: ChosenSamples) -> None:
-        self._below, self._choice, self._kept = below, choice, KeptTars[MadeTar]()
+        self._below, self._choice, self._kept = below, choice, KeptTars(self._made)
         self.urls = below.urls
 
     def prepare(self, number: int) -> None:
         """Decide what a tar consists of."""
-        self._kept.get(number, self._made)
+        self._kept.get(number)
 
     def open(self, number: int) -> OpenTar:
         """Return a tar; one whose shard has changed is made again. Raises SourceChangedError if it changes meanwhile."""
         for _ in range(2):
-            made, below = self._kept.get(number, self._made), self._below.open(number)
+            made, below = self._kept.get(number), self._below.open(number)
             if below.etag == made.below:
                 return OpenTar(ViewSource(made.view, below.source), made.etag, below.changed)
             below.source.close()
@@ -235,7 +297,7 @@ class ChosenTars:
     def count(self, number: int) -> ShardRecord:
         """Return what becomes of the samples of a tar."""
         self._below.open(number).source.close()  # what cannot be served has no samples
-        found = self._kept.get(number, self._made).record if self._choice.quick else None
+        found = self._kept.get(number).record if self._choice.quick else None
         return found or self._choice.record(number)
 
     def _made(self, number: int) -> MadeTar:

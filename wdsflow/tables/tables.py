@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 
 if TYPE_CHECKING:
-    import numpy as np
+    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
 MEMORY = 512 << 20  # bytes
@@ -69,13 +69,10 @@ class Tables:
 
     def batches(self, query: str, *values: object) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a result, some thousand at a time. Other statements may run in between. Raises as ``run``."""
-        cursor = self._connection.cursor()
-        try:
+        with self._connection.cursor() as cursor:
             self._do(cursor, cursor.execute, query, values)
             while found := self._do(cursor, cursor.fetchmany, _AT_ONCE):
                 yield found
-        finally:
-            cursor.close()
 
     def one(self, query: str, *values: object) -> tuple[Any, ...]:
         """Return the only row of a result, or its first. Raises as ``run``; LookupError if there is none."""
@@ -85,12 +82,9 @@ class Tables:
 
     def arrays(self, query: str, *values: object) -> "dict[str, NDArray[Any]]":
         """Return a small result as arrays, by the names of its columns; none of 128 bits. Raises as ``run``."""
-        cursor = self._connection.cursor()
-        try:
+        with self._connection.cursor() as cursor:
             self._do(cursor, cursor.execute, query, values)
             found: dict[str, NDArray[Any]] = self._do(cursor, cursor.fetchnumpy)
-        finally:
-            cursor.close()
         return found
 
     def add(self, table: str, **columns: "NDArray[Any] | Sequence[object]") -> None:
@@ -100,16 +94,16 @@ class Tables:
         """
         import numpy as np
 
-        arrays = {
-            each: column if isinstance(column, np.ndarray) else _objects(column) for each, column in columns.items()
-        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for each, column in columns.items():
+            arrays[each] = column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
         self._connection.register("added", arrays)
         try:
             self.run(f"INSERT INTO {name(table)} SELECT * FROM added")
         finally:
             self._connection.unregister("added")
 
-    def _do(self, connection: Any, do: Callable[..., Result], *given: object) -> Result:
+    def _do(self, connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
         import duckdb
 
         future = self._thread.submit(do, *given)
@@ -151,14 +145,6 @@ def _need_addresses(size: int, folder: Path) -> None:
     if limit != resource.RLIM_INFINITY and limit - psutil.Process().memory_info().vms < size:
         reason = f"the limit of {limit >> 20:,} MiB on the address space is too low for a join or sort; ulimit -v unlimited lifts it"
         raise TablesError(errno.ENOMEM, reason, str(folder))
-
-
-def _objects(values: Sequence[object]) -> "NDArray[np.object_]":
-    import numpy as np
-
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
 
 
 def _understood(error: Exception, folder: Path) -> Exception:

@@ -17,8 +17,7 @@ from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.reshaping.graft.refused_joins import ContradictedJoin, NoMatch
-    from wdsflow.reshaping.graft.table_errors import NoColumn
+    from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
 
 _OF_LEDGER = ("ledger", "where", "keep", "unknown")
 _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from xxhash import xxh3_64_intdigest, xxh3_128, xxh3_128_intdigest
 
 from wdsflow.shards.atomic import naming
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
+from wdsflow.shards.tar.plain_entries import Row
 
 from .set_diff import Example, ScoreDiff, SetDiff
 
@@ -47,20 +47,16 @@ class KeyRecord(NamedTuple):
 
     @staticmethod
     def read(file: IO[bytes]) -> Iterator["KeyRecord"]:
-        """Yield what ``dump`` wrote into a file."""
+        """Yield what ``dump`` returned, from a file."""
         while head := file.read(_LENGTH.size):
-            yield KeyRecord.load(file.read(_LENGTH.unpack(head)[0]))
+            data = file.read(_LENGTH.unpack(head)[0])
+            side, key, shard, number, fields, scores = marshal.loads(data)  # noqa: S302 - this run wrote it
+            yield KeyRecord(side, key, shard, number, tuple(map(FieldRecord._make, fields)), scores)
 
     def dump(self) -> bytes:
         """Return it as bytes."""
         data = marshal.dumps((*self[:4], tuple(map(tuple, self.fields)), self.scores))
         return _LENGTH.pack(len(data)) + data
-
-    @staticmethod
-    def load(data: bytes) -> "KeyRecord":
-        """Read what ``dump`` wrote, after its length."""
-        side, key, shard, number, fields, scores = marshal.loads(data)  # noqa: S302 - this run wrote it
-        return KeyRecord(side, key, shard, number, tuple(map(FieldRecord._make, fields)), scores)
 
 
 def record_of(sample: TarSample, samples: Samples, side: int, shard: int) -> KeyRecord:
@@ -69,22 +65,17 @@ def record_of(sample: TarSample, samples: Samples, side: int, shard: int) -> Key
     return KeyRecord(side, sample.key, shard, sample.number, tuple(fields))
 
 
-def _field(name: str, row: Any, samples: Samples) -> FieldRecord:
+def _field(name: str, row: Row, samples: Samples) -> FieldRecord:
     size = row[1]
     start = samples.read(row, 0, min(size, _STEP))
-    at, digest = len(start), xxh3_128_intdigest(start)
-    if at < size:
-        at, digest = _rest(row, samples, start)
-    return FieldRecord(name, at, digest, start[:_SHOWN] if name in TEXTS else None)
-
-
-def _rest(row: Any, samples: Samples, start: bytes) -> tuple[int, int]:
-    """Return size and hash of a large field."""
-    size, at, digest = row[1], len(start), xxh3_128(start)
+    at, text = len(start), start[:_SHOWN] if name in TEXTS else None
+    if at == size:
+        return FieldRecord(name, at, xxh3_128_intdigest(start), text)
+    digest = xxh3_128(start)
     while 0 < at < size and (data := samples.read(row, at, min(size - at, _STEP))):
         digest.update(data)
         at += len(data)
-    return at, digest.intdigest()
+    return FieldRecord(name, at, digest.intdigest(), text)
 
 
 def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
@@ -96,32 +87,21 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
     from wdsflow.filtering.ledger.ledger_row import KEYS, LedgerError, read_about
 
     read_about(path)
-    left_out = RESERVED - {"outcome", KEYS}
-    of_scores = (
-        pa.types.is_floating,
-        pa.types.is_integer,
-        pa.types.is_boolean,
-        pa.types.is_string,
-        pa.types.is_dictionary,
-    )
+    left_out, types = RESERVED - {"outcome", KEYS}, pa.types
+    of_scores = (types.is_floating, types.is_integer, types.is_boolean, types.is_string, types.is_dictionary)
     try:
         with pq.ParquetFile(path) as file:
-            names = [
-                each.name
-                for each in file.schema_arrow
-                if each.name not in left_out and any(test(each.type) for test in of_scores)
-            ]
-            number = 0
-            has_lists = "several" in file.schema_arrow.names
-            for batch in file.iter_batches(columns=["key", *names, *(["several"] if has_lists else [])]):
-                columns = [batch.column(name).to_pylist() for name in names]
-                lists: list[Any] = batch.column("several").to_pylist() if has_lists else [None] * len(batch)
-                for at, key in enumerate(batch.column("key").to_pylist()):
-                    scores = {name: column[at] for name, column in zip(names, columns, strict=True)}
-                    if lists[at]:  # the scores of a sample with several images or captions
-                        found = json.loads(lists[at])
+            schema, number = file.schema_arrow, 0
+            kinds = {each.name: each.type for each in schema if each.name not in left_out}
+            names = [name for name, kind in kinds.items() if any(test(kind) for test in of_scores)]
+            lists = [name for name in ("several",) if name in schema.names]
+            for batch in file.iter_batches(columns=["key", *names, *lists]):
+                for row in batch.to_pylist():
+                    scores = {name: row[name] for name in names}
+                    if row.get("several"):  # the scores of a sample with several images or captions
+                        found = json.loads(row["several"])
                         scores |= {column_of(name): json.dumps(values) for name, values in found.items()}
-                    yield KeyRecord(side, str(key), shard, number, (), tuple(sorted(scores.items())))
+                    yield KeyRecord(side, str(row["key"]), shard, number, (), tuple(sorted(scores.items())))
                     number += 1
     except (pa.ArrowException, KeyError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
@@ -172,7 +152,8 @@ class KeyParts:
 
     def _read(self, path: Path, depth: int) -> Iterator[list[KeyRecord]]:
         if path.stat().st_size <= self._largest or depth > _DEEPEST + 1:
-            records = list(_records(path))
+            with path.open("rb", 1 << 20) as file:
+                records = list(KeyRecord.read(file))
             path.unlink()
             if records:
                 yield records
@@ -180,8 +161,8 @@ class KeyParts:
         names = [path.with_name(f"{path.name}-{number:02d}") for number in range(_DEEPER)]
         files = [open(name, "wb", _BUFFER) for name in names]  # noqa: SIM115
         try:
-            with naming(self._folder):
-                for record in _records(path):
+            with naming(self._folder), path.open("rb", 1 << 20) as whole:
+                for record in KeyRecord.read(whole):
                     files[_place(record, depth)].write(record.dump())
                 for file in files:
                     file.close()
@@ -203,11 +184,6 @@ def _hash_of(key: str) -> int:
     return xxh3_64_intdigest(key.encode("utf-8", "surrogatepass"))
 
 
-def _records(path: Path) -> Iterator[KeyRecord]:
-    with path.open("rb", 1 << 20) as file:
-        yield from KeyRecord.read(file)
-
-
 def _close(file: IO[bytes]) -> None:
     with suppress(OSError):  # a full disk: what is buffered is not needed any more
         file.close()
@@ -225,7 +201,13 @@ def compare_part(records: Sequence[KeyRecord], found: SetDiff) -> None:
             side.repeated += max(0, len(own) - 1)
         _compare_samples(*pair, found)
     for pair in rows.values():
-        _compare_rows(*pair, found)
+        before, after = (sorted(own, key=lambda each: (each.shard, each.number)) for own in pair)
+        for old, new in zip(before, after, strict=False):
+            then, now = dict(old.scores or ()), dict(new.scores or ())
+            for name in then.keys() & now.keys():
+                _compare_score(then[name], now[name], found.scores.setdefault(name, ScoreDiff()))
+        found.only_scored[0] += max(0, len(before) - len(after))
+        found.only_scored[1] += max(0, len(after) - len(before))
 
 
 def _compare_samples(ours: list[KeyRecord], theirs: list[KeyRecord], found: SetDiff) -> None:
@@ -288,16 +270,6 @@ def _text(field: FieldRecord | None) -> str | None:
 def _example(record: KeyRecord, found: SetDiff) -> Example:
     shard = found.sides[record.side].shards[record.shard]
     return Example((record.side, record.shard, record.number), record.key, shard)
-
-
-def _compare_rows(ours: list[KeyRecord], theirs: list[KeyRecord], found: SetDiff) -> None:
-    before, after = (sorted(rows, key=lambda each: (each.shard, each.number)) for rows in (ours, theirs))
-    for old, new in zip(before, after, strict=False):
-        then, now = dict(old.scores or ()), dict(new.scores or ())
-        for name in then.keys() & now.keys():
-            _compare_score(then[name], now[name], found.scores.setdefault(name, ScoreDiff()))
-    found.only_scored[0] += max(0, len(before) - len(after))
-    found.only_scored[1] += max(0, len(after) - len(before))
 
 
 def _compare_score(then: Value, now: Value, score: ScoreDiff) -> None:

@@ -2,9 +2,8 @@
 
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,8 +11,7 @@ from threading import Event
 
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, is_harmless
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.thread_jobs import run_in_threads
@@ -35,18 +33,6 @@ class _Job:
     shard: int
     url: str
     ledger: Path | None = None  # in place of the shard
-
-
-@dataclass
-class _Read:
-    """What is known of a shard, or a ledger, beside its records."""
-
-    samples: int = 0
-    fields: Counter[str] = field(default_factory=Counter)
-    bytes: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    trouble: list[str] = field(default_factory=list)
-    rows: int = 0
 
 
 @keywords(DiffOptions)
@@ -116,15 +102,11 @@ def _ledger_jobs(
             raise ValueError("scores are compared with scores: give ledgers of both sets, or of none")
     for side, folder in enumerate(folders):
         assert folder is not None
-        files = sorted(_ledger_folder(folder).glob("*.parquet"))
+        inside = folder / INSIDE / "ledger"
+        files = sorted((inside if inside.is_dir() else folder).glob("*.parquet"))
         if not files:
             raise LedgerError(f"{folder} has no ledger: name an output folder of wdsflow score or wdsflow filter")
         yield from (_Job(side, number, str(path), path) for number, path in enumerate(files))
-
-
-def _ledger_folder(folder: Path) -> Path:
-    inside = folder / INSIDE / "ledger"
-    return inside if inside.is_dir() else folder
 
 
 def _own_ledger(urls: Urls, side: SideFacts) -> Path | None:
@@ -136,9 +118,9 @@ def _own_ledger(urls: Urls, side: SideFacts) -> Path | None:
     return Path(folder) if folder is not None and any((Path(folder) / INSIDE / "ledger").glob("*.parquet")) else None
 
 
-def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
+def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Event) -> SideFacts:
     """Read a shard or a ledger, and add its records. Raises OSError if ``folder`` cannot take them, or an unpacked shard."""
-    done = _Read()
+    done = SideFacts()
     if job.ledger is not None:
         records = ledger_records(job.ledger, job.side, job.shard)
         while some := list(islice(records, _AT_ONCE)):
@@ -152,7 +134,12 @@ def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Even
             done.trouble += [damage] if damage else []
             samples = Samples(source, contents=True)
             for sample in samples:
-                held.append(_counted(sample, samples, job, done))
+                record = record_of(sample, samples, job.side, job.shard)
+                done.samples += 1
+                for each in record.fields:
+                    done.fields[each.name] += 1
+                    done.bytes[each.name] += each.size
+                held.append(record)
                 if len(held) == _AT_ONCE:
                     _add(parts, held, stop)
             done.trouble += [text for text in samples.damage if not is_harmless(text)]
@@ -182,16 +169,7 @@ def _add(parts: KeyParts, held: list[KeyRecord], stop: Event) -> None:
     held.clear()
 
 
-def _counted(sample: TarSample, samples: Samples, job: _Job, done: _Read) -> KeyRecord:
-    record = record_of(sample, samples, job.side, job.shard)
-    done.samples += 1
-    for each in record.fields:
-        done.fields[each.name] += 1
-        done.bytes[each.name] += each.size
-    return record
-
-
-def _note(found: SetDiff, job: _Job, done: _Read) -> None:
+def _note(found: SetDiff, job: _Job, done: SideFacts) -> None:
     side = found.sides[job.side]
     side.samples += done.samples
     side.rows += done.rows

@@ -146,11 +146,15 @@ _CAPTION, _NAME = 400, 200  # characters that are shown
 def text_lines(found: SetDiff) -> Iterator[str]:
     """Yield the report for a terminal."""
     for name, side in zip(SIDES, found.sides, strict=True):
-        yield f"{name}: {_about(found, name)}"
+        yield f"{name}: {_about(side)}"
         for trouble in side.trouble:
             yield f"   could not be read: {escape(trouble, 500)}"
     yield ""
-    yield from _sums(found)
+    for name, side, only in zip(SIDES, found.sides, found.only, strict=True):
+        yield (
+            f"{how_many(side.samples, 'sample')} in {name} = {found.same:,} the same + {found.changed:,} changed"
+            f" + {only:,} only in {name}"
+        )
     if found.fields:
         yield "\nfields"
         yield from (f"  {escape(name, _NAME)}: {_counted(counts)}" for name, counts in sorted(found.fields.items()))
@@ -215,21 +219,12 @@ def verdict(found: SetDiff) -> str:
     return f"NOT the same: {', '.join(parts)}; {how_many(found.same, 'sample')} the same"
 
 
-def _about(found: SetDiff, name: str) -> str:
-    side = found.sides[SIDES.index(name)]
+def _about(side: SideFacts) -> str:
     fields = ", ".join(escape(each, 60) for each in sorted(side.fields)[:8])
     left_out = f"; {how_many(side.left_out.total(), 'member')} of no sample" if side.left_out else ""
     repeated = f"; {how_many(side.repeated, 'repeated key')}" if side.repeated else ""
     held = f"{how_many(side.samples, 'sample')}, {size(side.bytes.total())} in {fields or 'no fields'}"
     return f"{how_many(len(side.shards), 'shard')}, {held}{repeated}{left_out}"
-
-
-def _sums(found: SetDiff) -> Iterator[str]:
-    for name, side, only in zip(SIDES, found.sides, found.only, strict=True):
-        yield (
-            f"{how_many(side.samples, 'sample')} in {name} = {found.same:,} the same + {found.changed:,} changed"
-            f" + {only:,} only in {name}"
-        )
 
 
 def _counted(counts: dict[str, int]) -> str:

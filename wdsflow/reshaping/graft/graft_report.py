@@ -1,10 +1,9 @@
 """What a graft did: every sample and every row of the table is accounted for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
@@ -12,8 +11,16 @@ from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .grafted_sample import NULL
 from .join_samples import Matches
+
+NULL = "null in the table"
+_REASONS = (
+    ("not possible", "impossible"),
+    ("damaged, left out", "damaged"),
+    ("set", "set"),
+    ("not set", "missed"),
+    ("members left out", "left_out"),
+)
 
 
 @dataclass
@@ -62,17 +69,11 @@ class ShardGraft(OneFile):
 class GraftReport(Report[ShardGraft]):
     """What became of all shards, and of the rows of the table."""
 
-    shards: list[ShardGraft]
     matches: Matches
     options: list[str] = field(default_factory=list)  # what was to be set
     unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has
     listed: str = ""  # the file with all of them
     resolved: str = ""  # how ambiguous samples were resolved
-
-    @property
-    def outcomes(self) -> Sequence[ShardGraft]:
-        """The shards, in order."""
-        return self.shards
 
     def check(self) -> None:
         """Raise RuntimeError if a row or a sample is unaccounted for."""
@@ -93,13 +94,13 @@ class GraftReport(Report[ShardGraft]):
     @property
     def refused(self) -> bool:
         """Whether samples or values could not be taken as they are; a null in the table is not among that."""
-        return bool(self.merged("impossible")) or any(not is_null(reason) for reason in self.merged("missed"))
+        return bool(self.merged("impossible")) or not all(each.endswith(f": {NULL}") for each in self.merged("missed"))
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        yield from chain.from_iterable(map(_shard_lines, self.shards))
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
+        for shard in self.shards:
+            result = f"{how_many(shard.written, 'sample')}, {shard.matched:,} with a row"
+            yield from shard.lines(shard.url, result if shard.output else "nothing written", shard.lost)
         yield from self.again_lines("grafted")
         written, samples = self.total("written"), self.total("samples")
         shards = how_many(len(self.shards), "shard")
@@ -111,22 +112,14 @@ class GraftReport(Report[ShardGraft]):
             yield f"  {uncounted_text(self.total('uncounted'))}"
         if self.total("dropped"):
             yield f"  left out: {self.total('dropped'):,} x no row was set"
-        yield from reason_lines("not possible", self.merged("impossible"))
-        yield from reason_lines("damaged, left out", self.merged("damaged"))
-        yield from reason_lines("set", self.merged("set"))
-        yield from reason_lines("not set", self.merged("missed"))
-        yield from reason_lines("members left out", self.merged("left_out"))
+        for title, name in _REASONS:
+            yield from reason_lines(title, self.merged(name))
         yield _row_counts(self.matches).parts_line("used", always=1)
         if self.unmatched:
             more = self.matches.unmatched_rows - len(self.unmatched)
             shown = ", ".join(escape(each, 60) for each in self.unmatched)
             yield f"  unmatched: {shown}{f' and {more:,} more' if more else ''}"
             yield f"  all of them: {escape(self.listed, 300)}"
-
-
-def is_null(reason: str) -> bool:
-    """Whether a value was not set because the table has none."""
-    return reason.endswith(f": {NULL}")
 
 
 def _join_counts(samples: int, total: Callable[[str], int], merged: Callable[[str], Counter[str]]) -> Counts:
@@ -138,12 +131,3 @@ def _join_counts(samples: int, total: Callable[[str], int], merged: Callable[[st
 def _row_counts(rows: Matches) -> Counts:
     left = {"unmatched": rows.unmatched_rows, "ambiguous": rows.ambiguous_rows, "without a value": rows.rows_without}
     return Counts("rows of the table", rows.rows, rows.used, left)
-
-
-def _shard_lines(shard: ShardGraft) -> Iterable[str]:
-    what = how_many(shard.written, "sample") if shard.output else "nothing written"
-    where = escape(shard.output, 300) if shard.output else "-"
-    matched = f", {shard.matched:,} with a row" if shard.output else ""
-    yield f"{escape(shard.url, 300)} -> {where}: {what}{matched}"
-    for trouble in shard.lost:
-        yield f"  lost: {escape(trouble, 300)}"

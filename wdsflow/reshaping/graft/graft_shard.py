@@ -1,36 +1,48 @@
 """The second pass over a shard: its ranges are copied, and members with the values of the table put between them."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from wdsflow.pieces.new_members import member, members
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError, SourceError
+from wdsflow.shards.tar.plain_entries import Row
 
-from .graft_report import ShardGraft
-from .grafted_sample import FieldTally, GraftedFields
-from .join_samples import AMBIGUOUS, DAMAGED, WITHOUT, cells_file, rows_file
-from .look_shard import LookJob, ShardLook, notes_file, numbers_in, uncounted_of
-from .noted_samples import ABSENT, NotedSamples, decoded_at_once, noted, read_notes
+from .graft_report import NULL, ShardGraft
+from .join_on import FieldToSet
+from .join_samples import ABSENT, AMBIGUOUS, DAMAGED, WITHOUT, Unusable, decoded_at_once
+from .look_shard import CELLS, ROWS, LookJob, NotedSamples, ShardLook
+from .set_json import BrokenJson, set_in_json
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
+
+BROKEN_JSON = "its json is not an object"
+NO_NAME = "its key holds a zero byte"
+TOO_LARGE = "its json is larger than 64 MiB"
+_MOST_JSON = 64 << 20
+
+Pieces = list[Piece]
 
 
 @dataclass(frozen=True)
 class GraftJob:
-    """One shard to write to ``target``; ``decided``: what decides its rows."""
+    """One shard to write to ``target``. ``columns``: in the order of the values of rows; ``decided``: what decides its rows."""
 
     shard: LookJob
     look: ShardLook
     target: Path
+    fields: tuple[FieldToSet, ...]
+    columns: tuple[str, ...]
     drop_unmatched: bool = False
     decided: str = ""
 
@@ -39,18 +51,13 @@ class GraftJob:
         """The shard."""
         return self.shard.url
 
-    @property
-    def place(self) -> Path:
-        """Where its samples and their rows are noted."""
-        return self.shard.place
 
-
-def graft_shard(job: GraftJob, stop: Event, *, fields: GraftedFields) -> ShardGraft:
+def graft_shard(job: GraftJob, stop: Event) -> ShardGraft:
     """Write a shard. What cannot be read is reported in ``lost``. Raises OSError if the output cannot be written."""
     report = ShardGraft(job.url, lost=list(job.look.lost))
     if not job.look.unread:
         try:
-            _write(job, fields, report, stop)
+            _write(job, report, stop)
         except OSError as error:
             if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
                 raise
@@ -61,80 +68,79 @@ def graft_shard(job: GraftJob, stop: Event, *, fields: GraftedFields) -> ShardGr
     return report
 
 
-def _write(job: GraftJob, fields: GraftedFields, report: ShardGraft, stop: Event) -> None:
-    rows = numbers_in(rows_file(job.place))
+def _write(job: GraftJob, report: ShardGraft, stop: Event) -> None:
+    rows = job.shard.numbers(ROWS)
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():
-        _count_unwritten(rows, job, report)
+        report.samples, report.damaged = len(rows), Counter(job.look.troubles)
+        report.unmatched, report.ambiguous = int((rows == ABSENT).sum()), int((rows == AMBIGUOUS).sum())
+        report.without = int((rows == WITHOUT).sum())
+        report.dropped = report.unmatched + report.ambiguous + report.without
+        report.left_out += Counter(job.look.left_out)
         return
     with job.shard.opened() as (source, _):
-        report.bytes = write_pieces(job.target, source, grafted_pieces(job, source, fields, report, stop))
-    report.output, report.uncounted = str(job.target), uncounted_of(job.place, written)
+        report.bytes = write_pieces(job.target, source, grafted_pieces(job, source, report, stop))
+    report.output, report.uncounted = str(job.target), job.shard.uncounted(written)
 
 
-def grafted_pieces(
-    job: GraftJob, source: Source, fields: GraftedFields, report: ShardGraft, stop: Event
-) -> Iterator[Piece]:
-    """Yield what the grafted shard consists of, without its end, and count its samples in ``report``.
+def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Event) -> Iterator[Piece]:
+    """Yield the pieces of the grafted shard, without its end, and count its samples in ``report``.
 
     Raises SourceChangedError, also at the end, if the shard is not what it was; SourceError, OSError.
     """
-    rows, pieces = numbers_in(rows_file(job.place)), _Pieces(job, fields, report)
+    pieces = _Pieces(job, source, report)
     if job.look.noted:
-        parts, headers = read_notes(notes_file(job.place)), job.look.headers
+        parts, headers = NotedSamples.read(job.shard.place), job.look.headers
     else:
         samples = Samples(source, contents=False)
-        parts, headers = noted(samples, fields.touched), samples.headers  # these grow while the parts are read
-    with open(cells_file(job.place), "rb") as cells:
-        yield from chain.from_iterable(pieces.all(source, parts, headers, (rows, cells), stop))
-    tally = pieces.tally
-    report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
-    report.left_out += Counter(job.look.left_out)
-
-
-def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) -> None:
-    report.samples = len(rows)
-    report.damaged += Counter(job.look.troubles)
-    report.unmatched, report.ambiguous = int((rows == ABSENT).sum()), int((rows == AMBIGUOUS).sum())
-    report.without = int((rows == WITHOUT).sum())
-    report.dropped = report.unmatched + report.ambiguous + report.without
+        touched = dict.fromkeys(each.field for each in job.fields)
+        parts, headers = NotedSamples.of(samples, list(touched)), samples.headers  # these grow while the parts are read
+    with open(job.shard.place.with_suffix(CELLS), "rb") as cells:
+        yield from chain.from_iterable(pieces.all(parts, headers, job.shard.numbers(ROWS), cells, stop))
+    set_in = ((label, report.matched - pieces.unset[label]) for _, _, label, _ in pieces.fields)
+    report.set = Counter({label: count for label, count in set_in if count})
     report.left_out += Counter(job.look.left_out)
 
 
 class _Pieces:
-    """Makes the pieces of the new shard, and counts."""
+    """Makes the pieces of the new shard, and counts.
 
-    def __init__(self, job: GraftJob, fields: GraftedFields, report: ShardGraft) -> None:
-        self._job, self._fields, self._report = job, fields, report
-        self.tally = FieldTally()
+    Attributes:
+        fields: what is set: field, name inside of it, ``--set``, and the place of its value in a row.
+        unset: by ``--set``, samples that have a row and in which it was not set.
+    """
+
+    def __init__(self, job: GraftJob, source: Source, report: ShardGraft) -> None:
+        self._job, self._source, self._report = job, source, report
+        self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
+        self.unset: Counter[str] = Counter()
+        self._extended = job.look.renaming  # new members need extended headers then
+        self._quick = not self._extended and not any(each.name for each in job.fields)
 
     def all(
         self,
-        source: Source,
         parts: Iterable[NotedSamples],
         headers: list[Range],
-        chosen_by: tuple["NDArray[Any]", BinaryIO],
+        rows: "NDArray[np.int64]",
+        cells: BinaryIO,
         stop: Event,
-    ) -> Iterator[list[Piece]]:
+    ) -> Iterator[Pieces]:
         """Yield the pieces of each sample that is written, and the global headers before them, and count all samples.
 
         Raises SourceChangedError, also at the end, and OSError.
         """
         report, given = self._report, 0
-        rows, cells = chosen_by
         for notes in parts:
-            chosen = rows[report.samples :][: len(notes.keys)]
-            if len(chosen) < len(notes.keys):
+            numbers, at = rows[report.samples :][: len(notes.keys)].tolist(), 0
+            if len(numbers) < len(notes.keys):
                 raise SourceChangedError
-            numbers, at = chosen.tolist(), 0
             for found in decoded_at_once(cells, numbers):
                 if stop.is_set():
                     raise InterruptedError("given up")
-                quick = self._fields.plain_pieces(notes, at, found, extended=self._job.look.renaming)
-                for values, known in zip(found, quick, strict=True):
+                for values, known in zip(found, self._of_text(notes, at, found), strict=True):
                     report.samples += 1
                     report.matched += known is not None
-                    pieces = known or self._pieces(notes.sample(at), source, numbers[at], values)
+                    pieces = known or self._of_sample(notes.sample(at), numbers[at], values)
                     if pieces:
                         report.written += 1
                         while given < len(headers) and headers[given][0] < notes.start[at]:
@@ -145,25 +151,121 @@ class _Pieces:
         if report.samples != len(rows) or self._job.shard.identity() != self._job.look.inputs:
             raise SourceChangedError
 
-    def _pieces(self, sample: TarSample, source: Source, row: int, values: list[Any] | None) -> list[Piece]:
+    def _of_text(
+        self, notes: NotedSamples, first: int, values: Sequence[Sequence[object] | None]
+    ) -> Sequence[Pieces | None]:
+        """Return the pieces of neighbouring samples for which no more than text is to be set; None for all others.
+
+        ``first``: the place of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
+        """
+        pieces: list[Pieces | None] = [None] * len(values)
+        if not self._quick:
+            return pieces
+        chosen, names, contents = list[int](), list[bytes](), list[bytes]()
+        columns = [(target, notes.fields[target], place) for target, _, _, place in self.fields]
+        for at, found in enumerate(values, first):
+            if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
+                continue
+            texts = [text for _, _, place in columns if isinstance(text := found[place], str)]
+            if len(texts) == len(columns):
+                chosen.append(at)
+                contents += map(str.encode, texts)
+                for target, rows, _ in columns:
+                    row = rows[at]
+                    name = row[0] if row is not None else f"{notes.keys[at]}.{target}"
+                    names.append(name.encode("utf-8", "surrogateescape"))
+        new = iter(members(names, contents))
+        for at in chosen:
+            made = [(rows[at], next(new)) for _, rows, _ in columns]
+            pieces[at - first] = _merged(notes.start[at], notes.end[at], made)
+        return pieces
+
+    def _of_sample(self, sample: TarSample, row: int, values: Sequence[object] | None) -> Pieces:
+        """Return the pieces of a sample, none if it is left out, and count it."""
         report = self._report
         if sample.trouble:
             report.damaged[sample.trouble] += 1
             return []
         if values is not None:
-            pieces, possible = self._fields.pieces(
-                sample,
-                lambda row: source.read_at(row[2], row[1]),
-                values,
-                self.tally,
-                extended=self._job.look.renaming,
-            )
-            report.matched += possible
-            return pieces
+            return self._with_values(sample, values)
         report.unmatched += row == ABSENT
         report.ambiguous += row == AMBIGUOUS
         report.without += row == WITHOUT
-        if self._job.drop_unmatched:
-            report.dropped += 1
-            return []
-        return [(sample.start, sample.end)]
+        report.dropped += self._job.drop_unmatched
+        return [] if self._job.drop_unmatched else [(sample.start, sample.end)]
+
+    def _with_values(self, sample: TarSample, values: Sequence[object]) -> Pieces:
+        """Return the pieces of a sample in which the values of a row are set, or nothing if that is impossible.
+
+        Members that are not set are ranges of the tar. A member that is replaced stays in its place, with its name; a
+        new one follows the last. A null sets nothing. Text is written in UTF-8, bytes as they are, anything else as JSON.
+        """
+        contents: dict[str, bytes] = {}
+        inside: list[tuple[str, object]] = []
+        unset: list[tuple[str, str]] = []
+        for target, name, label, place in self.fields:
+            value = values[place]
+            if reason := _unfit(value, inside=bool(name)):
+                unset.append((label, reason))
+            elif name:
+                inside.append((name, value))
+            else:
+                contents[target] = _contents(value)
+        wrong = NO_NAME if "\0" in sample.key else ""
+        if inside and not wrong:
+            wrong = self._set_inside(sample, inside, contents)
+        if wrong:
+            self._report.impossible[wrong] += 1
+            return [(sample.start, sample.end)]
+        self._report.matched += 1
+        for label, reason in unset:
+            self.unset[label] += 1
+            self._report.missed[f"{label}: {reason}"] += 1
+        made: list[tuple[Row | None, bytes]] = []
+        for target, data in contents.items():
+            row = sample.fields.get(target)
+            name = row[0] if row is not None else f"{sample.key}.{target}"
+            made.append((row, member(name, data, extended=self._extended)))
+        return _merged(sample.start, sample.end, made)
+
+    def _set_inside(self, sample: TarSample, inside: Sequence[tuple[str, object]], contents: dict[str, bytes]) -> str:
+        """Add the new json to the contents; return why that is not possible, "" if it is."""
+        row = sample.fields.get("json")
+        if row is not None and row[1] > _MOST_JSON:
+            return TOO_LARGE
+        try:
+            contents["json"] = set_in_json(b"" if row is None else self._source.read_at(row[2], row[1]), inside)
+        except BrokenJson:
+            return BROKEN_JSON
+        return ""
+
+
+def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> Pieces:
+    """Return the pieces of a sample with new members: each with the member that it replaces, None if it is one more."""
+    pieces: Pieces = []
+    there = [(row[3], row[2] + (row[1] + 511 & -512), new) for row, new in made if row is not None]
+    for begin, stop, new in sorted(there) if len(there) > 1 else there:
+        if begin > start:
+            pieces.append((start, begin))
+        pieces.append(new)
+        start = stop
+    if end > start:
+        pieces.append((start, end))
+    if len(there) < len(made):
+        pieces += [new for row, new in made if row is None]
+    return pieces
+
+
+def _unfit(value: object, *, inside: bool) -> str:
+    """Return why a value sets nothing, "" if it does."""
+    if value is None:
+        return NULL
+    if isinstance(value, Unusable):
+        return value.reason
+    return "bytes, which JSON cannot hold" if inside and isinstance(value, bytes) else ""
+
+
+def _contents(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()

@@ -83,17 +83,13 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
         found.append(FieldToSet(field.lower(), name, column))
     if not found:
         raise ValueError("nothing to set: give --set FIELD=COLUMN")
-    _refuse_twice(found)
-    return found
-
-
-def _refuse_twice(found: list[FieldToSet]) -> None:
     whole = {each.field for each in found if not each.name}
     seen: set[tuple[str, str]] = set()
     for each in found:
         if (each.field, each.name) in seen or (each.name and each.field in whole):
             raise ValueError(f"{each.field}{':' * bool(each.name)}{each.name} is set twice")
         seen.add((each.field, each.name))
+    return found
 
 
 def join_text(value: object, kind: str) -> str | None:

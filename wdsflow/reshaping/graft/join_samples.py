@@ -1,27 +1,25 @@
 """The join of all rows of the table with all samples: which row each sample gets."""
 
+import base64
 import errno
+import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.tables import Tables, TablesError
 
 from .graft_options import Ambiguous
 from .join_on import JoinOn, join_text
-from .noted_samples import ABSENT, JoinValues, coded
+from .look_shard import CELLS, ROWS, JoinValues
 from .table_rows import TableFiles
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-# In place of a row: no value to join on, a sample next to damage, see Ambiguous.
-WITHOUT, DAMAGED, AMBIGUOUS = -2, -3, -4
+# In place of a row: none has the value, no value to join on, a sample next to damage, see Ambiguous.
+ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
 _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
 _FIRST = 100  # rows of which examples are shown
@@ -99,12 +97,7 @@ class SampleJoin:
         columns: those whose values samples get.
         checked: columns by which keys are compared with what they were when the table was made.
 
-    Attributes:
-        rows: how many rows there are.
-        valued: how many of them have a value to join on.
-
-    Raises:
-        TablesError: from any method, if the folder is full.
+    ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises TablesError if the folder is full.
     """
 
     def __init__(self, folder: Path, on: JoinOn, columns: Sequence[str], checked: Sequence[str] = ()) -> None:
@@ -145,7 +138,7 @@ class SampleJoin:
         import numpy as np
 
         width = len(self._columns)
-        cells = [self._kept(coded(row[:width])) for row in rows]
+        cells = [self._kept(_coded(row[:width])) for row in rows]
         checks = {
             f"check{place}": [join_text(row[width + place], column) for row in rows]
             for place, column in enumerate(self._checked)
@@ -169,7 +162,7 @@ class SampleJoin:
         self._large.seek(start)
         return self._large.read(size)
 
-    def add_samples(self, shard: int, joins: Iterator[JoinValues]) -> None:
+    def add_samples(self, shard: int, joins: Iterable[JoinValues]) -> None:
         """Add all samples of a shard."""
         import numpy as np
 
@@ -185,18 +178,6 @@ class SampleJoin:
             places = np.arange(place, place + count, dtype=np.int64)
             self._tables.add("samples", place=places, value=part.values, damaged=damaged, **checks)
             place += count
-
-    def leave_out(self, shard: int, out: "NDArray[np.bool_]") -> None:
-        """Take those samples of a shard for damaged ones that are marked in ``out``."""
-        import numpy as np
-
-        self._tables.run("CREATE OR REPLACE TABLE gone (place BIGINT)")
-        self._tables.add("gone", place=np.flatnonzero(out).astype(np.int64) + (shard << 32))
-        self._tables.run("UPDATE samples SET damaged = true, value = NULL WHERE place IN (SELECT place FROM gone)")
-
-    def forget(self, shard: int) -> None:
-        """Remove the samples of a shard."""
-        self._tables.run("DELETE FROM samples WHERE place >> 32 = ?", shard)
 
     def values_of_rows(self) -> list[str]:
         """Return what the first 100 rows are joined on."""
@@ -243,12 +224,10 @@ class SampleJoin:
         return found
 
     def give(self, matches: Matches, places: Sequence[Path | None], ambiguous: Ambiguous) -> None:
-        """Decide which row each sample gets, count in ``matches``, and write ``rows_file`` and ``cells_file`` of each shard.
+        """Decide which row each sample gets, count in the ``matches`` of ``join``, and write ``ROWS`` and ``CELLS`` of each shard.
 
-        Args:
-            matches: of ``join``.
-            places: by shard, where its files are; None if it could not be read.
-            ambiguous: what happens to samples with one value, and to samples whose value several rows have.
+        ``places``: by shard, where its files are; None if it could not be read. ``ambiguous``: what happens to samples
+        with one value, and to samples whose value several rows have.
         """
         from xxhash import xxh3_64_hexdigest
 
@@ -267,17 +246,17 @@ class SampleJoin:
                 matches.digests.append("")
                 continue
             rows = array("q")
-            with open(cells_file(place), "wb") as file:
+            with open(place.with_suffix(CELLS), "wb") as file:
                 for _, row, cells in samples if number == shard else ():
                     rows.append(row)
                     if cells is not None:
                         file.writelines((self._whole(cells), b"\n"))
             if number == shard:
                 shard, samples = next(given, (-1, iter(())))
-            rows_file(place).write_bytes(rows.tobytes())
+            place.with_suffix(ROWS).write_bytes(rows.tobytes())
             matches.digests.append(xxh3_64_hexdigest(rows.tobytes()))
 
-    def _given(self) -> Iterator[tuple[Any, ...]]:
+    def _given(self) -> Iterator[tuple[int, int, bytes | None]]:
         """Yield place, row and values of all samples by their places; not all values are sorted at once."""
         count, size = self._tables.one("SELECT count(*), coalesce(sum(octet_length(cells)), 0)::BIGINT FROM given")
         step = max(1, count * _SORTED // max(size, 1))
@@ -316,16 +295,90 @@ class SampleJoin:
         self._stack.close()
 
 
-def rows_file(place: Path) -> Path:
-    """Return the file with the row of each sample of a shard, 8 bytes each: its number from 0, or a number below 0."""
-    return place.with_suffix(".rows")
-
-
-def cells_file(place: Path) -> Path:
-    """Return the file with the values of the samples that have a row, a line each."""
-    return place.with_suffix(".cells")
-
-
 def _shown(value: str) -> str:
     """Return a value without the shard for which it counts."""
     return value.rpartition("\0")[2]
+
+
+_WINDOW = 4 << 20  # bytes of rows that are decoded at once
+_ROWS_AT_ONCE = 4096  # rows, at most
+_CODED = b"~"
+
+
+class Unusable(NamedTuple):
+    """A value of the table that no file can hold, and why."""
+
+    reason: str
+
+
+def _coded(row: Sequence[object]) -> bytes:
+    """Return the values as one line, without its end."""
+    import orjson
+
+    try:
+        return orjson.dumps(row, default=_as_text, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:  # bytes, lone surrogates, integers beyond 64 bits
+        return _CODED + json.dumps([*map(_single, row)]).encode()
+
+
+def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[list[list[object] | None]]:
+    """Yield the values of neighbouring samples, some at a time: memory is bounded, whatever their size.
+
+    Args:
+        lines: the lines of the samples that have a row, in their order.
+        rows: the row of each sample; those without one, below 0, have None.
+    """
+    at = 0
+    while at < len(rows):
+        start, size, texts = at, 0, list[bytes]()
+        while at < len(rows) and at - start < _ROWS_AT_ONCE and size < _WINDOW:
+            if rows[at] >= 0:
+                texts.append(next(lines, b""))
+                size += len(texts[-1])
+            at += 1
+        if texts and not texts[-1]:
+            raise OSError("the rows of the samples are cut: they were changed while they were read")
+        values = iter(_all_decoded(texts))
+        yield [next(values) if row >= 0 else None for row in rows[start:at]]
+
+
+def _as_text(value: object) -> str:
+    """Return dates and the like as text. Raises TypeError for bytes, and for text and integers that orjson does not take."""
+    if isinstance(value, (bytes, bytearray, str, int)):
+        raise TypeError
+    return str(value)
+
+
+def _single(value: object) -> list[object]:
+    if isinstance(value, bytes):
+        return ["bytes", base64.b64encode(value).decode()]
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_as_text, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        return ["unusable", "text that UTF-8 cannot hold"]
+    except (ValueError, TypeError, RecursionError):
+        return ["json", None] if isinstance(value, float) else ["unusable", "a value that JSON cannot hold"]
+    return ["json", json.loads(text)]
+
+
+def _all_decoded(texts: Sequence[bytes]) -> Iterable[list[object]]:
+    import orjson
+
+    try:
+        found: list[list[object]] = orjson.loads(b"[%b]" % b",".join(texts))
+    except ValueError:  # some are coded in another way
+        return map(_decoded, texts)
+    return found
+
+
+def _decoded(text: bytes) -> list[object]:
+    import orjson
+
+    if not text.startswith(_CODED):
+        found: list[object] = orjson.loads(text)
+        return found
+    return [
+        base64.b64decode(value) if kind == "bytes" else Unusable(value) if kind == "unusable" else value
+        for kind, value in json.loads(text[1:])
+    ]

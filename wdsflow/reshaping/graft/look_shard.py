@@ -1,36 +1,40 @@
-"""The first pass over a shard: what its samples are joined on, noted on the disk."""
+"""The first pass over a shard: where its samples are and what they are joined on, noted in files."""
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_row import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
-from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample, is_harmless
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
 
 from .join_on import JoinOn, join_text
-from .noted_samples import AT_ONCE, JoinValues, NotedSamples, write_notes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wdsflow.shards.tar.plain_entries import Row
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
 CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
 _CHUNK = 4 << 20  # bytes of an image
 _IMAGES = 16  # of a shard, whose hashes are compared
+_AT_ONCE = 4096  # samples of a line in a file of notes, about
+
+# Endings of the files of a shard: samples, what they are joined on, hashes of their keys; of the join: the row of each
+# sample, 8 bytes each (its number from 0, or a number below 0), and the values of those that have one, a line each.
+NOTES, JOINS, KEYS, ROWS, CELLS = ".samples", ".joins", ".keys", ".rows", ".cells"
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class LookJob:
-    """One shard to look at: ``place`` is where its samples are noted, ``scope`` what is before its keys in the table."""
+    """One shard to look at: ``place`` is where its samples are noted, ``scope`` precedes its keys in the table."""
 
     url: str
     place: Path
@@ -61,8 +65,21 @@ class LookJob:
         return seekable(self.url, self.place.parent, allow_pipe=self.allow_pipe, here=False)
 
     def identity(self) -> dict[str, object]:
-        """Return what tells the shard from what it may become. Raises SourceError."""
+        """Return what changes with the shard. Raises SourceError."""
         return input_identity(self.url)
+
+    def numbers(self, ending: str) -> "NDArray[np.int64]":
+        """Return the numbers in one of its files. Not by np.load, which may fail in two threads at a time (gh-106905)."""
+        import numpy as np
+
+        return np.fromfile(self.place.with_suffix(ending), np.int64)
+
+    def uncounted(self, written: "NDArray[np.bool_]") -> int:
+        """Return how many of the written samples ``validate`` does not count: those whose key came before."""
+        import numpy as np
+
+        keys = self.numbers(KEYS)[written]
+        return len(keys) - len(np.unique(keys))
 
 
 @dataclass
@@ -84,100 +101,68 @@ class ShardLook:
 def look_at(job: LookJob, stop: Event, *, wanted: Wanted) -> ShardLook:
     """Look at a shard. Raises OSError if the notes cannot be written."""
     try:
-        inputs = job.identity()
-        look = ShardLook(job.url, inputs)
+        look = ShardLook(
+            job.url, job.identity(), noted=not job.url.startswith("pipe:")
+        )  # it may give other bytes again
         with (
             job.opened() as (source, damage),
-            open(notes_file(job.place), "wb") as notes,
-            open(joins_file(job.place), "wb") as joins,
+            open(job.place.with_suffix(NOTES), "wb") as notes,
+            open(job.place.with_suffix(JOINS), "wb") as joins,
         ):
             walk = _Look(look, job, wanted, notes, joins)
             walk.run(source, stop)
         look.lost += [damage] if damage else []
-        if job.identity() != inputs:
+        if job.identity() != look.inputs:
             raise SourceChangedError
     except SourceError as error:
         return ShardLook(job.url, lost=[str(error)], unread=True)
-    keys_file(job.place).write_bytes(walk.keys.tobytes())
+    job.place.with_suffix(KEYS).write_bytes(walk.keys.tobytes())
     return look
-
-
-def notes_file(place: Path) -> Path:
-    """Return the file with the places of samples."""
-    return place.with_suffix(".samples")
-
-
-def joins_file(place: Path) -> Path:
-    """Return the file with what the samples are joined on."""
-    return place.with_suffix(".joins")
-
-
-def numbers_in(path: Path, kind: str = "i8") -> "NDArray[Any]":
-    """Return the numbers in a file, 8 bytes each. Not by np.load: it parses text, for which Python 3.11 may fail in two threads at a time (gh-106905)."""
-    import numpy as np
-
-    return np.fromfile(path, kind)
-
-
-def keys_file(place: Path) -> Path:
-    """Return the file with a hash of each sample's key."""
-    return place.with_suffix(".keys")
-
-
-def uncounted_of(place: Path, written: "NDArray[np.bool_]") -> int:
-    """Return how many of the written samples of a shard are none for ``validate``: those whose key came before."""
-    import numpy as np
-
-    keys = numbers_in(keys_file(place), "u8")[written]
-    return int(len(keys) - len(np.unique(keys)))
 
 
 class _Look:
     def __init__(self, look: ShardLook, job: LookJob, wanted: Wanted, notes: BinaryIO, joins: BinaryIO) -> None:
-        from xxhash import xxh3_64_intdigest
-
         self._look, self._job, self._wanted, self._notes_file, self._joins_file = look, job, wanted, notes, joins
-        self._digest = xxh3_64_intdigest
-        self._notes = NotedSamples(wanted.touched)
-        look.noted = not job.url.startswith("pipe:")  # a command may give other bytes the next time
+        self._notes, self._joins = NotedSamples(wanted.touched), JoinValues([], [], [])
         self.keys = array("Q")
-        self._joins = JoinValues([], [], [])
 
     def run(self, source: Source, stop: Event) -> None:
-        wanted = self._wanted
+        from xxhash import xxh3_64_intdigest
+
+        wanted, look = self._wanted, self._look
         samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
-        value_of = self._way(samples)
-        troubles: Counter[str] = Counter()
+        value_of, troubles = self._way(samples), Counter[str]()
         for number, sample in enumerate(samples):
-            self._add(sample, samples, value_of)
+            joins = self._joins
+            if look.noted:
+                self._notes.add(sample)
+            self.keys.append(xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
             if sample.trouble:
+                joins.damaged.append(len(joins.values))
                 troubles[sample.trouble] += 1
+            joins.values.append(None if sample.trouble else value_of(sample))
+            if wanted.checked:
+                joins.told.append([] if sample.trouble else self._checked(samples, sample))
             if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
-            if len(self._joins.values) >= AT_ONCE:
+            if len(joins.values) >= _AT_ONCE:
                 self._write()
         self._write()
-        self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
-        self._look.headers, self._look.renaming = samples.headers, samples.global_records
-        self._look.lost += [each for each in samples.damage if not is_harmless(each)]
-
-    def _add(self, sample: TarSample, samples: Samples, value_of: Callable[[TarSample], str | None]) -> None:
-        if self._look.noted:
-            self._notes.add(sample)
-        self.keys.append(self._digest(sample.key.encode("utf-8", "surrogateescape")))
-        joins = self._joins
-        if sample.trouble:
-            joins.damaged.append(len(joins.values))
-        joins.values.append(None if sample.trouble else value_of(sample))
-        if self._wanted.checked:
-            joins.told.append(self._checked(samples, sample) if not sample.trouble else [])
+        look.left_out, look.troubles = dict(samples.left_out), dict(troubles)
+        look.headers, look.renaming = samples.headers, samples.global_records
+        look.lost += [each for each in samples.damage if not is_harmless(each)]
 
     def _write(self) -> None:
+        import orjson
+
         if self._look.noted:
-            self._look.noted = write_notes(self._notes_file, self._notes)
+            try:
+                self._notes_file.write(orjson.dumps(vars(self._notes)) + b"\n")
+            except TypeError:  # a name that is not UTF-8
+                self._look.noted = False
             self._notes = NotedSamples(self._wanted.touched)
         self._look.samples += len(self._joins.values)
-        self._joins.write(self._joins_file)
+        self._joins_file.write(orjson.dumps([*self._joins]) + b"\n")
         self._joins = JoinValues([], [], [])
 
     def _checked(self, samples: Samples, sample: TarSample) -> list[str | None]:
@@ -211,7 +196,7 @@ def _digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str 
     row = next((sample.fields[name] for name in IMAGE_FIELDS if name in sample.fields), None)
     if row is None:
         return None
-    digest: Any = sha256() if kind == "sha256" else xxh3_64() if digits == 16 else xxh3_128()
+    digest = sha256() if kind == "sha256" else xxh3_64() if digits == 16 else xxh3_128()
     for start in range(0, row[1], _CHUNK):
         digest.update(samples.read(row, start, _CHUNK))
     return str(digest.hexdigest())
@@ -224,3 +209,72 @@ def digits_of(values: Sequence[str]) -> int:
     (16, 32)
     """
     return 16 if values and all(len(value) == 16 for value in values) else 32
+
+
+class JoinValues(NamedTuple):
+    """What neighbouring samples are joined on, which of them are next to damage, and what they say of the checked columns.
+
+    ``told``: for each sample, a value for each column, or nothing; empty if nothing is checked.
+    """
+
+    values: list[str | None]
+    damaged: list[int]
+    told: list[list[str | None]]
+
+    @staticmethod
+    def read(place: Path) -> Iterator["JoinValues"]:
+        """Yield what a shard's file has. Raises OSError."""
+        import orjson
+
+        with open(place.with_suffix(JOINS), "rb") as lines:
+            yield from (JoinValues(*orjson.loads(line)) for line in lines)
+
+
+class NotedSamples:
+    """Neighbouring samples, as columns: where each begins and ends, and its members of some ``fields``."""
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
+        self.keys: list[str] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self.trouble: list[str] = []
+        self.fields: dict[str, list[Row | None]] = {name: [] for name in fields}
+
+    def add(self, sample: TarSample) -> None:
+        """Note a sample."""
+        self.keys.append(sample.key)
+        self.start.append(sample.start)
+        self.end.append(sample.end)
+        self.trouble.append(sample.trouble)
+        for name, rows in self.fields.items():
+            rows.append(sample.fields.get(name))
+
+    def sample(self, place: int) -> TarSample:
+        """Return one of them, with the fields that were noted, and without its number."""
+        sample = TarSample(0, self.keys[place], self.start[place])
+        sample.end, sample.trouble = self.end[place], self.trouble[place]
+        sample.fields = {name: row for name, rows in self.fields.items() if (row := rows[place]) is not None}
+        return sample
+
+    @staticmethod
+    def read(place: Path) -> Iterator["NotedSamples"]:
+        """Yield the samples of a shard's file. Raises OSError."""
+        import orjson
+
+        with open(place.with_suffix(NOTES), "rb") as lines:
+            for line in lines:
+                notes = NotedSamples()
+                vars(notes).update(orjson.loads(line))
+                yield notes
+
+    @staticmethod
+    def of(samples: Iterable[TarSample], fields: Sequence[str]) -> Iterator["NotedSamples"]:
+        """Yield samples as they would be noted, some at a time."""
+        notes = NotedSamples(fields)
+        for sample in samples:
+            notes.add(sample)
+            if len(notes.keys) == _AT_ONCE:
+                yield notes
+                notes = NotedSamples(fields)
+        if notes.keys:
+            yield notes

@@ -1,11 +1,10 @@
 """Add or replace fields of samples by a join with a table; images stay as they are."""
 
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
@@ -15,22 +14,19 @@ from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import SourceError, local_folder
+from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
+from .graft_errors import ContradictedJoin, NoColumn, TableError, no_match, refuse_ambiguous
 from .graft_options import Ambiguous, GraftWishes
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
-from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
 from .join_samples import Matches, SampleJoin
-from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, joins_file, look_at
-from .noted_samples import JoinValues
-from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-from .table_errors import NoColumn, TableError
+from .look_shard import CHECKED, CHECKED_IMAGE, JoinValues, LookJob, ShardLook, Wanted, digits_of, look_at
 from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
@@ -74,8 +70,8 @@ class GraftOptions:
 def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: GraftWishes) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
-    All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. The
-    table is not held in memory. The same call resumes an interrupted run.
+    All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. Memory
+    does not grow with the table. The same call resumes an interrupted run.
 
     Args:
         urls: shards, as for ``check``.
@@ -83,11 +79,9 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes:
         wishes: each is a keyword argument.
 
     Raises:
-        NoMatch: no sample has a row; nothing is written.
-        AmbiguousJoin: samples are ambiguous; nothing is written.
+        NoMatch, AmbiguousJoin: no sample has a row, or samples are ambiguous; nothing is written.
         ContradictedJoin: samples joined on the key have another url or sha256 than their rows; nothing is written.
-        TableError: the table cannot be read, or lacks a column.
-        ValueError: arguments are invalid, or urls match nothing.
+        TableError, ValueError: the table cannot be read or lacks a column; arguments are invalid, or urls match nothing.
         OtherOptions: ``out`` holds shards that were grafted with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no graft wrote, or would replace an input.
@@ -96,8 +90,16 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes:
     if wishes.jobs < 1:
         raise ValueError("jobs must be at least 1")
     asked = options_of(wishes)
-    found = expand_existing(urls)
-    return _graft(asked, found, local_folder(out), wishes.begin, force=wishes.force, restart=wishes.restart)
+    found, folder, force, restart = expand_existing(urls), local_folder(out), wishes.force, wishes.restart
+    names = output_names(found)
+    refuse_inputs([*found, *map(str, asked.table.files)], [folder / name for name in names])
+    with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
+        if not restart and not force:
+            record.refuse_other(asked.flags())
+        if not force:
+            record.refuse_company()
+        ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
+        return _graft(GraftRun(asked, folder, found, wishes.begin), record, ready, again=force)
 
 
 def options_of(wishes: GraftWishes) -> GraftOptions:
@@ -109,158 +111,130 @@ def options_of(wishes: GraftWishes) -> GraftOptions:
     return GraftOptions(files, table, on, fields, *how)
 
 
-def _graft(
-    asked: GraftOptions, found: list[str], folder: Path, begin: Begin | None, *, force: bool, restart: bool
-) -> GraftReport:
-    """Graft into a folder that is locked; a refused join leaves it as it was."""
-    targets = [folder / name for name in output_names(found)]
-    refuse_inputs([*found, *map(str, asked.table.files)], targets)
-    with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
-        if not restart and not force:
-            record.refuse_other(asked.flags())
-        if not force:
-            record.refuse_company()
-        names = [target.name for target in targets]
-        ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
-        return GraftRun(asked, folder, found, targets, record, begin).graft(ready, again=force)
-
-
 class GraftRun:
-    """One run: the table, the first pass, the decision, the second pass."""
+    """The first pass of a run: the table, what samples are joined on, and the rows that they get.
+
+    Args:
+        asked: what is asked for.
+        folder: for the join, and for outputs.
+        urls: the shards.
+        begin: for a display of progress.
+        shard: makes the job of a shard.
+
+    Attributes:
+        work: the folder for what is noted of each shard.
+        identity, looks, matches, jobs: those of the table; of each shard; of samples and rows; and what is to be done,
+            as soon as ``joined`` knows them.
+
+    Raises NoColumn if the table lacks a column.
+    """
 
     def __init__(
         self,
         asked: GraftOptions,
         folder: Path,
         urls: Sequence[str],
-        targets: Sequence[Path],
-        record: OutputRecord[ShardGraft] | None = None,
         begin: Begin | None = None,
         shard: Callable[..., LookJob] = LookJob,
     ) -> None:
-        self._asked, self._urls, self._targets = asked, urls, targets
-        self._record, self._begin, self._shard = record, begin, shard  # without a record nothing can be written
+        self.asked, self.begin = asked, begin
+        self.work, self.listed = folder / INSIDE / _WORK, folder / INSIDE / _UNMATCHED
+        self.matches, self.identity = Matches(), list[object]()
+        self.looks: list[ShardLook] = []
+        self.jobs: list[GraftJob] = []
+        self._targets = [folder / name for name in output_names(urls)]
+        self._columns, self._checked = _columns(asked)
+        scopes = asked.table.scope(urls) if asked.on.kind == "key" else None
+        each = zip(urls, self._targets, scopes or [""] * len(urls), strict=True)
+        self._shards = [shard(url, self.work / target.name, scope, asked.allow_pipe) for url, target, scope in each]
         self._runner = run_on_shards if shard is LookJob else run_in_threads  # others cannot be sent to processes
-        self._work = folder / INSIDE / _WORK
-        self._listed = folder / INSIDE / _UNMATCHED
-        self.columns, self._checked = _columns(asked)
-        self._identity: list[object] = []
 
-    def graft(self, ready: Callable[[], object], *, again: bool) -> GraftReport:
-        """Do all of it; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
-        with scratch_folder(self._work), ExitStack() as stack:
-            join = stack.enter_context(self.table())
-            looks = self.look(join)
-            matches = self.decide(join, looks)
-            ready()
-            unmatched = self._list(join, matches)
-            stack.close()
-            report = self._write(looks, matches, again=again)
-        report.unmatched = unmatched
-        report.listed = str(self._listed) if report.unmatched else ""
-        report.check()
-        return report
+    @contextmanager
+    def joined(self) -> Iterator[SampleJoin]:
+        """Read the table, look at all shards, and decide which samples get which rows.
 
-    def table(self) -> SampleJoin:
-        """Read the table. Raises TableError, OSError."""
-        asked = self._asked
-        self._identity = _identity(asked.table)
-        self._work.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            join = stack.enter_context(SampleJoin(self._work, asked.on, self.columns, self._checked))
-            join.read(asked.table)
-            if _identity(asked.table) != self._identity:
+        Raises NoMatch, AmbiguousJoin, ContradictedJoin, TableError, OSError.
+        """
+        table, asked = self.asked.table, self.asked
+        self.identity = table.identity()
+        self.work.mkdir(parents=True, exist_ok=True)
+        with SampleJoin(self.work, asked.on, self._columns, self._checked) as join:
+            join.read(table)
+            if table.identity() != self.identity:
                 raise TableError("the table changed while it was read")
-            stack.pop_all()
-        return join
+            self.looks = self._look(join)
+            self._decide(join, self.looks)
+            each = zip(self._shards, self.looks, self._targets, self.matches.digests, strict=True)
+            self.jobs = [
+                GraftJob(shard, look, target, asked.fields, self._columns, asked.drop_unmatched, digest)
+                for shard, look, target, digest in each
+            ]
+            yield join
 
-    def look(self, join: SampleJoin) -> list[ShardLook]:
+    def _look(self, join: SampleJoin) -> list[ShardLook]:
         """Look at all shards, note the samples of each, and add them to the join."""
-        asked, work = self._asked, self._shards
+        asked = self.asked
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
         digits = digits_of(join.values_of_rows()) if asked.on.kind in HASHES else 32
         look = partial(look_at, wanted=Wanted(asked.on, touched, self._checked, digits))
-        numbers = {job.place: number for number, job in enumerate(work)}
+        numbers = {job.place: number for number, job in enumerate(self._shards)}
         found: dict[Path, ShardLook] = {}
 
         def note(job: LookJob, seen: ShardLook) -> None:
             found[job.place] = seen
             if not seen.unread:
-                join.add_samples(numbers[job.place], JoinValues.read(joins_file(job.place)))
+                join.add_samples(numbers[job.place], JoinValues.read(job.place))
 
-        self._runner(work, look, note, asked.jobs, self._begin)
-        return [found[job.place] for job in work]
+        self._runner(self._shards, look, note, asked.jobs, self.begin)
+        return [found[job.place] for job in self._shards]
 
-    @cached_property
-    def _shards(self) -> list[LookJob]:
-        """The shards; each place is where the rows of one are noted."""
-        scopes = self._asked.table.scope(self._urls) if self._asked.on.kind == "key" else None
-        each = zip(self._urls, self._targets, scopes or [""] * len(self._urls), strict=True)
-        return [
-            self._shard(url, self._work / target.name, scope, self._asked.allow_pipe) for url, target, scope in each
-        ]
-
-    def jobs(self, looks: Sequence[ShardLook], matches: Matches) -> list[GraftJob]:
-        """Return what is to be done with each shard."""
-        each = zip(self._shards, looks, self._targets, matches.digests, strict=True)
-        drops = self._asked.drop_unmatched
-        return [GraftJob(shard, look, target, drops, digest) for shard, look, target, digest in each]
-
-    def decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> Matches:
-        """Decide which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
-        asked = self._asked
-        matches = join.join()
-        ContradictedJoin.check(join.contradiction())
+    def _decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> None:
+        asked = self.asked
+        matches = self.matches = join.join()
+        if contradiction := join.contradiction():
+            raise ContradictedJoin(contradiction)
         if asked.ambiguous == "refuse":
-            AmbiguousJoin.check(matches, str(asked.on))
+            refuse_ambiguous(matches, str(asked.on))
         there = [None if look.unread else job.place for job, look in zip(self._shards, looks, strict=True)]
         join.give(matches, there, asked.ambiguous)
         if not matches.matched and not all(look.unread for look in looks):
-            NoMatch.of(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
-        return matches
+            raise no_match(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
 
-    def _write(self, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
-        asked, record = self._asked, self._record
-        assert record is not None
-        work = self.jobs(looks, matches)
-        report = GraftReport([], matches, list(map(str, asked.fields)))
+
+def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], object], *, again: bool) -> GraftReport:
+    """Graft into a folder that is locked; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
+    asked = run.asked
+    with scratch_folder(run.work):
+        with run.joined() as join:
+            ready()
+            unmatched = _list_unmatched(run, join)
+        matches = run.matches
+        report = GraftReport(matches, list(map(str, asked.fields)), unmatched, str(run.listed) * bool(unmatched))
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
+
+        def made_from(job: GraftJob, _: ShardGraft | None) -> dict[str, object]:
+            inputs = job.look.inputs or job.shard.identity()
+            return {"code": _CODE, "url": job.url, "inputs": inputs, "table": run.identity, "decided": job.decided}
+
+        work = [(record, job) for job in run.jobs]
         report.shards = run_outputs(
-            [(record, job) for job in work],
-            partial(graft_shard, fields=GraftedFields(asked.fields, self.columns)),
-            self._made_from,
-            report,
-            jobs=asked.jobs,
-            begin=self._begin,
-            again=again,
-            runner=run_on_shards,
+            work, graft_shard, made_from, report, jobs=asked.jobs, begin=run.begin, again=again, runner=run_on_shards
         )
         record.finish()
-        return report
-
-    def _made_from(self, job: GraftJob, _: ShardGraft | None) -> dict[str, object]:
-        """Return what decides the output of a shard."""
-        inputs = job.look.inputs or job.shard.identity()
-        return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
-
-    def _list(self, join: SampleJoin, matches: Matches) -> list[str]:
-        """Write the rows that no sample has, a line each, and return the first of them."""
-        if not matches.unmatched_rows:
-            self._listed.unlink(missing_ok=True)
-            return []
-        with writing(self._listed) as file, open(file, "w", encoding="utf-8", newline="", closefd=False) as stream:
-            stream.writelines(join.unmatched_lines())
-        return join.unmatched(_SHOWN)
+    report.check()
+    return report
 
 
-def _identity(table: TableFiles) -> list[object]:
-    try:
-        found: list[object] = json.loads(json.dumps(table.identity()))
-    except SourceError as error:
-        raise TableError(f"the table cannot be read: {error}") from None
-    return found
+def _list_unmatched(run: GraftRun, join: SampleJoin) -> list[str]:
+    """Write the rows that no sample has, a line each, and return the first of them."""
+    if not run.matches.unmatched_rows:
+        run.listed.unlink(missing_ok=True)
+        return []
+    with writing(run.listed) as file, open(file, "w", encoding="utf-8", newline="", closefd=False) as stream:
+        stream.writelines(join.unmatched_lines())
+    return join.unmatched(_SHOWN)
 
 
 def join_of(files: TableFiles, text: str) -> JoinOn:
@@ -271,10 +245,10 @@ def join_of(files: TableFiles, text: str) -> JoinOn:
     return on
 
 
-def _columns(asked: GraftOptions) -> tuple[list[str], tuple[str, ...]]:
+def _columns(asked: GraftOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns whose values are set, and those by which keys are checked."""
     names = asked.table.columns()
-    columns = list(dict.fromkeys(each.column for each in asked.fields))
+    columns = tuple(dict.fromkeys(each.column for each in asked.fields))
     for column in (asked.on.column, *columns):
         if column not in names:
             raise NoColumn(asked.named, column, names, asked.table.text(asked.table.files[0]))

@@ -7,16 +7,13 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
-from wdsflow.filtering.recipe.recipe import recorded_recipe
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import expand_braces, natural, output_names
@@ -26,8 +23,17 @@ from wdsflow.tables import name
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
+from .graft_errors import NoColumn, NoTable, TableError
 from .join_on import JoinOn, join_query, join_text
-from .table_errors import NoColumn, NoTable, TableError
+
+if (
+    TYPE_CHECKING
+):  # modules of filtering are loaded for ledgers alone: they take longer to load than all others together
+    from _typeshed import WriteableBuffer
+    from pyarrow import DataType
+    from pyarrow.parquet import ParquetFile
+
+    from wdsflow.filtering.run_folder import ShardRecord
 
 _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
@@ -49,11 +55,14 @@ class TableFiles:
 
     kind: str
     files: list[Path]
-    shards: dict[Path, ShardRecord] = field(default_factory=dict)
+    shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
 
     def identity(self) -> list[object]:
-        """Return what tells whether the table is the one that it was. Raises SourceError, OSError."""
-        return [[str(path), input_identity(str(path))] for path in self.files]
+        """Return what changes with the table. Raises TableError, OSError."""
+        try:
+            return [[str(path), input_identity(str(path))] for path in self.files]
+        except SourceError as error:
+            raise TableError(f"the table cannot be read: {error}") from None
 
     def columns(self) -> list[str]:
         """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
@@ -76,22 +85,20 @@ class TableFiles:
         """
         import pyarrow as pa
 
-        if self.kind not in {"parquet", "ledger"} or re.search(
-            r"[*?\[\]]", str(path)
-        ):  # DuckDB takes these for patterns
+        if self.kind not in {"parquet", "ledger"}:
             return ""
         file = _parquet(path)
         types = {each.name: _plain(each.type) for each in file.schema_arrow}
         _require(path, file.schema_arrow.names, [on.column, *columns, *checked])
-        if len({each.lower() for each in file.schema_arrow.names}) < len(file.schema_arrow.names):
-            return ""  # DuckDB takes these for one name
-        if not all(pa.types.is_string(types[each]) for each in (*columns, *checked)):
-            return ""
         about = (file.metadata.row_group(group) for group in range(file.metadata.num_row_groups))
-        if any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about):
-            return ""
         value = join_query(name(on.column), types[on.column], on.kind)
-        if not value:
+        if (
+            not value
+            or re.search(r"[*?\[\]]", str(path))  # DuckDB takes these for patterns
+            or len({each.lower() for each in types}) < len(file.schema_arrow.names)  # and such names for one
+            or not all(pa.types.is_string(types[each]) for each in (*columns, *checked))
+            or any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about)
+        ):
             return ""
         if self.kind == "ledger" and on.kind == "key":
             value = f"'{(path.stem + _BETWEEN).replace(chr(39), 2 * chr(39))}' || {value}"
@@ -106,7 +113,12 @@ class TableFiles:
         """Yield the rows of a file. Raises TableError, naming the place, if it is not a table or lacks a column."""
         if self.kind in {"parquet", "ledger"}:
             return self._of_parquet(path, on, columns)
-        return _of_lines(path, on, columns) if self.kind == "jsonl" else _of_csv(path, self.kind, on, columns)
+        if self.kind == "jsonl":
+            found = _objects(path)
+            return _in_batches(
+                (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in found
+            )
+        return _of_csv(path, self.kind, on, columns)
 
     def scope(self, urls: Sequence[str]) -> list[str] | None:
         """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
@@ -117,7 +129,12 @@ class TableFiles:
         """
         if self.kind != "ledger":
             return None
-        known, named = _known_shards(self.shards)
+        known: dict[str, str] = {}  # files of the ledger, without their ending, by urls and paths of shards
+        named: defaultdict[str, list[str]] = defaultdict(list)  # and by the names of shards
+        for path, record in self.shards.items():
+            named[_name(record.url)].append(path.stem)
+            known[_output_of(path, record)] = path.stem
+            known |= {record.url: path.stem, place_of(record.url): path.stem}
         ledgers = {path.stem: path for path in self.shards}
         given = Counter(map(_name, urls))
         found = []
@@ -139,7 +156,12 @@ class TableFiles:
 
         If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
         """
-        if place_of(url) == _output_of(path, self.shards[path]) or _hashed(path):
+        from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
+        from wdsflow.filtering.recipe.recipe import recorded_recipe
+        from wdsflow.filtering.run_folder import ShardRecord
+
+        hashed = recorded_recipe(path.parents[1] / "run.json").get("hash_images")
+        if place_of(url) == _output_of(path, self.shards[path]) or hashed:
             return
         now = ShardRecord(0, url, path.stem, "", input_identity(url))
         try:
@@ -163,7 +185,7 @@ class TableFiles:
                     cells = {name: batch.column(batch.schema.get_field_index(name)).to_pylist() for name in wanted}
                     texts = [join_text(value, on.kind) for value in cells[on.column]]
                     joins = [text if text is None or not before else before + text for text in texts]
-                    rows = list(zip(*(cells[name] for name in columns), strict=True)) if columns else [()] * len(joins)
+                    rows = list(zip(*(cells[name] for name in columns), strict=True))
                     yield joins, rows
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             if isinstance(error, TableError):
@@ -212,6 +234,8 @@ def kind_of(path: Path) -> str | None:
 
 
 def _ledger(folder: Path) -> TableFiles:
+    from wdsflow.filtering.run_folder import Layout, records_in_order
+
     layout = Layout(folder)
     shards = {layout.ledger(record.name): record for record in records_in_order(layout)}
     if not shards:
@@ -219,23 +243,7 @@ def _ledger(folder: Path) -> TableFiles:
     return TableFiles("ledger", list(shards), shards)
 
 
-def _known_shards(shards: Mapping[Path, ShardRecord]) -> tuple[dict[str, str], defaultdict[str, list[str]]]:
-    """Return the files of a ledger, without their ending, by urls and paths of shards, and by their names."""
-    known: dict[str, str] = {}
-    named: defaultdict[str, list[str]] = defaultdict(list)
-    for path, record in shards.items():
-        named[_name(record.url)].append(path.stem)
-        known[_output_of(path, record)] = path.stem
-        known |= {record.url: path.stem, place_of(record.url): path.stem}
-    return known, named
-
-
-def _hashed(ledger: Path) -> bool:
-    """Return whether a ledger has the hashes of all images."""
-    return bool(recorded_recipe(ledger.parents[1] / "run.json").get("hash_images"))
-
-
-def _output_of(path: Path, record: ShardRecord) -> str:
+def _output_of(path: Path, record: "ShardRecord") -> str:
     """Return the path of the shard that a run wrote, by its ledger OUT/_wdsflow/ledger/0.parquet."""
     return os.path.realpath(path.parents[2] / record.name)
 
@@ -244,7 +252,7 @@ def _name(url: str) -> str:
     return output_names([url])[0]
 
 
-def _plain(kind: Any) -> Any:
+def _plain(kind: "DataType") -> "DataType":
     """Return the type of the values of a type of Arrow."""
     import pyarrow as pa
 
@@ -258,7 +266,7 @@ def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str 
             raise NoColumn(str(path), column, names, text)
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path) -> "ParquetFile":
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -266,13 +274,6 @@ def _parquet(path: Path) -> Any:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise TableError(f"{path} is not a Parquet file: {error}") from None
-
-
-def _of_lines(path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-    objects = (
-        (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in _objects(path)
-    )
-    yield from _in_batches(objects)
 
 
 def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:
@@ -334,17 +335,16 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
                 width = width or len(row)
                 if row and len(row) != width:
                     found = f"{how_many(len(row), 'field')} instead of {width:,}"
-                    what = f"{path}, line {rows.line_num:,} has {found}: is a quote or a comma missing?"
-                    raise TableError(what, _look_at(path, rows.line_num))
+                    raise _csv_error(path, rows.line_num, f" has {found}: is a quote or a comma missing?")
                 if row:
                     yield row, sum(map(len, row))
         except csv.Error as error:
-            what = f"{path}, line {rows.line_num:,}: {error}: is a quote missing?"
-            raise TableError(what, _look_at(path, rows.line_num)) from None
+            raise _csv_error(path, rows.line_num, f": {error}: is a quote missing?") from None
 
 
-def _look_at(path: Path, line: int) -> str:
-    return "" if _PACKED.search(path.name) else f"to see it: sed -n {line}p {quote_path(str(path))}"
+def _csv_error(path: Path, line: int, what: str) -> TableError:
+    look = [] if _PACKED.search(path.name) else [f"to see it: sed -n {line}p {quote_path(str(path))}"]
+    return TableError(f"{path}, line {line:,}{what}", *look)
 
 
 @contextmanager
@@ -370,14 +370,15 @@ class _Stream(io.RawIOBase):
         """Return true."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: "WriteableBuffer") -> int:
         """Fill a buffer; returns 0 at the end. Raises TableError."""
         try:
-            data = self._source.read_at(self._at, len(buffer))
+            room = memoryview(buffer)
+            data = self._source.read_at(self._at, len(room))
             if not data and self._source.lift():
-                data = self._source.read_at(self._at, len(buffer))
+                data = self._source.read_at(self._at, len(room))
         except SourceError as error:
             raise TableError(f"{self._path} cannot be read: {error}") from None
-        buffer[: len(data)] = data
+        room[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -7,7 +7,7 @@ from wdsflow.lazy import lazy_names
 __all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardWishes", "reshard_shards"]
 
 if TYPE_CHECKING:
-    from .input_report import MembersApart
+    from .read_inputs import MembersApart
     from .reshard_options import ReshardWishes
     from .reshard_report import ReshardReport
     from .run_reshard import NothingRead, reshard_shards
@@ -16,7 +16,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "MembersApart": "input_report",
+            "MembersApart": "read_inputs",
             "NothingRead": "run_reshard",
             "RepeatedKeys": "write_parts",
             "ReshardReport": "reshard_report",

@@ -1,11 +1,11 @@
-"""Between the passes: which samples come into which part and output, and in which order."""
+"""Where samples are, as rows of numbers in files, and which of them come into which part and output, in which order."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,34 +14,81 @@ from wdsflow.shards.tar.tar_header import BLOCK
 from wdsflow.tables import Tables
 from wdsflow.text.words import how_many
 
-from .read_inputs import InputJob
 from .reshard_options import HASHES, ReshardOptions, SplitPart
-from .sample_rows import END, KEY, PIECE, PLACE, START, RowFile, Rows, mixed
+
+if TYPE_CHECKING:
+    from .read_inputs import InputJob
+
+Rows = NDArray[np.uint64]  # (samples, 4): KEY, START, END, PLACE
+
+KEY, START, END, PLACE = range(4)  # hash of the key; first byte, byte after the last; input << 16 | number of fields
+COLUMNS = 4
+WIDTH = 8 * COLUMNS  # bytes of a row
+PIECE = 1 << 16  # rows that are read at a time
+
+
+class RowFile:
+    """A file of rows, 32 bytes a sample, appended to and read in pieces. Raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = path.stat().st_size // WIDTH if path.exists() else 0
+        self._held: Rows | None = None
+
+    def append(self, rows: Rows) -> None:
+        """Add rows at the end."""
+        if len(rows):
+            with open(self.path, "ab") as file:
+                file.write(np.ascontiguousarray(rows).data)
+            self.count += len(rows)
+
+    def read(self, start: int, end: int) -> Rows:
+        """Return rows from ``start`` up to ``end``."""
+        count = max(0, min(end, self.count) - start)
+        if not count:
+            return np.empty((0, COLUMNS), np.uint64)
+        if self._held is not None:
+            return self._held[start : start + count]
+        found: Rows = np.fromfile(self.path, np.uint64, count * COLUMNS, offset=start * WIDTH).reshape(-1, COLUMNS)
+        if len(found) != count:
+            raise OSError(f"{self.path} is shorter than it was")
+        return found
+
+    def pieces(self, start: int = 0, end: int | None = None) -> Iterator[Rows]:
+        """Yield rows from ``start`` up to ``end``, ``PIECE`` at a time."""
+        end = self.count if end is None else end
+        for at in range(start, end, PIECE):
+            yield self.read(at, min(end, at + PIECE))
+
+    def hold(self) -> None:
+        """Keep the file open: its rows can be read after it was removed. Nothing is appended any more."""
+        if self.count:
+            self._held = np.memmap(self.path, np.uint64, "r", shape=(self.count, COLUMNS))
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+        self.count = 0
+
+
+def inputs_of(rows: Rows) -> NDArray[np.uint64]:
+    """Return the number of the input of each row."""
+    return rows[:, PLACE] >> np.uint64(16)
+
 
 _TAIL = 2 * BLOCK  # the end mark
 _LONGER = 3 * BLOCK  # by which the headers of a member may grow with another name
 _FIELDS = np.uint64(0xFFFF)
 _MOST_SHARDS = 10_000_000
 
-
-class Bounds(NamedTuple):
-    """An output: its rows, from ``start`` up to ``end``."""
-
-    start: int
-    end: int
+Bounds = tuple[int, int]  # the rows of an output: from the first up to the second
 
 
 def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str = "") -> list[Bounds]:
     """Return the outputs of a part, in order; every row is in one of them.
 
-    Args:
-        rows: of the part.
-        options: how large shards are.
-        inputs: how many inputs held as many samples: without a wish there are as many outputs.
-        part: its name, for messages.
-
-    Raises:
-        ValueError: there are fewer samples than shards.
+    ``inputs``: how many inputs held as many samples; without a wish there are as many outputs. ``part``: its name, for messages.
+    Raises ValueError if there are fewer samples than shards.
     """
     if not rows.count:
         return []
@@ -54,8 +101,7 @@ def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str =
         raise ValueError(f"{wanted}: {how_many(count, 'shard')} cannot be made of {how_many(rows.count, 'sample')}{of}")
     if count > _MOST_SHARDS:
         raise ValueError(f"these would be {count:,} shards: at most {_MOST_SHARDS:,}")
-    edges = [number * rows.count // count for number in range(count + 1)]
-    return [Bounds(start, end) for start, end in pairwise(edges)]
+    return list(pairwise(number * rows.count // count for number in range(count + 1)))
 
 
 def _count(samples: int, options: ReshardOptions, inputs: float) -> int:
@@ -83,7 +129,7 @@ def _by_size(rows: RowFile, most: int) -> Iterator[Bounds]:
         grown = np.cumsum(sizes[:count] + _growth(here[:count], before), dtype=np.uint64)
         count = max(1, int(np.searchsorted(grown, room, side="right")))
         before = int(here[count - 1, KEY])
-        yield Bounds(start, start + count)
+        yield start, start + count
         start += count
 
 
@@ -103,20 +149,12 @@ _OUTSIDE = "in no part of the split"
 _Placed = tuple[NDArray[np.uint64] | Sequence[object], Rows]  # values by which rows are sorted, and the rows
 
 
-def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:
+def arrange(inputs: Sequence["InputJob"], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:
     """Return for each part a file with the rows of its samples in their final order, and what is left out, by reason.
 
-    Args:
-        inputs: jobs that are done, in their order.
-        options: what decides parts and order.
-        scratch: folder for the files.
-
-    Raises:
-        OSError: the folder cannot be written.
+    ``inputs`` are done and in order. Raises OSError if the folder ``scratch`` cannot be written.
     """
     parts = [RowFile(scratch / f"part-{number}.rows") for number in range(len(options.parts))]
-    for part in parts:
-        part.remove()
     left_out: Counter[str] = Counter()
     with ExitStack() as stack:
         tables = stack.enter_context(Tables(scratch)) if options.scattered else None
@@ -131,7 +169,14 @@ def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) 
             job.key_file.unlink(missing_ok=True)
         if tables and options.shuffle is not None:
             for number, part in enumerate(parts):
-                part.replace(_sorted(tables, "UBIGINT", _at_random(part, options.shuffle, number)))
+                shuffled = RowFile(scratch / f"shuffled-{number}.rows")
+                for rows in _sorted(tables, "UBIGINT", _at_random(part, options.shuffle, number)):
+                    shuffled.append(rows)
+                if shuffled.count != part.count:
+                    raise RuntimeError(f"{part.count} samples were to be shuffled, and there are {shuffled.count}")
+                if part.count:
+                    shuffled.path = shuffled.path.replace(part.path)
+                parts[number] = shuffled
     return parts, left_out
 
 
@@ -144,8 +189,7 @@ def _parted(rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]) -> I
     numbers = np.searchsorted(ends, rows[:, KEY], side="right")
     for number in range(len(parts)):
         yield number, rows[numbers == number]
-    outside = int(np.count_nonzero(numbers == len(parts)))
-    if outside:
+    if outside := int(np.count_nonzero(numbers == len(parts))):
         left_out[_OUTSIDE] += outside
 
 
@@ -168,7 +212,7 @@ def _sorted(tables: Tables, kind: str, placed: Iterable[_Placed]) -> Iterator[Ro
         yield np.stack(list(piece.values()), axis=1)
 
 
-def _by_key(inputs: Iterable[InputJob]) -> Iterator[_Placed]:
+def _by_key(inputs: Iterable["InputJob"]) -> Iterator[_Placed]:
     """Yield all rows with their keys."""
     keys, held = list[bytes](), list[Rows]()
     for job in inputs:
@@ -186,13 +230,14 @@ def _by_key(inputs: Iterable[InputJob]) -> Iterator[_Placed]:
 
 
 def _at_random(part: RowFile, seed: int, number: int) -> Iterator[_Placed]:
-    """Yield the rows of a part, each with a random number that no other one has: of the seed and their order alone."""
+    """Yield the rows of a part, each with a unique random number (splitmix64), which depends on the seed and their order alone."""
     from xxhash import xxh3_64_intdigest
 
-    first = xxh3_64_intdigest(f"{seed} {number}".encode())
-    at = 0
+    first, at = np.uint64(xxh3_64_intdigest(f"{seed} {number}".encode())), 1
     for rows in part.pieces():
         with np.errstate(over="ignore"):
-            numbers = np.arange(at + 1, at + len(rows) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            yield mixed(numbers + np.uint64(first)), rows
+            x = np.arange(at, at + len(rows), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + first
+            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            yield np.asarray(x ^ (x >> np.uint64(31))), rows
         at += len(rows)

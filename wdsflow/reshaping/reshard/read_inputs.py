@@ -1,22 +1,22 @@
-"""The inputs of the second pass, kept open by each thread as long as there is room."""
+"""The first pass, which notes the samples of each input, and the inputs as the second pass reads them."""
 
-import errno
 import os
 import threading
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO
+
+import numpy as np
 
 from wdsflow.pieces.new_members import moved
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import writing
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.atomic import UNREADABLE, writing
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import (
     LocalSource,
@@ -28,19 +28,22 @@ from wdsflow.shards.source.base import (
     open_file,
 )
 from wdsflow.shards.source.opening import Packing, open_source, seekable, unpack
+from wdsflow.text.shell import escape
 
-from .input_report import InputReport, SampleShapes
-from .sample_rows import COLUMNS, PIECE, RowFile, rows_of
+from .arrange import COLUMNS, PIECE, RowFile
+from .reshard_report import InputReport
 
 _COPIES = 2  # shards unpacked onto the disk that a thread keeps
 _FILES, _OTHERS = 1024, 256  # files that all threads keep open, at most; what the process needs besides
+_MOST_FIELDS = (1 << 16) - 1
+_UNUSABLE = {"beside-damage": "next to damage: it may have lost members", "sparse-member": "it has a sparse member"}
 
 
 class OpenInputs:
     """The inputs as one source; a thread gets one of its own, because opening an input may close another."""
 
     def __init__(self, inputs: list[InputReport], folder: Path, jobs: int) -> None:
-        self._inputs, self._folder = inputs, folder
+        self.inputs, self._folder = inputs, folder
         self._files = max(8, (min(_FILES, most_files()) - _OTHERS) // jobs)  # of a thread
         self._checked: set[tuple[int, int]] = set()
         self._mine = threading.local()
@@ -56,16 +59,7 @@ class OpenInputs:
 
     def _most(self, number: int) -> int:
         """Return how many inputs stay open beside one; of those that are unpacked each time, a few."""
-        found = self._inputs[number]
-        return self._files if found.is_local or found.copy is not None else _COPIES
-
-    def identity(self, number: int) -> dict[str, object]:
-        """Return what the input was when it was looked at."""
-        return self._inputs[number].identity
-
-    def url(self, number: int) -> str:
-        """Return the url of an input."""
-        return self._inputs[number].url
+        return _COPIES if self.inputs[number].path is None else self._files
 
     def close(self) -> None:
         """Close what all threads have open; they must have ended."""
@@ -74,28 +68,27 @@ class OpenInputs:
 
     def refuse_changed(self) -> None:
         """Raise SourceChangedError if an input is not what it was any more."""
-        for found in self._inputs:
+        for found in self.inputs:
             if found.rows:
-                self._check(found)
+                _refuse_changed(found)
 
     @contextmanager
     def _opened(self, number: int) -> Iterator[Source]:
-        found, known = self._inputs[number], (threading.get_ident(), number)
+        found, known = self.inputs[number], (threading.get_ident(), number)
         if known not in self._checked:
-            self._check(found)
+            _refuse_changed(found)
             self._checked.add(known)
-        if found.copy is not None or found.is_local:
-            path = str(found.copy) if found.copy is not None else str(local_path(found.url))
-            with LocalSource(found.url, open_file(path)) as source:
+        if found.path is not None:
+            with LocalSource(found.url, open_file(str(found.path))) as source:
                 yield source
         else:
             with seekable(found.url, self._folder, here=False) as (far, _):
                 yield far
 
-    @staticmethod
-    def _check(found: InputReport) -> None:
-        if not found.url.startswith("pipe:") and input_identity(found.url) != found.identity:
-            raise SourceChangedError(os.path.basename(found.url))
+
+def _refuse_changed(found: InputReport) -> None:
+    if not found.url.startswith("pipe:") and input_identity(found.url) != found.identity:
+        raise SourceChangedError(os.path.basename(found.url))
 
 
 def most_files() -> int:
@@ -108,12 +101,6 @@ def most_files() -> int:
     return _FILES if soft == resource.RLIM_INFINITY else soft
 
 
-CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
-_MOST_FIELDS = (1 << 16) - 1
-NEXT_TO_DAMAGE = "next to damage: it may have lost members"
-SPARSE = "it has a sparse member"
-
-
 @dataclass(frozen=True)
 class InputJob:
     """One input to look at."""
@@ -121,8 +108,8 @@ class InputJob:
     number: int
     url: str
     scratch: Path
-    anywhere: bool  # it will be read in any order: what is packed or elsewhere is copied into ``scratch``
-    keys: bool  # note the keys as well
+    anywhere: bool = False  # it will be read in any order: what is packed or elsewhere is copied into ``scratch``
+    keys: bool = False  # note the keys as well
     allow_pipe: bool = False
 
     @property
@@ -136,9 +123,9 @@ class InputJob:
         return self.scratch / f"{self.number}.keys"
 
     @property
-    def copy(self) -> Path:
-        """The file for a copy of it."""
-        return self.scratch / "copies" / f"{self.number}.tar"
+    def copies(self) -> Path:
+        """The folder for copies of it."""
+        return self.scratch / "copies"
 
 
 def read_input(job: InputJob, stop: Event) -> InputReport:
@@ -150,7 +137,10 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
     try:
         found.identity = input_identity(job.url)
         packing = Packing()
-        if job.url.startswith("pipe:") or (job.anywhere and not _is_plain(job)):
+        is_pipe = job.url.startswith("pipe:")
+        with open_source(job.url) if job.anywhere and not is_pipe else nullcontext() as source:
+            is_plain = source is None or source.fd >= 0
+        if is_pipe or not is_plain:
             packing = _copied(job, found)
         global_records = _noted(job, found, packing, stop)
         if global_records is None:
@@ -159,10 +149,9 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
             global_records = _noted(job, found, packing, stop)
         if global_records:
             _with_plain_headers(job, found, packing, stop)
-        if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
-            raise SourceChangedError
+        _refuse_changed(found)
     except OSError as error:
-        if not isinstance(error, SourceError) and error.errno not in CANNOT_READ:
+        if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
             raise
         job.rows.remove()
         found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)
@@ -175,11 +164,12 @@ def _noted(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> 
 
     Whether a sample of a stream can be trusted is known at its end. Raises as ``note_samples``.
     """
-    with open_source(str(found.copy or job.url)) as source:
-        if found.copy is not None:
+    with open_source(str(found.path or job.url)) as source:
+        if found.path is not None:
             trouble = packing.mark(source)
             found.damage += [trouble] if trouble else []
-        found.is_local = source.fd >= 0 and found.copy is None
+        elif source.fd >= 0:
+            found.path = Path(str(local_path(job.url)))
         global_records = note_samples(source, job, found, stop)
         return None if found.lost and not source.random else global_records
 
@@ -189,112 +179,139 @@ def key_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def _is_plain(job: InputJob) -> bool:
-    with open_source(job.url, allow_pipe=job.allow_pipe) as source:
-        return source.fd >= 0
-
-
 def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event) -> bool:
-    """Note the samples of a tar in ``job.rows``, and tell whether global headers changed names or sizes.
+    """Note the samples of a tar in ``job.rows``; return whether global headers changed names or sizes.
 
     Raises SourceError, OSError, InterruptedError after ``stop``.
     """
-    samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, SampleShapes()
-    rows.remove()
-    with _opened(job.key_file if job.keys else None) as keys:
-        notes = _Notes(found, rows, shapes, keys)
-        for sample in samples:
-            notes.add(sample)
-            if len(notes.numbers) >= COLUMNS * PIECE:
-                notes.flush()
-            if stop.is_set():
-                raise InterruptedError("given up")
-        notes.flush()
-    found.rows, found.members, found.left_out = rows.count, samples.members, samples.left_out
+    samples, notes = Samples(source, contents=False, keep=False), _Notes(job, found)
+    for sample in samples:
+        notes.add(sample)
+        if stop.is_set():
+            raise InterruptedError("given up")
+    notes.end()
+    found.members, found.left_out = samples.members, samples.left_out
     found.damage += samples.damage
-    found.first, found.last, found.apart = shapes.first, shapes.last, shapes.apart()
     return samples.global_records
 
 
 class _Notes:
     """Notes the samples of one tar."""
 
-    def __init__(self, found: InputReport, rows: RowFile, shapes: SampleShapes, keys: BinaryIO | None) -> None:
+    def __init__(self, job: InputJob, found: InputReport) -> None:
         from xxhash import xxh3_64_intdigest
 
-        self.numbers = array("Q")  # of rows that are not in the file yet
-        self._rows, self._found, self._keys, self._place = rows, found, keys, found.number << 16
-        self._shapes, self._digest = shapes, xxh3_64_intdigest
+        self._job, self._found, self._rows = job, found, job.rows
+        self._rows.remove()
+        job.key_file.unlink(missing_ok=True)
+        self._digest = xxh3_64_intdigest
+        self._numbers, self._keys = array("Q"), list[bytes]()  # of rows that are not in the file yet
+        self._shapes: dict[tuple[str, ...] | None, int] = {}  # None: what is left of a damaged sample
+        self._digests, self._shape_of = array("Q"), array("L")  # of all samples
 
     def add(self, sample: TarSample) -> None:
         """Note a sample."""
-        self._found.samples += 1
-        key = key_bytes(sample.key)
+        found, key = self._found, key_bytes(sample.key)
         digest = self._digest(key)
-        fields_of_it = None if sample.trouble == "beside-damage" else sample.names or tuple(sample.fields)
-        self._shapes.add(digest, fields_of_it, sample.key)
-        if sample.trouble and (reason := _unusable(sample)):
-            self._found.dropped[reason] += 1
+        names = None if sample.trouble == "beside-damage" else sample.names or tuple(sample.fields)
+        if names is not None:
+            found.first = found.first if found.first[1] else (sample.key, names)
+            found.last = sample.key, names
+        self._digests.append(digest)
+        self._shape_of.append(self._shapes.setdefault(names, len(self._shapes)))
+        found.samples += 1
+        if sample.trouble and sample.trouble in _UNUSABLE:
+            found.dropped[_UNUSABLE[sample.trouble]] += 1
             return
-        fields = min(len(sample.fields), _MOST_FIELDS)
-        self.numbers.extend((digest, sample.start, sample.end, self._place | fields))
-        if self._keys is not None:
-            self._keys.write(len(key).to_bytes(4, "little") + key)
+        place = found.number << 16 | min(len(sample.fields), _MOST_FIELDS)
+        self._numbers.extend((digest, sample.start, sample.end, place))
+        if self._job.keys:
+            self._keys += [len(key).to_bytes(4, "little"), key]
+        if len(self._numbers) >= COLUMNS * PIECE:
+            self._flush()
 
-    def flush(self) -> None:
-        """Append the rows to the file."""
-        self._rows.append(rows_of(self.numbers))
-        self.numbers = array("Q")
+    def end(self) -> None:
+        """Note the last of them."""
+        self._flush()
+        self._found.rows = self._rows.count
+        self._find_apart()
+
+    def _flush(self) -> None:
+        self._rows.append(np.frombuffer(self._numbers, np.uint64).reshape(-1, COLUMNS))
+        if self._keys:
+            with open(self._job.key_file, "ab") as file:
+                file.writelines(self._keys)
+        self._numbers, self._keys = array("Q"), []
+
+    def _find_apart(self) -> None:
+        """Find samples whose key comes again with other fields, none of them the same."""
+        if len(self._shapes) < 2:
+            return
+        digests = np.frombuffer(self._digests, np.uint64)
+        order = np.argsort(digests, kind="stable")
+        shapes, seen = list(self._shapes), dict[int, int]()
+        for at in np.flatnonzero(digests[order][1:] == digests[order][:-1]).tolist():
+            first, second = order[at : at + 2].tolist()
+            one, other = shapes[self._shape_of[first]], shapes[self._shape_of[second]]
+            if one is not None and other is not None and set(one).isdisjoint(other):
+                seen.setdefault(self._digests[first], first)
+        self._found.apart, self._found.apart_at = len(seen), min(seen.values(), default=0)
 
 
-def _plain_pieces(samples: Samples, stop: Event) -> Iterator[Piece]:
-    for sample in samples:
-        if stop.is_set():
-            raise InterruptedError("given up")
-        if not _unusable(sample):
-            for name, size, data, _, _ in sample.fields.values():
-                yield from moved(name, data, size)
+class MembersApart(ValueError):
+    """Samples whose members are not next to each other."""
 
 
-def _unusable(sample: TarSample) -> str:
-    if sample.trouble == "beside-damage":
-        return NEXT_TO_DAMAGE
-    if sample.trouble == "sparse-member":
-        return SPARSE
-    return ""
-
-
-@contextmanager
-def _opened(path: Path | None) -> Iterator[BinaryIO | None]:
-    if path is None:
-        yield None
-        return
-    with open(path, "wb") as file:
-        yield file
+def refuse_apart(inputs: Sequence[InputReport], opened: Callable[[InputReport], Source]) -> None:
+    """Raise MembersApart if members of one sample are not next to each other. ``opened``: opens an input again."""
+    total = sum(found.apart for found in inputs)
+    where = next((found for found in inputs if found.apart), None)
+    key = ""
+    if where is not None:
+        with suppress(SourceError), opened(where) as source:
+            keys = (sample.key for sample in Samples(source, contents=False))
+            key = next(islice(keys, where.apart_at, None), "")
+    for one, other in pairwise(found for found in inputs if found.last[1]):  # those with samples
+        if one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
+            total += 1
+            where, key = (one, one.last[0]) if where is None else (where, key)
+    if where is not None:
+        which = "1 sample has" if total == 1 else f"{total:,} samples have"
+        raise MembersApart(
+            f"{which} members that are not next to each other, such as {escape(key)} in {where.url}:"
+            " resharding would part them"
+        )
 
 
 def _copied(job: InputJob, found: InputReport) -> Packing:
     """Copy an input into the scratch folder, unpacked; return what is wrong with its packing."""
-    found.copy = job.copy
-    with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(job.copy) as file:
-        unpack(source, file, job.copy.parent)
-    packing = Packing.of(source)
-    if job.url.startswith("pipe:"):  # there is nothing else by which it can be known
-        found.identity = {"url": job.url, **fingerprint(str(job.copy))}
-    return packing
+    found.path = job.copies / f"{job.number}.tar"
+    with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(found.path) as file:
+        unpack(source, file, job.copies)
+    if job.url.startswith("pipe:"):  # nothing else identifies it
+        found.identity = {"url": job.url, **fingerprint(str(found.path))}
+    return Packing.of(source)
 
 
 def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> None:
     """Replace an input by a copy whose members have headers of their own: its global headers hold in no other tar."""
-    before, plain = found.rows, job.scratch / "copies" / f"{job.number}.plain.tar"
-    origin = str(found.copy) if found.copy else job.url
-    with seekable(origin, job.copy.parent) as (source, _):
-        if found.copy:
+    before, plain = found.rows, job.copies / f"{job.number}.plain.tar"
+
+    def pieces(samples: Samples) -> Iterator[Piece]:
+        for sample in samples:
+            if stop.is_set():
+                raise InterruptedError("given up")
+            if sample.trouble not in _UNUSABLE:
+                for name, size, data, _, _ in sample.fields.values():
+                    yield from moved(name, data, size)
+
+    with seekable(str(found.path or job.url), job.copies) as (source, _):
+        if found.path:
             packing.mark(source)
-        write_pieces(plain, source, _plain_pieces(Samples(source, contents=False), stop))
+        write_pieces(plain, source, pieces(Samples(source, contents=False)))
     again = InputReport(job.number, job.url)
     with open_source(str(plain)) as copy:
         note_samples(copy, job, again, stop)
     if again.rows != before:
         raise SourceError("io", f"{before:,} samples were found, and {again.rows:,} with plain headers")
-    found.copy, found.is_local = plain, False
+    found.path = plain

@@ -15,6 +15,13 @@ Repeats = Literal["number", "refuse"]
 HASHES = 1 << 64  # values of a key's hash
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})")
+_CONFLICTS = (
+    ("how large shards are", ("samples", "size", "shards")),
+    ("how many shards there are", ("divisible_by", "size")),
+    ("how many shards there are", ("divisible_by", "shards")),
+    ("the order", ("shuffle", "by_key")),
+    ("the folders", ("split", "folds")),
+)
 
 
 class Grid(NamedTuple):
@@ -44,7 +51,7 @@ class SplitPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ReshardOptions:
-    """All that decides the outputs, besides the inputs. ``checked`` makes one from what people write."""
+    """All that decides the outputs, besides the inputs, as ``checked`` makes it from ``ReshardWishes``."""
 
     samples: int | None = None
     size: int | None = None  # bytes
@@ -64,17 +71,9 @@ class ReshardOptions:
 
     def flags(self) -> dict[str, object]:
         """Return the options as the command line spells them."""
-        return {
-            "--samples": self.samples,
-            "--size": self.size,
-            "--shards": self.shards,
-            "--divisible-by": self.divisible_by and str(self.divisible_by),
-            "--shuffle": None if self.shuffle is None else str(self.shuffle),
-            "--split": self.split,
-            "--folds": self.folds,
-            "--by-key": self.by_key,
-            "--repeated-keys": self.repeated_keys,
-        }
+        spelled = {"divisible_by": self.divisible_by and str(self.divisible_by)}
+        spelled["shuffle"] = None if self.shuffle is None else str(self.shuffle)
+        return {_flag(name): spelled.get(name, value) for name, value in vars(self).items() if name != "parts"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +123,10 @@ def checked(wishes: ShardSizes) -> ReshardOptions:
     """Return options that fit together. Raises ValueError."""
     asked = wishes if isinstance(wishes, ReshardWishes) else ReshardWishes(**vars(wishes))
     given = [name for name, value in vars(asked).items() if value is not None and value is not False]
-    _refuse_both(given, "how large shards are", "samples", "size", "shards")
-    _refuse_both(given, "how many shards there are", "divisible_by", "size")
-    _refuse_both(given, "how many shards there are", "divisible_by", "shards")
-    _refuse_both(given, "the order", "shuffle", "by_key")
-    _refuse_both(given, "the folders", "split", "folds")
+    for what, names in _CONFLICTS:
+        flags = [_flag(name) for name in names if name in given]
+        if len(flags) > 1:
+            raise ValueError(f"{flags[0]} and {flags[1]} both decide {what}: give one of them")
     for name, value, least in (("samples", asked.samples, 1), ("shards", asked.shards, 1), ("folds", asked.folds, 2)):
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, not {value}")
@@ -154,14 +152,14 @@ def checked(wishes: ShardSizes) -> ReshardOptions:
 def parts_of(split: object, folds: object) -> tuple[SplitPart, ...]:
     """Return the parts that ``--split`` or ``--folds`` asks for, as given; without them all is one. Raises ValueError."""
     if isinstance(split, str):
-        return _split(split)
-    return _folds(folds) if isinstance(folds, int) else (SplitPart("", HASHES),)
+        return tuple(_split(split))
+    if isinstance(folds, int):
+        return tuple(SplitPart(f"fold-{fold}", -(-HASHES * (fold + 1) // folds)) for fold in range(folds))
+    return (SplitPart("", HASHES),)
 
 
-def _refuse_both(given: Iterable[str], what: str, *names: str) -> None:
-    flags = [f"--{name.replace('_', '-')}" for name in names if name in given]
-    if len(flags) > 1:
-        raise ValueError(f"{flags[0]} and {flags[1]} both decide {what}: give one of them")
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def parse_grid(text: str, option: str) -> Grid:
@@ -177,31 +175,21 @@ def parse_grid(text: str, option: str) -> Grid:
     return grid
 
 
-def _split(text: str) -> tuple[SplitPart, ...]:
+def _split(text: str) -> Iterable[SplitPart]:
     """Read ``train=0.9,val=0.1``; the order decides which hashes are whose."""
-    parts: list[SplitPart] = []
-    total = Fraction(0)
+    names, total = set[str](), Fraction(0)
     for each in text.split(","):
         name, _, number = (word.strip() for word in each.partition("="))
-        share = _share(number)
-        if not _NAME.fullmatch(name) or share is None:
+        try:
+            share = Fraction(Decimal(number))
+        except (InvalidOperation, ValueError, OverflowError):
+            share = Fraction(0)
+        if not _NAME.fullmatch(name) or not 0 < share <= 1:
             raise ValueError(f"--split {each} is not of the form NAME=SHARE, such as train=0.9")
-        if name.lower() in {part.name.lower() for part in parts}:
+        if name.lower() in names:
             raise ValueError(f"--split names {name} twice")
+        names.add(name.lower())
         total += share
-        parts.append(SplitPart(name, int(total * HASHES)))
+        yield SplitPart(name, int(total * HASHES))
     if total > 1:
         raise ValueError(f"the shares of --split are {float(total):g} together: at most 1")
-    return tuple(parts)
-
-
-def _share(text: str) -> Fraction | None:
-    try:
-        share = Fraction(Decimal(text))
-    except (InvalidOperation, ValueError, OverflowError):
-        return None
-    return share if 0 < share <= 1 else None
-
-
-def _folds(count: int) -> tuple[SplitPart, ...]:
-    return tuple(SplitPart(f"fold-{fold}", -(-HASHES * (fold + 1) // count)) for fold in range(count))

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.readers.open_clip.assignment import assign
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
+from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
-from .input_report import InputReport
 from .reshard_options import Grid
 
 
@@ -23,6 +22,8 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     >>> evenness([100, 100, 50], Grid(1, 2))
     'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
     """
+    from wdsflow.readers.open_clip.versions import assign  # loads all readers, which takes longer than small runs
+
     who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
     shares = assign(samples, *grid)
     totals = [sum(share) for share in shares]
@@ -43,6 +44,41 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
 
 
 _LISTED = 10  # inputs with damage that are shown
+_Ends = tuple[str, tuple[str, ...]]  # key and fields of a sample
+
+
+@dataclass
+class InputReport:
+    """One input: its samples, and what is left out."""
+
+    number: int
+    url: str
+    rows: int = 0  # samples that can be written
+    samples: int = 0
+    members: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> members that belong to no sample
+    dropped: Counter[str] = field(default_factory=Counter)  # reason -> samples that cannot be copied
+    damage: list[str] = field(default_factory=list)
+    identity: dict[str, object] = field(default_factory=dict)
+    path: Path | None = None  # of a plain file to read: the input, or a copy that is unpacked or has plain headers
+    apart: int = 0  # samples whose members are not next to each other
+    apart_at: int = 0  # place of the first of them among the samples
+    first: _Ends = ("", ())
+    last: _Ends = ("", ())
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing of it could be read."""
+        return bool(self.lost) and not self.members
+
+    @property
+    def lost(self) -> list[str]:
+        """The damage that loses something."""
+        return [damage for damage in self.damage if not is_harmless(damage)]
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        Counts("samples", self.samples, self.rows, self.dropped).check(str(self))
 
 
 @dataclass
@@ -68,11 +104,6 @@ class PartReport:
     folder: Path
     outputs: list[OutputReport] = field(default_factory=list)
 
-    @property
-    def samples(self) -> int:
-        """How many samples it has."""
-        return sum(output.samples for output in self.outputs)
-
 
 @dataclass
 class ReshardReport(Report[OutputReport]):
@@ -97,7 +128,7 @@ class ReshardReport(Report[OutputReport]):
     @property
     def samples_written(self) -> int:
         """Samples of all outputs."""
-        return sum(part.samples for part in self.parts)
+        return self.total("samples")
 
     @property
     def renamed(self) -> int:
@@ -107,7 +138,7 @@ class ReshardReport(Report[OutputReport]):
     @property
     def lost(self) -> bool:
         """Whether anything could not be read or written whole."""
-        return any(found.lost or found.unusable for found in self.inputs)
+        return any(found.lost or found.dropped for found in self.inputs)
 
     @property
     def empty(self) -> list[str]:
@@ -118,11 +149,14 @@ class ReshardReport(Report[OutputReport]):
         """Raise RuntimeError if a sample is unaccounted for."""
         Counts("samples", self.samples, self.samples_written, self.left_out).check(str(dict(self.left_out)))
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterable[str]:
-        yield from _damage(self.inputs)
+    def lines(self) -> Iterable[str]:
+        """Yield the report."""
+        hurt = [found for found in self.inputs if found.lost or found.dropped]
+        for found in hurt[:_LISTED]:
+            yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
+            yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
+        if len(hurt) > _LISTED:
+            yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
         yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
@@ -140,15 +174,6 @@ class ReshardReport(Report[OutputReport]):
         if members:
             yield f"members that belong to no sample: {members.total():,} left out"
             yield from reason_lines("left out", members)
-
-
-def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
-    hurt = [found for found in inputs if found.lost or found.unusable]
-    for found in hurt[:_LISTED]:
-        yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
-        yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
-    if len(hurt) > _LISTED:
-        yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
 
 
 def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:

@@ -2,12 +2,14 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.atomic import scratch_folder
@@ -18,20 +20,22 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
-from .input_report import InputReport, refuse_apart
-from .read_inputs import InputJob, read_input
-from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
-from .reshard_report import OutputReport, ReshardReport
-from .write_parts import Ready
+from .arrange import RowFile, arrange, bounds_of
+from .read_inputs import InputJob, OpenInputs, read_input, refuse_apart
+from .reshard_options import USUAL_GRID, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
+from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
+from .write_parts import OutputJob, made_from, refuse_repeated, write_output
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
+_DIGITS = 5  # of the numbers in names, as those of img2dataset
 
 _REASONS = {
     "code": "another wdsflow wrote it",
     "samples": "other samples belong into it",
     "inputs": "an input changed",
 }
+_Record = OutputRecord[OutputReport]
 
 
 class NothingRead(ValueError):
@@ -60,10 +64,9 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishe
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     options = checked(wishes)
-    even_for, jobs = wishes.even_for, wishes.jobs
+    even_for, jobs, begin = wishes.even_for, wishes.jobs, wishes.begin
     grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
-    folder = local_folder(out)
-    found = expand_existing(urls)
+    folder, found = local_folder(out), expand_existing(urls)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     places = [folder / part.name if part.name else folder for part in options.parts]
@@ -75,92 +78,107 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishe
             root.refuse_other(options.flags())
         for record in {root, *records}:
             record.refuse_company()
-        ready = partial(_clear, root, records) if wishes.restart else None
-        run = _Run(found, options, folder, records, jobs, wishes.begin, allow_pipe=wishes.allow_pipe)
-        return run.run(root, grid, ready)
+        scratch = folder / INSIDE / _SCRATCH
+        stack.enter_context(scratch_folder(scratch))
+        work = [
+            InputJob(number, url, scratch, options.scattered, options.by_key, wishes.allow_pipe)
+            for number, url in enumerate(found)
+        ]
+        report = ReshardReport(_read(work, jobs, begin), [], grid)
+        report.stale_removed = sum(record.stale for record in {*records, root})
+        _write(work, options, (root, records), report, jobs, begin, restart=wishes.restart)
+    return report
 
 
-class _Run:
-    """One run: both passes, and what is between them."""
+def _read(work: Sequence[InputJob], jobs: int, begin: Begin | None) -> list[InputReport]:
+    """Look at all inputs. Raises NothingRead, MembersApart."""
+    work[0].copies.mkdir()
+    done: dict[int, InputReport] = {}
+    run_on_shards(work, read_input, lambda job, found: done.update({job.number: found}), jobs, begin)
+    found = [done[job.number] for job in work]
+    if all(each.unread for each in found):
+        others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
+        raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
+    refuse_apart(found, lambda each: open_source(str(each.path or each.url)))
+    return found
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        options: ReshardOptions,
-        folder: Path,
-        records: list[OutputRecord[OutputReport]],
-        jobs: int,
-        begin: Begin | None,
-        *,
-        allow_pipe: bool,
-    ) -> None:
-        self._urls, self._options, self._records, self._jobs, self._begin = urls, options, records, jobs, begin
-        self._scratch = folder / INSIDE / _SCRATCH
-        anywhere = options.scattered
-        self._inputs = [
-            InputJob(number, url, self._scratch, anywhere, options.by_key, allow_pipe)
-            for number, url in enumerate(urls)
+
+def _write(
+    inputs: Sequence[InputJob],
+    options: ReshardOptions,
+    folders: tuple[_Record, Sequence[_Record]],
+    report: ReshardReport,
+    jobs: int,
+    begin: Begin | None,
+    *,
+    restart: bool,
+) -> None:
+    """Arrange the samples, and write all outputs into the folders: that of the run, and that of each part."""
+    root, records = folders
+    rows, outside = arrange(inputs, options, inputs[0].scratch)
+    report.left_out = sum((each.dropped for each in report.inputs), Counter[str]()) + outside
+    work = list(_planned(rows, options, records, report))
+    if options.repeated_keys == "refuse":
+        refuse_repeated([job for of_part in work for job in of_part])
+    if restart:
+        _clear(root, records)
+    for record, of_part in zip(records, work, strict=True):
+        _begin(record, options, of_part, report)
+    all_work = [(record, job) for record, of_part in zip(records, work, strict=True) for job in of_part]
+    with closing(OpenInputs(report.inputs, inputs[0].copies, jobs)) as opened:
+        write, origin = partial(write_output, opened), partial(made_from, opened)
+        done = run_outputs(all_work, write, origin, report, jobs=jobs, begin=begin, label=lambda job: str(job.target))
+        opened.refuse_changed()
+    outputs = iter(done)
+    for part, record, of_part in zip(options.parts, records, work, strict=True):
+        report.parts.append(PartReport(part.name, record.folder, list(islice(outputs, len(of_part)))))
+        if record.outputs:
+            record.finish()
+    if report.samples_written and root not in records:
+        root.begin(options.flags(), [])
+    report.check()
+
+
+def _planned(
+    rows: Sequence[RowFile], options: ReshardOptions, records: Sequence[_Record], report: ReshardReport
+) -> Iterator[list[OutputJob]]:
+    """Yield the outputs of each part. Raises ValueError."""
+    total, sources = sum(each.count for each in rows), sum(found.rows > 0 for found in report.inputs)
+    for part, record, of_part in zip(options.parts, records, rows, strict=True):
+        bounds = bounds_of(of_part, options, sources * of_part.count / max(1, total), part.name)
+        digits = max(_DIGITS, len(str(len(bounds) - 1)))
+        yield [
+            OutputJob(of_part, *each, options.scattered, record.folder / f"{number:0{digits}}.tar")
+            for number, each in enumerate(bounds)
         ]
 
-    def run(self, root: OutputRecord[OutputReport], grid: Grid, ready: Ready | None) -> ReshardReport:
-        """Read, arrange and write, after ``ready`` if nothing refuses it."""
-        with scratch_folder(self._scratch):
-            (self._scratch / "copies").mkdir()
-            return self._all(root, grid, ready)
 
-    def _all(self, root: OutputRecord[OutputReport], grid: Grid, ready: Ready | None) -> ReshardReport:
-        from .arrange import arrange
-        from .read_inputs import OpenInputs
-        from .write_parts import Planned, write_parts
-
-        found = self._read()
-        rows, outside = arrange(self._inputs, self._options, self._scratch)
-        left_out = sum((each.dropped for each in found), Counter[str]()) + outside
-        report = ReshardReport(found, [], grid, left_out)
-        report.stale_removed = sum(record.stale for record in {*self._records, root})
-        inputs = OpenInputs(found, self._scratch / "copies", self._jobs)
-        try:
-            parts = [Planned(*each) for each in zip(self._options.parts, self._records, rows, strict=True)]
-            write_parts(parts, inputs, self._options, report, self._jobs, self._begin, ready)
-        finally:
-            inputs.close()
-        if report.samples_written and root not in self._records:
-            root.begin(self._options.flags(), [])
-        report.check()
-        return report
-
-    def _read(self) -> list[InputReport]:
-        """Look at all inputs. Raises NothingRead, MembersApart."""
-        done: dict[int, InputReport] = {}
-        run_on_shards(
-            self._inputs, read_input, lambda job, found: done.update({job.number: found}), self._jobs, self._begin
-        )
-        found = [done[job.number] for job in self._inputs]
-        if all(each.unread for each in found):
-            others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
-            raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
-        refuse_apart(found, lambda each: open_source(str(each.copy or each.url)))
-        return found
+def _begin(record: _Record, options: ReshardOptions, work: Sequence[OutputJob], report: ReshardReport) -> None:
+    """Record what will be written, and remove what an earlier run made of other inputs: a reader would read it too."""
+    names = [job.target.name for job in work]
+    if not names and not record.outputs:
+        return
+    before = record.outputs
+    record.begin(options.flags(), names)
+    for name in before - set(names):
+        if (record.folder / name).exists():
+            (record.folder / name).unlink()
+            report.removed += 1
 
 
-def _record(folder: Path) -> OutputRecord[OutputReport]:
+def _record(folder: Path) -> _Record:
     return OutputRecord(folder, KIND, "resharded", OutputReport, _REASONS)
 
 
-def _clear(root: OutputRecord[OutputReport], records: Sequence[OutputRecord[OutputReport]]) -> None:
+def _clear(root: _Record, records: Sequence[_Record]) -> None:
     """Remove what earlier runs wrote, in their parts as well; ``records`` are open."""
-    known = {record.folder: record for record in records}
+    known = {record.folder: record for record in (root, *records)}
     flags = root.options or {}
     for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):
         if name and (place := root.folder / name).is_dir():
             with nullcontext(known[place]) if place in known else _record(place) as part:
-                _clear_one(part)
-    for record in (root, *records):
-        _clear_one(record)
-
-
-def _clear_one(record: OutputRecord[OutputReport]) -> None:
-    if record.options is not None:
+                part.clear()
+    for record in known.values():
         record.clear()
 
 

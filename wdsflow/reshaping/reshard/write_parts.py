@@ -1,11 +1,10 @@
-"""Writes the outputs: the pieces of each, and a report of it."""
+"""The outputs: the pieces of each, and how it is written."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,55 +12,53 @@ from wdsflow.pieces.new_members import header
 from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.report import run_outputs
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError
 from wdsflow.shards.tar.members import split_name
 from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.shell import both_ends
 from wdsflow.text.words import how_many
 
-from .arrange import Bounds, bounds_of
+from .arrange import END, KEY, PIECE, START, RowFile, inputs_of
 from .read_inputs import OpenInputs, key_bytes
-from .reshard_options import ReshardOptions, SplitPart
-from .reshard_report import OutputReport, PartReport, ReshardReport
-from .sample_rows import END, KEY, PIECE, START, RowFile, inputs_of
+from .reshard_report import OutputReport
 
+_CODE = 1  # version of the result
 _AHEAD = 64  # samples that are announced before they are read
 _EXAMPLES = 3  # renamed keys that are reported
 _SHOWN = 80  # characters of each
 
 
+class RepeatedKeys(ValueError):
+    """Keys that come twice in a shard, where that was to be refused."""
+
+
 @dataclass(frozen=True, eq=False)
-class PlannedOutput:
-    """The samples of one output, in order."""
+class OutputJob:
+    """One output: the samples of ``rows`` from ``start`` up to ``end``, in order."""
 
     rows: RowFile
-    bounds: Bounds
+    start: int
+    end: int
     scattered: bool = False  # neighbours come from anywhere, and are announced before they are read
+    target: Path = Path()  # the file to write
 
 
-def output_pieces(job: PlannedOutput, inputs: JoinedSource, report: OutputReport) -> Iterator[Piece]:
-    """Yield what an output consists of, in order, without its end; count samples in ``report``.
+def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
+    """Yield the pieces of an output in order, without its end; count samples in ``report``.
 
-    Raises SourceError if an input changed, OSError if it cannot be read.
+    Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.
     """
     numbers = repeated_keys(job)
-    taken = _keys_of(job) if numbers else set()
-    report.samples = job.bounds.end - job.bounds.start
-    at = job.bounds.start
-    for rows in job.rows.pieces(*job.bounds):
-        bases = (inputs_of(rows) << np.uint64(OFFSET_BITS)).astype(np.int64)
-        ranges = [
-            *zip(
-                (bases + rows[:, START].astype(np.int64)).tolist(),
-                (bases + rows[:, END].astype(np.int64)).tolist(),
-                strict=True,
-            )
-        ]
+    taken = set(job.rows.read(job.start, job.end)[:, KEY].tolist()) if numbers else set()
+    report.samples = job.end - job.start
+    at = job.start
+    for rows in job.rows.pieces(job.start, job.end):
+        bases = inputs_of(rows) << np.uint64(OFFSET_BITS)
+        ranges = list(zip((bases + rows[:, START]).tolist(), (bases + rows[:, END]).tolist(), strict=True))
         for place, piece in enumerate(ranges):
+            if stop.is_set():
+                raise InterruptedError("given up")
             if job.scattered and place + _AHEAD < len(ranges):
                 start, end = ranges[place + _AHEAD]
                 inputs.ahead(start, end - start)
@@ -72,14 +69,14 @@ def output_pieces(job: PlannedOutput, inputs: JoinedSource, report: OutputReport
         at += len(ranges)
 
 
-def repeated_keys(job: PlannedOutput) -> dict[int, int]:
+def repeated_keys(job: OutputJob) -> dict[int, int]:
     """Return the rows whose key a reader would confuse with that of a sample before, and which number they get.
 
     Those are the second and further samples of a key in a shard, and the first ones if the shard before ends with
     that key.
     """
-    keys = job.rows.read(*job.bounds)[:, KEY]
-    before = repeats_before(job)
+    keys = job.rows.read(job.start, job.end)[:, KEY]
+    before = _repeats_before(job)
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if not len(again) and not before:
@@ -91,13 +88,13 @@ def repeated_keys(job: PlannedOutput) -> dict[int, int]:
         key = int(keys[at])
         counts[key] += 1
         if counts[key] > 1:
-            found[job.bounds.start + at] = counts[key]
+            found[job.start + at] = counts[key]
     return found
 
 
-def repeats_before(job: PlannedOutput) -> int:
+def _repeats_before(job: OutputJob) -> int:
     """Return how many samples directly before the output have the key of its first one."""
-    start = end = job.bounds.start
+    start = end = job.start
     if not start:
         return 0
     key = job.rows.read(start, start + 1)[0, KEY]
@@ -109,8 +106,14 @@ def repeats_before(job: PlannedOutput) -> int:
     return end
 
 
-def _keys_of(job: PlannedOutput) -> set[int]:
-    return set(job.rows.read(*job.bounds)[:, KEY].tolist())
+def refuse_repeated(work: Sequence[OutputJob]) -> None:
+    """Raise RepeatedKeys if samples would get another key."""
+    found = [len(numbers) for job in work if (numbers := repeated_keys(job))]
+    if found:
+        raise RepeatedKeys(
+            f"{how_many(sum(found), 'sample')} would share a shard with another sample of the same key,"
+            f" in {how_many(len(found), 'shard')}"
+        )
 
 
 def _renamed(inputs: JoinedSource, piece: Range, number: int, taken: set[int], report: OutputReport) -> Iterator[Piece]:
@@ -148,132 +151,28 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
         at = max(entry.next, at + BLOCK)
 
 
-_CODE = 1  # version of the result
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OutputJob(PlannedOutput):
-    """One output to write."""
-
-    inputs: OpenInputs
-    target: Path
-
-
-def made_from(job: OutputJob, _: OutputReport | None = None) -> dict[str, object]:
+def made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None = None) -> dict[str, object]:
     """Return what decides the bytes of an output."""
     from xxhash import xxh3_128
 
     digest, used = xxh3_128(), set[int]()
-    for rows in job.rows.pieces(*job.bounds):
+    for rows in job.rows.pieces(job.start, job.end):
         digest.update(rows.tobytes())
         used.update(np.unique(inputs_of(rows)).tolist())
-    digest.update(str(repeats_before(job)).encode())
-    inputs = xxh3_128()
+    digest.update(str(_repeats_before(job)).encode())
+    identities = xxh3_128()
     for number in sorted(used):
-        inputs.update(repr((number, job.inputs.url(number), sorted(job.inputs.identity(number).items()))).encode())
-    return {"code": _CODE, "samples": digest.hexdigest(), "inputs": inputs.hexdigest()}
+        found = inputs.inputs[number]
+        identities.update(repr((number, found.url, sorted(found.identity.items()))).encode())
+    return {"code": _CODE, "samples": digest.hexdigest(), "inputs": identities.hexdigest()}
 
 
-def write_output(job: OutputJob, stop: Event) -> OutputReport:
+def write_output(inputs: OpenInputs, job: OutputJob, stop: Event) -> OutputReport:
     """Write an output, whole or not at all.
 
     Raises SourceError if an input changed, OSError if the output cannot be written.
     """
-    report, source = OutputReport(), job.inputs.source()
-    report.bytes = write_pieces(job.target, source, stopping(output_pieces(job, source, report), stop))
+    report, source = OutputReport(), inputs.source()
+    report.bytes = write_pieces(job.target, source, output_pieces(job, source, report, stop))
     report.output = str(job.target)
     return report
-
-
-def stopping(pieces: Iterable[Piece], stop: Event) -> Iterator[Piece]:
-    """Yield pieces until another thread has failed. Raises InterruptedError then."""
-    for piece in pieces:
-        if stop.is_set():
-            raise InterruptedError("given up")
-        yield piece
-
-
-Ready = Callable[[], object]
-_DIGITS = 5  # of the numbers in names, as those of img2dataset
-
-
-class RepeatedKeys(ValueError):
-    """Keys that come twice in a shard, where that was to be refused."""
-
-
-class Planned(NamedTuple):
-    """A part, the record of its folder, and its samples in order."""
-
-    part: SplitPart
-    record: OutputRecord[OutputReport]
-    rows: RowFile
-
-
-def write_parts(
-    parts: list[Planned],
-    inputs: OpenInputs,
-    options: ReshardOptions,
-    report: ReshardReport,
-    jobs: int,
-    begin: Begin | None,
-    ready: Ready | None = None,
-) -> None:
-    """Write all outputs and add them to the report. ``ready`` is called before anything is written.
-
-    Raises ValueError, RepeatedKeys, FileExistsError and OtherOptions before anything is written; later OSError, after
-    which finished outputs are kept.
-    """
-    total = sum(rows.count for _, _, rows in parts)
-    sources = sum(found.rows > 0 for found in report.inputs)
-    work: list[list[OutputJob]] = []
-    for part, record, rows in parts:
-        bounds = bounds_of(rows, options, sources * rows.count / max(1, total), part.name)
-        digits = max(_DIGITS, len(str(len(bounds) - 1)))
-        targets = (record.folder / f"{number:0{digits}}.tar" for number in range(len(bounds)))
-        work.append(
-            [
-                OutputJob(rows, each, options.scattered, inputs=inputs, target=target)
-                for target, each in zip(targets, bounds, strict=True)
-            ]
-        )
-    if options.repeated_keys == "refuse":
-        _refuse_repeated([job for of_part in work for job in of_part])
-    if ready is not None:
-        ready()
-    for (_, record, _), of_part in zip(parts, work, strict=True):
-        _begin(record, options, of_part, report)
-    all_work = [(record, job) for (_, record, _), of_part in zip(parts, work, strict=True) for job in of_part]
-    done = run_outputs(
-        all_work, write_output, made_from, report, jobs=jobs, begin=begin, label=lambda job: str(job.target)
-    )
-    inputs.refuse_changed()
-    at = 0
-    for (part, record, _), of_part in zip(parts, work, strict=True):
-        report.parts.append(PartReport(part.name, record.folder, done[at : at + len(of_part)]))
-        at += len(of_part)
-        if record.outputs:
-            record.finish()
-
-
-def _begin(
-    record: OutputRecord[OutputReport], options: ReshardOptions, work: list[OutputJob], report: ReshardReport
-) -> None:
-    """Record what will be written, and remove what an earlier run made of other inputs: a reader would read it too."""
-    names = [job.target.name for job in work]
-    if not names and not record.outputs:
-        return
-    before = record.outputs
-    record.begin(options.flags(), names)
-    for name in before - set(names):
-        if (record.folder / name).exists():
-            (record.folder / name).unlink()
-            report.removed += 1
-
-
-def _refuse_repeated(work: list[OutputJob]) -> None:
-    found = [(job, len(numbers)) for job in work if (numbers := repeated_keys(job))]
-    if found:
-        samples = how_many(sum(count for _, count in found), "sample")
-        raise RepeatedKeys(
-            f"{samples} would share a shard with another sample of the same key, in {how_many(len(found), 'shard')}"
-        )

@@ -1,0 +1,111 @@
+"""Sets values inside JSON, and leaves everything else as it is written."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import NamedTuple
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+_scan: Callable[[str, int], tuple[object, int]] = vars(json.JSONDecoder())["scan_once"]
+
+
+class BrokenJson(ValueError):
+    """Text that is not a json object."""
+
+
+class _Member(NamedTuple):
+    name: str
+    start: int  # of the name
+    value: int  # start of the value
+    end: int  # of the value
+
+
+def set_in_json(data: bytes, values: Sequence[tuple[str, object]]) -> bytes:
+    r"""Return the json with values set, in its own encoding; no bytes at all are an empty object.
+
+    A name with dots is a path through objects, unless an object has a member of that very name. A value that is there
+    is replaced in its place, a new one is put after the last; objects on a path are made if there are none.
+
+    Raises BrokenJson if it is no object, or a value on the path is no object.
+
+    >>> set_in_json(b'{"a": 1.10, "b": {"c": null}}', [("b.d", "x"), ("a", 2)])
+    b'{"a": 2, "b": {"c": null, "d": "x"}}'
+    """
+    if not data.strip():
+        data = b"{}"
+    encoding = json.detect_encoding(data)
+    try:
+        text = data.decode(encoding)
+        for name, value in values:
+            text = _set(text, _skip(text, 0), name, json.dumps(value, ensure_ascii=False))
+        return text.encode(encoding)
+    except (ValueError, RecursionError) as error:
+        raise BrokenJson(str(error)) from None
+
+
+def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -> str:
+    """Set a value in the object that begins at ``start``."""
+    members, end = _members(text, start)
+    if not inner and _skip(text, end) != len(text):
+        raise BrokenJson("text after the object")
+    by_name = {member.name: member for member in members}  # of equal names the last counts, as for all readers
+    found = by_name.get(name)
+    first, dot, rest = name.partition(".")
+    if found is not None:
+        return text[: found.value] + value + text[found.end :]
+    if dot and first and rest:
+        outer = by_name.get(first)
+        if outer is not None:
+            if text[outer.value] != "{":
+                raise BrokenJson(f"{first} is not an object")
+            return _set(text, outer.value, rest, value, inner=True)
+        name, value = first, _nested(rest, value)
+    spelled = json.dumps(name, ensure_ascii=False)
+    if not members:
+        return f"{text[: start + 1]}{spelled}: {value}{text[end - 1 :]}"
+    last = members[-1]
+    before = text[members[-2].end if len(members) > 1 else start + 1 : last.start]
+    blank = before.partition(",")[2] if len(members) > 1 else before or " "  # as the members that are there
+    return f"{text[: last.end]},{blank}{spelled}: {value}{text[last.end :]}"
+
+
+def _nested(path: str, value: str) -> str:
+    first, dot, rest = path.partition(".")
+    return f"{{{json.dumps(first, ensure_ascii=False)}: {_nested(rest, value) if dot else value}}}"
+
+
+def _members(text: str, at: int) -> tuple[list[_Member], int]:
+    """Return the members of the object that begins here, and the place after its end."""
+    if text[at : at + 1] != "{":
+        raise BrokenJson("it is not an object")
+    members: list[_Member] = []
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "}":
+        return members, at + 1
+    while True:
+        if text[at : at + 1] != '"':
+            raise BrokenJson(f"no name at character {at}")
+        name, after = scanstring(text, at + 1)
+        colon = _skip(text, after)
+        if text[colon : colon + 1] != ":":
+            raise BrokenJson(f"no colon at character {colon}")
+        value = _skip(text, colon + 1)
+        try:
+            _, end = _scan(text, value)
+        except StopIteration:
+            raise BrokenJson(f"no value at character {value}") from None
+        members.append(_Member(name, at, value, end))
+        at = _skip(text, end)
+        mark = text[at : at + 1]
+        if mark == "}":
+            return members, at + 1
+        if mark != ",":
+            raise BrokenJson(f"no comma at character {at}")
+        at = _skip(text, at + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    assert found is not None  # it matches nothing at all, too
+    return found.end()
