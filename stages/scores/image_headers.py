@@ -2,8 +2,9 @@
 
 from wdsflow.images.header import ImageHeader
 
-from .base import ScoreError, simple_score
+from .base import ImageScore, ScoreError, Value, bare, simple_score
 from .sample_fields import ImageField
+from .sample_view import View
 
 
 def sized(header: ImageHeader) -> ImageHeader:
@@ -31,13 +32,14 @@ def aspect_ratio(header: ImageHeader) -> float:
     return sized(header).width / header.height
 
 
-@simple_score("bytes", unit="bytes", low=0)
-def bytes_(image: ImageField) -> int:
+class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
     """Size of the encoded image in bytes; in a predicate, sizes may be written as 120KiB or 1.5GB.
 
     From 0 on. Source: the tar's header; Data-Juicer's image_sizes (whose kb is a KiB here).
     """
-    return image.size
+
+    def score(self, view: View) -> Value:
+        return bare([*view.sizes(self.image)])
 
 
 @simple_score("format")

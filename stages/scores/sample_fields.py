@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -184,12 +184,18 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
     return header
 
 
+class HeaderReader(FieldReader, Protocol):
+    """Reads headers of images as well, once each."""
+
+    def header(self, name: str) -> ImageHeader:
+        """Return the header of an image field. Raises ScoreError."""
+
+
 class ImageField(NamedTuple):
     """An encoded image of a sample, of which only what is asked for is read."""
 
-    reader: FieldReader
+    reader: HeaderReader
     name: str
-    read_header: Callable[[], ImageHeader]
 
     @property
     def size(self) -> int:
@@ -198,14 +204,14 @@ class ImageField(NamedTuple):
 
     def moves(self) -> bool:
         """Return whether it is an animation. Of a GIF, a second frame is searched in the first MiB."""
-        header = self.read_header()
+        header = self.reader.header(self.name)
         if header.format == "gif" and not header.animated and self.size > HEAD:
             header = read_header(self.reader.read(self.name, 0, MAX_HEADER)) or header
         return header.animated
 
     def orientation(self) -> int:
         """Return the orientation. A WebP has it in a chunk after its pixels, which are not read."""
-        header = self.read_header()
+        header = self.reader.header(self.name)
         if header.format in _TURNED_INSIDE:
             raise ScoreError("unknown-orientation", f"field {self.name!r}: that of {header.format} is not looked for")
         if header.format != "webp":

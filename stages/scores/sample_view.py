@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 from weakref import ref
 
@@ -97,21 +96,21 @@ class View:
         """Return the images' headers, from their first few KiB, without decoding."""
         found: list[ImageHeader] | None = self._cache.get(("headers", image))
         if found is None:
-            found = [self._header_of(name) for name in self.image_names(image)]
+            found = [self._once("header", name, image_header) for name in self.image_names(image)]
             self._cache["headers", image] = found
         return found
 
     def pictures(self, image: str = "") -> list[Picture]:
         """Return the images, decoded at a bounded size."""
-        return [self._once("picture", name, partial(self._picture, name)) for name in self.image_names(image)]
+        return [self._once("picture", name, View._picture) for name in self.image_names(image)]
 
     def image_parts(self, image: str = "") -> list[ImageField]:
         """Return the images without reading them."""
-        return [ImageField(self, name, partial(self._header_of, name)) for name in self.image_names(image)]
+        return [ImageField(self, name) for name in self.image_names(image)]
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as the result is referenced."""
-        return self._shared(prepare, name, lambda: prepare(self.read(name), self.options.budget - self._held))
+        return self._shared(prepare, name, lambda *_: prepare(self.read(name), self.options.budget - self._held))
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
@@ -122,7 +121,7 @@ class View:
 
     def videos(self, video: str = "") -> list[VideoFacts]:
         """Return the facts of the videos' headers, without decoding."""
-        return [self._once("video", name, partial(video_facts, self, name)) for name in self.video_names(video)]
+        return [self._once("video", name, video_facts) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
         """Return frames of a video field, once as long as they are referenced: see ``video_frames``.
@@ -131,8 +130,8 @@ class View:
         """
         make = None if prepare is None else prepare.of
 
-        def taken() -> Frames:
-            return video_frames(self, name, sampling, self.options.budget - self._held, make)
+        def taken(view: View, name: str) -> Frames:
+            return video_frames(view, name, sampling, self.options.budget - self._held, make)
 
         frames = self._shared((sampling, prepare), name, taken)
         self._cache["count", sampling, name] = len(frames)
@@ -175,7 +174,7 @@ class View:
 
     def digests(self, image: str = "") -> list[bytes]:
         """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
-        return [self._once("digest", name, partial(self._digest, name)) for name in self.image_names(image)]
+        return [self._once("digest", name, View._digest) for name in self.image_names(image)]
 
     def sizes(self, image: str = "") -> list[int]:
         """Return the sizes of the encoded images in bytes."""
@@ -197,8 +196,9 @@ class View:
             raise ScoreError("unread", f"{len(data):,} of {size:,} bytes could be read")
         return data
 
-    def _header_of(self, name: str) -> ImageHeader:
-        return self._once("header", name, partial(image_header, self, name))
+    def header(self, name: str) -> ImageHeader:
+        """Return the header of an image field."""
+        return self._once("header", name, image_header)
 
     def _picture(self, name: str) -> Picture:
         picture = decode_picture(self.read(name), self.options.budget - self._held)
@@ -213,7 +213,7 @@ class View:
             digest.update(self.read(name, start, CHUNK))
         return digest.digest()
 
-    def _shared(self, what: Hashable, name: str, make: Callable[[], T]) -> T:
+    def _shared(self, what: Hashable, name: str, make: Callable[["View", str], T]) -> T:
         """Return what is made of a field, the same as long as it is referenced elsewhere: a model's input may be large."""
         cached = self._cache.get((what, name))
         made: T | None = cached() if isinstance(cached, ref) else None
@@ -224,11 +224,11 @@ class View:
             self._cache[what, name] = ref(made)
         return made
 
-    def _once(self, what: Hashable, name: str, make: Callable[[], T]) -> T:
+    def _once(self, what: Hashable, name: str, make: Callable[["View", str], T]) -> T:
         value: T | ScoreError | None = self._cache.get((what, name))
         if value is None:
             try:
-                value = make()
+                value = make(self, name)
             except ScoreError as error:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[what, name] = value
