@@ -72,7 +72,7 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
     return report
 
 
-def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
+def _edits(caption: str | None, rename: Mapping[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
     return Edits(
         parse_caption_field(caption) if caption else None,
         tuple((_field(old), _field(new)) for old, new in rename.items()),
