@@ -1,7 +1,7 @@
 """Gather samples into bounded batches, and take batches apart."""
 
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wdsflow.memory.sizes import parse_size, weigh
 
@@ -30,14 +30,6 @@ class _Load:
             max(self.width, other.width),
             max(self.tokens, other.tokens),
         )
-
-
-@dataclass
-class _Open:
-    """The batch that is being filled."""
-
-    samples: list[Sample] = field(default_factory=list)
-    load: _Load = field(default_factory=_Load)
 
 
 @dataclass(frozen=True)
@@ -87,47 +79,41 @@ class Batch(Stage, name="batch"):
         return frozenset(name for bound, name in measured if bound is not None)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        counts, batch = self.counts, _Open()
+        counts, batch, load = self.counts, list[Sample](), _Load()
         for sample in samples:
             counts.seen += 1
             try:
-                load = self._load(sample)
-                if self._breaks(load):
-                    raise StageError(
-                        "larger-than-batch",
-                        f"alone it is more than a batch may hold: {load} (0 where there is no bound)",
-                    )
-                if batch.samples and self._breaks(batch.load + load):
+                alone = self._load(sample)
+                if self._breaks(alone):
+                    text = f"alone it is more than a batch may hold: {alone} (0 where there is no bound)"
+                    raise StageError("larger-than-batch", text)
+                if batch and self._breaks(load + alone):
                     yield self._close(batch)
-                    batch = _Open()
-                _check_fields(sample, batch)
+                    batch, load = [], _Load()
+                if batch and sample.keys() != batch[0].keys():
+                    raise _other_fields(sample, batch[0])
             except StageError as error:
                 self._fail(sample, error, self.on_error)
                 continue
-            batch.samples.append(sample)
-            batch.load += load
-            if batch.load.count == self.size:
+            batch.append(sample)
+            load += alone
+            if load.count == self.size:
                 yield self._close(batch)
-                batch = _Open()
-        if batch.samples and self.partial:
+                batch, load = [], _Load()
+        if batch and self.partial:
             yield self._close(batch)
-        elif batch.samples:
-            counts.dropped["partial-batch"] += len(batch.samples)
+        elif batch:
+            counts.dropped["partial-batch"] += len(batch)
 
     def _load(self, sample: Sample) -> _Load:
-        load = _Load(1)
         try:
-            if self.max_bytes is not None:
-                load.size = weigh(sample)
-            if self.max_pixels is not None:
-                load.height, load.width = _height_width(sample[self.image])
-            if self.max_tokens is not None:
-                load.tokens = _token_count(sample[self.text])
+            size = 0 if self.max_bytes is None else weigh(sample)
+            sides = (0, 0) if self.max_pixels is None else _height_width(sample[self.image])
+            return _Load(1, size, *sides, 0 if self.max_tokens is None else _token_count(sample[self.text]))
         except KeyError as error:
             raise StageError("not-measured", f"it has no field {error}; its fields: {listed(sample)}") from None
         except TypeError as error:
             raise StageError("not-measured", f"it cannot be measured: {error}") from None
-        return load
 
     def _breaks(self, load: _Load) -> bool:
         return (
@@ -137,16 +123,14 @@ class Batch(Stage, name="batch"):
             or (self.max_tokens is not None and load.count * load.tokens > self.max_tokens)
         )
 
-    def _close(self, batch: _Open) -> Sample:
-        self.counts.kept += len(batch.samples)
-        return {name: [sample[name] for sample in batch.samples] for name in batch.samples[0]}
+    def _close(self, batch: list[Sample]) -> Sample:
+        self.counts.kept += len(batch)
+        return {name: [sample[name] for sample in batch] for name in batch[0]}
 
 
-def _check_fields(sample: Sample, batch: _Open) -> None:
-    if batch.samples and sample.keys() != batch.samples[0].keys():
-        first = batch.samples[0]
-        text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
-        raise StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")
+def _other_fields(sample: Sample, first: Sample) -> StageError:
+    text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
+    return StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")
 
 
 def _height_width(value: object) -> tuple[int, int]:
@@ -157,12 +141,10 @@ def _height_width(value: object) -> tuple[int, int]:
     size, shape = getattr(value, "size", None), getattr(value, "shape", None)
     if shape is None and isinstance(size, tuple) and len(size) == 2:
         return int(size[1]), int(size[0])
-    if shape is not None and len(shape) == 2:
-        return int(shape[0]), int(shape[1])
-    if shape is not None and len(shape) == 3:
-        if shape[0] not in {1, 3, 4} and shape[2] in {1, 3, 4}:
-            return int(shape[0]), int(shape[1])
-        return int(shape[1]), int(shape[2])
+    if shape is not None and len(shape) in {2, 3}:
+        channels_first = len(shape) == 3 and (shape[0] in {1, 3, 4} or shape[2] not in {1, 3, 4})
+        height, width = shape[1:] if channels_first else shape[:2]
+        return int(height), int(width)
     raise TypeError(f"{type(value).__name__} has no height and width; put Decode before")
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from wdsflow.images.header import MAX_HEADER, ImageHeader
-from wdsflow.images.image_header import UNREADABLE, read_header
+from wdsflow.images.header import ImageHeader
+from wdsflow.images.image_header import UNREADABLE, first_header
 from wdsflow.images.jpeg import coefficient_bytes, keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.shards.shard_names import IMAGES
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
 
-_HEAD = 4096  # bytes that nearly all headers fit into
 _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length in their header
 
 
@@ -118,19 +117,30 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                     "not-bytes", f"expected encoded bytes, got {type(data).__name__}: is it decoded already?"
                 )
             data = bytes(data)
-        header = _header(data)
+        encoded: bytes = data
+        header, _head = first_header(lambda start, size: encoded[start : start + size], len(encoded))
         if header is None:
             raise StageError("not-an-image", f"{len(data):,} bytes that begin with {data[:16]!r}")
         if header.format in UNREADABLE:
             raise StageError("undecodable", f"{header.format} cannot be decoded here")
         if header.length > len(data) and (header.needs or header.format in _CUT_IS_BAD):
             raise StageError("truncated", f"{header.format}: the file ends within its header")
-        target = self.target
-        if header.width:
-            target = self._check(header, data, aim, admit)
+        target = self._check(header, data, aim, admit) if header.width else self.target
         if header.format == "jpeg" and self.mode != "reference":
-            return self._decode_jpeg(data, header, target, aim, admit)
-        return self._decode_with_pillow(data, header, target, aim, admit)
+            scale = scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
+            decoded = decode_jpeg(data, header, scale)
+            if decoded is not None:
+                return self._give(*decoded, header.orientation)
+
+        def gate(image: "Image") -> Target:
+            if image.size == (header.width, header.height):
+                return target
+            known = header._replace(width=image.width, height=image.height, mode=image.mode)
+            return self._check(known, encoded, aim, admit)
+
+        how = self.mode, self.k, self.alpha, self.high_depth
+        image, box, orientation = decode_with_pillow(data, *how, gate, upright=self.orientation == "apply")
+        return self._give(image, box, orientation)
 
     def _check(self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None) -> Target:
         """Return the target; raise if the header alone rules the image out."""
@@ -153,68 +163,26 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                 admit(peak)
         return target
 
-    def _decode_jpeg(
-        self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None, admit: Admit | None
-    ) -> "Pixels | Image":
-        scale = scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
-        decoded = decode_jpeg(data, header, scale)
-        if decoded is None:
-            return self._decode_with_pillow(data, header, target, aim, admit)
-        if self.orientation == "apply":
-            decoded = upright(*decoded, header.orientation)
-        return self._give(*decoded)
-
-    def _decode_with_pillow(
-        self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None = None, admit: Admit | None = None
-    ) -> "Pixels | Image":
-        from .imaging.resample import note_box
-
-        def gate(image: "Image") -> Target:
-            if image.size == (header.width, header.height):
-                return target
-            known = header._replace(width=image.width, height=image.height, mode=image.mode)
-            return self._check(known, data, aim, admit)
-
-        image, box, orientation = decode_with_pillow(
-            data,
-            self.mode,
-            self.k,
-            self.alpha,
-            self.high_depth,
-            gate,
-            upright=self.orientation == "apply",
-        )
-        turned = 2 <= orientation <= 8
-        if self.output == "pil" and not turned:
-            note_box(image, box)
-            return image
+    def _give(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
         import numpy as np
 
-        pixels = np.array(image)
-        if turned:
-            pixels, box = upright(pixels, box, orientation)
-        return self._give(pixels, box)
-
-    def _give(self, pixels: "Pixels", box: "Box") -> "Pixels | Image":
         from .imaging.resample import note_box, with_box
 
+        turns = self.orientation == "apply" and 2 <= orientation <= 8
+        if not isinstance(decoded, np.ndarray):
+            if self.output == "pil" and not turns:
+                note_box(decoded, box)
+                return decoded
+            decoded = np.array(decoded)
+        if turns:
+            decoded, box = upright(decoded, box, orientation)
         if self.output == "numpy":
-            return with_box(pixels, box)
+            return with_box(decoded, box)
         from PIL import Image
 
-        image = Image.fromarray(pixels)
+        image = Image.fromarray(decoded)
         note_box(image, box)
         return image
-
-
-def _header(data: bytes) -> ImageHeader | None:
-    """Return the header, reading as many of the first bytes as it needs."""
-    reached = _HEAD
-    header = read_header(data[:reached])
-    while header is not None and reached < header.needs <= MAX_HEADER and reached < len(data):
-        reached = header.needs
-        header = read_header(data[:reached])
-    return header
 
 
 _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one of 2 million x 224

@@ -80,10 +80,7 @@ class HasFields(SampleStage, name="has_fields", read_by="fields"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
-        if not given:
-            raise ValueError("HasFields needs at least one field, for instance HasFields('txt')")
-        object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
+        object.__setattr__(self, "fields", entries(self.fields, "HasFields('txt')"))
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":

@@ -40,8 +40,9 @@ def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
             )
         batched = _check_batching(stage, place, number, stages, batched=batched)
         for entry in sorted(stage.reads):
-            names = entry.split(";")
-            if not any(_may_be_there(name, there, gone) for name in names):
+            names = set(entry.split(";"))
+            unknown = names if "*" in there and "*" not in gone else set()
+            if "*" not in names and not names & there and not unknown - gone.keys():
                 raise ContractError(f"{place} reads {entry!r}: {_hint(entry, number, stages, there, gone)}")
         _pass_through(stage, place, there, gone)
 
@@ -49,10 +50,6 @@ def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
 def name_of(stage: object) -> str:
     """Return the name of a stage for messages and tables."""
     return str(getattr(stage, "name", None) or getattr(stage, "__qualname__", None) or type(stage).__name__)
-
-
-def _may_be_there(name: str, there: set[str], gone: dict[str, str]) -> bool:
-    return name == "*" or name in there or ("*" in there and not {name, "*"} & gone.keys())
 
 
 def _pass_through(stage: Stage, place: str, there: set[str], gone: dict[str, str]) -> None:

@@ -5,13 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from traceback import extract_tb
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError
 from .fields import listed, present
+
+if TYPE_CHECKING:
+    import torch
 
 _TRIED = 8  # different captions on which a tokenizer is checked
 _REPEATS = 10  # of the same call, before other tokens are a fault of the tokenizer
@@ -59,18 +62,18 @@ class TokenizerContract:
     tokenizer that draws by chance, such as OpenCLIP's with a ``reduction_fn``, is called for each caption on its own.
     """
 
-    def __init__(self, tokenizer: Callable[..., Any]) -> None:
+    def __init__(self, tokenizer: Callable[..., object]) -> None:
         self.tokenizer = tokenizer
         self._form: Literal["many", "list", "text"] | None = None
         if getattr(tokenizer, "reduction_fn", None) is not None:
             self._form = "text"
         self._tried: tuple[str, ...] = ()
-        self._first: tuple[str, Any] | None = None  # a caption and its row: all others have the same length
+        self._first: tuple[str, object] | None = None  # a caption and its row: all others have the same length
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["TokenizerContract"], tuple[Callable[..., object]]]:
         return TokenizerContract, (self.tokenizer,)
 
-    def __call__(self, texts: Sequence[str]) -> list[Any]:
+    def __call__(self, texts: Sequence[str]) -> list[object]:
         """Return a row for each caption, as the tokenizer makes it: a tensor, or an array, also of a list of numbers.
 
         Raises:
@@ -82,27 +85,21 @@ class TokenizerContract:
         if len(more) > len(self._tried) and not draws:
             self._form = self._check(more)
             self._tried = more
-        if self._form != "many":
-            return self._alike(texts, [self._one(text) for text in texts])
-        rows = self._attempt(list(texts), len(texts))
+        rows = self._attempt(list(texts), len(texts)) if self._form == "many" else [self._one(text) for text in texts]
         if isinstance(rows, _Fault):
             for text in texts:
                 self._one(text)  # which of them it was
             raise rows.raised(texts)
-        return self._alike(texts, rows)
-
-    def _alike(self, texts: Sequence[str], rows: list[Any]) -> list[Any]:
-        """Return rows. Raises TokenizerError if they have other lengths than the first row ever."""
         if rows:
             self._first = self._first or (texts[0], rows[0])
             _check_lengths((self._first[0], *texts), (self._first[1], *rows))
         return rows
 
-    def call(self, text: str, **options: Any) -> Any:
+    def call(self, text: str, **options: object) -> object:
         """Return the row of one caption, given further options of the tokenizer. Raises its errors."""
         return _rows(self.tokenizer(text if self._form == "text" else [text], **options))[0]
 
-    def _one(self, text: str) -> Any:
+    def _one(self, text: str) -> object:
         rows = self._attempt(text if self._form == "text" else [text], 1)
         if not isinstance(rows, _Fault):
             return rows[0]
@@ -118,7 +115,9 @@ class TokenizerContract:
             if all(isinstance(rows, _Fault) for rows in found):
                 assert isinstance(in_lists, _Fault)
                 assert isinstance(found[0], _Fault)
-                raise self._useless(texts, in_lists, found[0])
+                if found[0].error is not None and len(texts) == 1:
+                    raise found[0].raised(texts)
+                raise TokenizerError(f"{in_lists.what}; {found[0].what}") from found[0].error or in_lists.error
         alone = []
         for text, rows in zip(texts, found, strict=True):
             if isinstance(rows, _Fault):
@@ -129,7 +128,7 @@ class TokenizerContract:
         _check_lengths(texts, alone)
         return form if form == "text" else self._together(texts, alone)
 
-    def _together(self, texts: Sequence[str], alone: Sequence[Any]) -> Literal["many", "list"]:
+    def _together(self, texts: Sequence[str], alone: Sequence[object]) -> Literal["many", "list"]:
         together = self._attempt(list(texts), len(texts))
         if isinstance(together, _Fault):
             raise together.raised(texts)
@@ -143,14 +142,7 @@ class TokenizerContract:
                     return "list"  # by chance
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
-    def _useless(self, texts: Sequence[str], in_lists: _Fault, alone: _Fault) -> Exception:
-        if alone.error is not None and len(texts) == 1:
-            return alone.raised(texts)
-        error = TokenizerError(f"{in_lists.what}; {alone.what}")
-        error.__cause__ = alone.error or in_lists.error
-        return error
-
-    def _attempt(self, asked: str | list[str], count: int) -> list[Any] | _Fault:
+    def _attempt(self, asked: str | list[str], count: int) -> list[object] | _Fault:
         """Return the expected number of rows, or the fault."""
         many = f"a list of {len(asked)} captions" if isinstance(asked, list) else f"the caption {_quoted(asked)}"
         try:
@@ -174,7 +166,7 @@ def _place(error: BaseException) -> str:
     return "".join(f", in {frame.name} ({frame.filename}, line {frame.lineno})" for frame in frames)
 
 
-def _rows(result: Any) -> list[Any]:
+def _rows(result: object) -> list[object]:
     """Return the rows of a tokenizer's result. Raises TypeError that describes it if it has none."""
     import numpy as np
     import torch
@@ -195,7 +187,7 @@ def _rows(result: Any) -> list[Any]:
     return [_row(row) for row in result]
 
 
-def _row(row: Any) -> Any:
+def _row(row: object) -> object:
     """Return a list of numbers as an array, integers as int64; other rows unchanged."""
     import numpy as np
 
@@ -208,7 +200,7 @@ def _row(row: Any) -> Any:
     return found if found.dtype.kind in "biuf" else row
 
 
-def _check_lengths(texts: Sequence[str], rows: Sequence[Any]) -> None:
+def _check_lengths(texts: Sequence[str], rows: Sequence[object]) -> None:
     """Raise TokenizerError if rows of numbers cannot be stacked."""
     shapes = [getattr(row, "shape", None) for row in rows]
     for text, shape in zip(texts, shapes, strict=True):
@@ -219,7 +211,7 @@ def _check_lengths(texts: Sequence[str], rows: Sequence[Any]) -> None:
             )
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     import numpy as np
     import torch
 
@@ -237,7 +229,7 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
-Tokenizer = Callable[[Any], Any]
+Tokenizer = Callable[..., object]
 
 
 @dataclass(frozen=True)
@@ -273,14 +265,14 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
         text = _text(sample[names[0]])
         contract = self._contract or named_contract(str(self.tokenizer))
         try:
-            [tokens] = contract([text])
+            [row] = contract([text])
         except CaptionFailure as failure:
             error = failure.__cause__
             assert error is not None
             if "too long for context length" not in str(error):  # as OpenAI's clip says it
                 raise error from None
             raise StageError("too-long", str(error)[:300]) from error
-        tokens = _tensor(tokens)
+        tokens = _tensor(row)
         if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens):  # a token stands for a byte at least
             note = _cut(contract, text, tokens)
             if note:
@@ -289,7 +281,7 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
         return sample
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, bytes):
@@ -317,23 +309,23 @@ def named_contract(model: str) -> TokenizerContract:
     return TokenizerContract(named_tokenizer(model))
 
 
-def _tensor(tokens: Any) -> Any:
+def _tensor(tokens: object) -> "torch.Tensor":
     import numpy as np
     import torch
 
-    return torch.from_numpy(tokens) if isinstance(tokens, np.ndarray) else tokens
+    return torch.from_numpy(tokens) if isinstance(tokens, np.ndarray) else cast("torch.Tensor", tokens)
 
 
-def _cut(contract: TokenizerContract, text: str, tokens: Any) -> str:
+def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
     """Return what to note of a caption, "" if the tokens surely hold all of it."""
-    empty = contract.call("")
+    empty = _tensor(contract.call(""))
     if not len(empty):  # not padded
         return "perhaps-truncated"
     padding = int(empty[-1])
     if int(tokens[-1]) == padding == int(tokens[-2]):
         return ""
     try:
-        more = contract.call(text, context_length=4 * len(tokens))
+        more = _tensor(contract.call(text, context_length=4 * len(tokens)))
     except TypeError:
         return "perhaps-truncated"
     beyond = more[len(tokens) :]

@@ -54,19 +54,15 @@ class Advice:
 
 def promises(advice: Sequence[Advice]) -> str:
     """Return the gain of advice for each reader; readers with the same gain together; "" if none is known."""
-    brings: dict[tuple[int, int, bool], list[Advice]] = {}
+    brings: dict[tuple[int, int, bool], list[str]] = {}
     for each in advice:
         if each.usable:  # nothing is promised by a number of 0
-            brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
-    return "; ".join(promised(alike) for alike in brings.values())
-
-
-def promised(advice: Sequence[Advice]) -> str:
-    """Return the gain of advice, for readers that get the same number of samples."""
-    first = advice[0]
-    readers = listed(f"{each.title} (now {each.now:,})" for each in advice)
-    most = "" if first.exact else "up to "
-    return f"{most}{first.usable:,} of {first.samples:,} samples would reach a batch in {readers}"
+            title = f"{each.title} (now {each.now:,})"
+            brings.setdefault((each.usable, each.samples, each.exact), []).append(title)
+    return "; ".join(
+        f"{'' if exact else 'up to '}{usable:,} of {samples:,} samples would reach a batch in {listed(titles)}"
+        for (usable, samples, exact), titles in brings.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.certificate import CertificateError
 from wdsflow.shards.urls import Expansion, NoShards, expand

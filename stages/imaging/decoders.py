@@ -12,8 +12,6 @@ from wdsflow.images.jpeg import load_simplejpeg
 from ..base import Dropped, StageError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from PIL.Image import Image
 
     from .resample import Box, Pixels
@@ -96,11 +94,14 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     ``alpha`` "drop" shows the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
     ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
     """
-    if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
-        return _on_colour(image, alpha)
-    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
-        from PIL import Image as Images
+    from PIL import Image as Images
 
+    if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
+        clear = image.convert("RGBA")
+        result = Images.new("RGB", image.size, alpha)
+        result.paste(clear, mask=clear)
+        return result
+    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
         return Images.fromarray(scaled(image)).convert("RGB")
     return plain_rgb(image)
 
@@ -123,7 +124,8 @@ def scaled(image: "Image") -> "Pixels":
     import numpy as np
 
     values = np.asarray(image)
-    low, high = _range(values)
+    known = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     if image.mode[:1] == "I":
         floor, span = (0.0, 65535.0) if low >= 0 and high <= 65535 else (low, high - low)
     elif low >= 0 and high <= 255:
@@ -137,23 +139,6 @@ def scaled(image: "Image") -> "Pixels":
             part = values[row : row + step].astype(np.float64)
         part = np.where(np.isfinite(part), part, floor)
         result[row : row + step] = np.clip((part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255)
-    return result
-
-
-def _range(values: "NDArray[np.generic]") -> tuple[float, float]:
-    import numpy as np
-
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-
-
-def _on_colour(image: "Image", colour: Colour) -> "Image":
-    from PIL import Image as Images
-
-    clear = image.convert("RGBA")
-    result = Images.new("RGB", image.size, colour)
-    result.paste(clear, mask=clear)
     return result
 
 
@@ -218,7 +203,6 @@ _MOST_REDUCED = 1 << 16
 _ORIENTATION = 0x0112
 _JPEG = ("JPEG", "MPO")
 _PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
-Slug = Literal["not-an-image", "truncated", "undecodable"]
 
 
 @cache
@@ -277,7 +261,8 @@ def _errors_named() -> "Iterator[None]":
     except Image.DecompressionBombError as error:
         raise Dropped("too-many-pixels") from error
     except Exception as error:
-        raise StageError(_slug(error), str(error)[:500] or type(error).__name__) from error
+        slug = "truncated" if "truncated" in str(error).lower() else "undecodable"
+        raise StageError(slug, str(error)[:500] or type(error).__name__) from error
 
 
 def _orientation(image: "Image") -> int:
@@ -286,7 +271,3 @@ def _orientation(image: "Image") -> int:
         return int(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001 - damaged EXIF does not make a picture unusable
         return 1
-
-
-def _slug(error: Exception) -> Slug:
-    return "truncated" if "truncated" in str(error).lower() else "undecodable"

@@ -162,7 +162,17 @@ def resize(
         from PIL import Image
 
         return np.array(resize_with_pillow(Image.fromarray(pixels), box, size, crop, kernel))
-    return _resize_with_torch(pixels, box, size, crop, kernel)
+    # The kernel starts at the first pixel: a box that ends at the last one instead is turned round, and back.
+    turns = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
+    scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
+    top, left = (0, 0) if crop is None else centre(*size, crop)
+    bottom, right = size if crop is None else (top + crop[0], left + crop[1])
+    if turns:
+        resized = np.flip(run_kernel(np.flip(pixels, turns), size, scales, kernel), turns)
+    else:  # what lies right of the crop or below it need not be computed
+        down_first = goes_down_first(pixels, size)
+        resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
+    return resized[top:bottom, left:right]
 
 
 def resize_with_pillow(
@@ -182,22 +192,6 @@ def resize_with_pillow(
         )
         size = crop
     return image.resize((size[1], size[0]), Image.Resampling[kernel.upper()], box=box)
-
-
-def _resize_with_torch(
-    pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel
-) -> Pixels:
-    # The kernel starts at the first pixel: a box that ends at the last one instead is turned round, and back.
-    turns = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
-    scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
-    top, left = (0, 0) if crop is None else centre(*size, crop)
-    bottom, right = size if crop is None else (top + crop[0], left + crop[1])
-    if turns:
-        resized = np.flip(run_kernel(np.flip(pixels, turns), size, scales, kernel), turns)
-    else:  # what lies right of the crop or below it need not be computed
-        down_first = goes_down_first(pixels, size)
-        resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
-    return resized[top:bottom, left:right]
 
 
 def run_kernel(
@@ -247,14 +241,11 @@ def _copied(pixels: Pixels) -> Pixels:
 def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
     """Return whether Pillow would resize down, then across: from version 13 on, where that saves more."""
     rows, columns = pixels.shape[0] - size[0], pixels.shape[1] - size[1]
-    return rows > 0 and rows > 2 * columns and _pillow_version() >= 13
-
-
-@cache
-def _pillow_version() -> int:
+    if rows <= max(0, 2 * columns):
+        return False
     import PIL
 
-    return int(PIL.__version__.partition(".")[0])
+    return int(PIL.__version__.partition(".")[0]) >= 13
 
 
 def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic") -> Pixels:

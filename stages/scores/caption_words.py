@@ -21,11 +21,11 @@ def tokenizable(text: str) -> str:
     return text
 
 
-def trim_cache(tokenizer: Any) -> None:
+def trim_cache(tokenizer: object) -> None:
     """Let a tokenizer of OpenCLIP forget words: it remembers each word that it has seen."""
     cache = getattr(tokenizer, "cache", {})
     if len(cache) > _MOST_CACHED:
-        for word in list(cache)[len(tokenizer.all_special_ids) :]:
+        for word in list(cache)[len(getattr(tokenizer, "all_special_ids", ())) :]:
             del cache[word]
 
 

@@ -3,22 +3,31 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from .base import MEMORY, DatasetScore, PixelScore, Records, Tier, Value
 from .pixels import phash_bytes
+from .sample_view import View
 
-if TYPE_CHECKING:
-    from .sample_view import View
+
+class SameScore(DatasetScore):
+    """Whether the same image or caption occurs earlier; with ``counts`` how often it occurs. ``gather``: 16 bytes each."""
+
+    counts: ClassVar[bool] = False
+
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .equal_records import of_same
+
+        return of_same(records, "times" if self.counts else "first < here", folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EqualCaptions(DatasetScore, tier="text", subject="caption"):
+class EqualCaptions(SameScore, tier="text", subject="caption"):
     """A score that compares captions; case and the amount of white space make no difference."""
 
     caption: str = ""
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 16 bytes for each caption."""
         import xxhash
 
@@ -26,7 +35,7 @@ class EqualCaptions(DatasetScore, tier="text", subject="caption"):
         return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
 
 
-class CaptionCount(EqualCaptions, name="caption_count", unit="captions", low=1):
+class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="captions", low=1):
     """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
@@ -35,14 +44,9 @@ class CaptionCount(EqualCaptions, name="caption_count", unit="captions", low=1):
     other terms keep count.
     """
 
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import number_of_same
-
-        return number_of_same(records, 16, folder, memory)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Duplicate(DatasetScore, name="duplicate", kind="boolean", subject="image"):
+class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
     """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
 
     The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
@@ -57,14 +61,9 @@ class Duplicate(DatasetScore, name="duplicate", kind="boolean", subject="image")
 
     image: str = ""
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 16 bytes for each image."""
         return b"".join(view.digests(self.image))
-
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import later_of_same
-
-        return later_of_same(records, 16, folder, memory)
 
 
 class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
@@ -75,11 +74,6 @@ class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
     samples of the shards are compared, even of those that other terms drop. The value is the same in score, filter and
     cut. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
     """
-
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import later_of_same
-
-        return later_of_same(records, 16, folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +105,7 @@ class NearDuplicate(
     image: str = ""
     distance: int = 4
 
-    def gather(self, view: "View") -> bytes:
+    def gather(self, view: View) -> bytes:
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 

@@ -11,17 +11,17 @@ from math import comb
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.tables import Tables
 
-from .base import Records, Value
+from .base import Records, Scalar, Value
 
 Hashes = NDArray[np.uint64]
-Pair = tuple[NDArray[Any], NDArray[Any]]
+Numbers = NDArray[np.int64]
+Pair = tuple[Numbers, Numbers]
 
 _FEW = 512  # hashes that are compared directly
 _MANY = 100_000  # hashes that are compared individually only if nothing else helps
@@ -118,7 +118,7 @@ def bucket_pairs(hashes: Hashes, key: int, differing: list[int], distance: int, 
 
 
 def _checked(
-    ordered: Hashes, order: NDArray[Any], one: NDArray[Any], other: NDArray[Any], differing: list[int], distance: int
+    ordered: Hashes, order: Numbers, one: Numbers, other: Numbers, differing: list[int], distance: int
 ) -> Iterator[Pair]:
     bits = ordered[one] ^ ordered[other]
     fits = count_ones(bits) <= distance if distance < 64 else np.ones(len(bits), bool)
@@ -201,7 +201,7 @@ def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[P
                 yield numbers[one], numbers[other]
 
 
-def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[Hashes, Numbers]]:
     """Yield neighbouring hashes of ``ordered``, and their numbers; those that are equal in the bits ``key`` are together."""
     hashes, numbers = np.zeros(0, np.uint64), np.zeros(0, np.int64)
     for start in range(0, count, most):
@@ -223,19 +223,16 @@ _ITEMS = "CREATE TABLE items (high UBIGINT, low UBIGINT, place UBIGINT, item UIN
 _FIRSTS = (
     f"CREATE TABLE firsts AS SELECT high, low, min({_AT}) AS first, count(*) AS times FROM items GROUP BY high, low"
 )
-_VALUES = "SELECT place, item, {} FROM items JOIN firsts USING (high, low) ORDER BY place, item"
 
 
-def later_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield True for each key that occurs at an earlier place."""
-    with _items(records, width, folder, memory) as tables:
-        yield from _by_sample(tables.rows(_VALUES.format(f"{_AT} <> first")))
-
-
-def number_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield for each key how often it occurs."""
-    with _items(records, width, folder, memory) as tables:
-        yield from _by_sample(tables.rows(_VALUES.format("times")))
+def of_same(records: Records, value: str, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield a value for each key of 16 bytes: SQL on ``times`` it occurs, its place ``here`` and the ``first``."""
+    with _items(records, 16, folder, memory) as tables:
+        rows = tables.rows(
+            f"SELECT place, item, {value} FROM (SELECT *, {_AT} AS here FROM items) JOIN firsts USING (high, low) "
+            "ORDER BY place, item"
+        )
+        yield from _by_sample(rows)
 
 
 def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
@@ -265,7 +262,7 @@ def _items(records: Records, width: int, folder: Path, memory: int) -> Iterator[
         yield tables
 
 
-def _columns(records: Records, width: int) -> Iterator[dict[str, Any]]:
+def _columns(records: Records, width: int) -> Iterator[dict[str, NDArray[np.generic]]]:
     keys, places, items = bytearray(), array("Q"), array("L")
     for shard, sample, data in records:
         count, rest = divmod(len(data), width)
@@ -281,7 +278,7 @@ def _columns(records: Records, width: int) -> Iterator[dict[str, Any]]:
         yield _column(keys, places, items, width)
 
 
-def _column(keys: bytearray, places: "array[int]", items: "array[int]", width: int) -> dict[str, Any]:
+def _column(keys: bytearray, places: "array[int]", items: "array[int]", width: int) -> dict[str, NDArray[np.generic]]:
     words = np.frombuffer(bytes(keys), ">u8").reshape(len(places), width // 8).astype(np.uint64)
     low = words[:, 1] if width == 16 else np.zeros(len(places), np.uint64)
     return {
@@ -292,7 +289,7 @@ def _column(keys: bytearray, places: "array[int]", items: "array[int]", width: i
     }
 
 
-def _by_sample(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, int, Value]]:
+def _by_sample(rows: Iterable[tuple[int, int, Scalar]]) -> Iterator[tuple[int, int, Value]]:
     """Yield (shard, sample, value) in order: a list where a sample has several."""
     for place, found in groupby(rows, itemgetter(0)):
         values = [value for _, _, value in found]

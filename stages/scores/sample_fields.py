@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, webp_metadata, xmp_orientation
-from wdsflow.images.image_header import read_header, tiff_header
+from wdsflow.images.image_header import HEAD, first_header, read_header, tiff_header
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
 from wdsflow.shards.shard_names import alternatives, natural
 
@@ -84,13 +84,11 @@ def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
                 return tuple(sorted(found, key=natural))
         elif name in there:
             return (name,)
-    numbered = [field for field in there if field[:1].isdigit() and _is_numbered(field, wanted.names)]
+    parts = ((field, *field.partition(".")) for field in there if field[:1].isdigit())
+    numbered = [
+        field for field, number, _, rest in parts if rest in wanted.names and number.isascii() and number.isdigit()
+    ]
     return tuple(sorted(numbered, key=natural))
-
-
-def _is_numbered(field: str, names: tuple[str, ...]) -> bool:
-    number, _dot, rest = field.partition(".")
-    return rest in names and number.isascii() and number.isdigit()
 
 
 class Fields(Protocol):
@@ -131,13 +129,8 @@ class FieldReader(Protocol):
         """Return a part of a field, all of it by default. Raises ScoreError."""
 
 
-def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
-    """Return a field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
-    return _Ranges(reader, name)
-
-
-class _Ranges(io.RawIOBase):
-    """A field as a file: see ``as_file``."""
+class FieldFile(io.RawIOBase):
+    """A field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
@@ -167,7 +160,6 @@ class _Ranges(io.RawIOBase):
 
 CHUNK = 1 << 20  # bytes read at a time where all is looked at
 
-_HEAD = 4096  # bytes that nearly all headers fit into
 _LONGEST = 1 << 20  # bytes of a caption
 _TURNED_INSIDE = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
 _BOMS = {
@@ -182,11 +174,7 @@ _BOMS = {
 def image_header(reader: FieldReader, name: str) -> ImageHeader:
     """Return the header of an image; ``width`` is 0 if the format has no size in its header. Raises ScoreError."""
     size = reader.fields.size(name)
-    head = reader.read(name, 0, _HEAD)
-    header = read_header(head)
-    while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
-        head += reader.read(name, len(head), header.needs - len(head))
-        header = read_header(head)
+    header, head = first_header(partial(reader.read, name), size)
     if header is None:
         raise ScoreError("not-an-image", f"{size:,} bytes that begin with {head[:16]!r}")
     if header.format == "tiff" and not header.width:
@@ -211,7 +199,7 @@ class ImageField(NamedTuple):
     def moves(self) -> bool:
         """Return whether it is an animation. Of a GIF, a second frame is searched in the first MiB."""
         header = self.read_header()
-        if header.format == "gif" and not header.animated and self.size > _HEAD:
+        if header.format == "gif" and not header.animated and self.size > HEAD:
             header = read_header(self.reader.read(self.name, 0, MAX_HEADER)) or header
         return header.animated
 
@@ -291,7 +279,7 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
 def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
     """Let Pillow follow the offset to the directory, which many writers put at the end."""
     try:
-        return tiff_header(io.BufferedReader(as_file(reader, name), 1024))
+        return tiff_header(io.BufferedReader(FieldFile(reader, name), 1024))
     except ScoreError:
         raise
     except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories

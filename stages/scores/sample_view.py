@@ -164,7 +164,7 @@ class View:
         names = self.video_names(video)
         return [(text, names) for text in self.captions(caption)]
 
-    def json(self, name: str = "json") -> Any:
+    def json(self, name: str = "json") -> object:
         """Return a field's json, parsed. Raises ScoreError "no-json" if there is no such field."""
         tree = self._cache.get(("json", name))
         if tree is None:

@@ -19,12 +19,9 @@ GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 def _found() -> Iterator[type[Score]]:
     for files in _FILES:
         modules = [import_module(f"{__package__}.{file}") for file in files]
-        own = (each for module in modules for each in vars(module).values() if _is_own_score(each, module.__name__))
+        found = ((module, each) for module in modules for each in vars(module).values() if _is_score(each))
+        own = (each for module, each in found if each.__module__ == module.__name__ and hasattr(each, "name"))
         yield from sorted(own, key=lambda score: score.name)
-
-
-def _is_own_score(thing: object, module: str) -> bool:
-    return _is_score(thing) and thing.__module__ == module and isinstance(getattr(thing, "name", None), str)
 
 
 def _is_score(thing: object) -> bool:

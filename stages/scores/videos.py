@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from wdsflow.media import SIZE_HEAD, least_size
 
 from .base import ScoreError, simple_score
-from .sample_fields import FieldReader, as_file
+from .sample_fields import FieldFile, FieldReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,53 +28,6 @@ VideoFrame = Any
 # Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 _TRUNCATED = frozenset(("EOFError", "OSError"))  # PyAV's, when a part is missing
-
-
-@contextmanager
-def opened(reader: FieldReader, name: str) -> "Iterator[InputContainer]":
-    """Open a field as PyAV's container. Raises ScoreError, also for PyAV's errors inside of the block.
-
-    Slugs: "not-a-video" (another format than MP4, MOV, Matroska, WebM and AVI), "truncated", "undecodable",
-    "no-video-stream", "not-installed".
-    """
-    try:
-        import av
-    except ImportError:
-        from wdsflow.text.install import install_extras
-
-        raise ScoreError("not-installed", f"videos need PyAV: {install_extras('video')}") from None
-    size = reader.fields.size(name)
-    if not size:
-        raise ScoreError("not-a-video", "it is empty")
-    least = least_size(reader.read(name, 0, SIZE_HEAD))
-    if least > size:
-        raise ScoreError("truncated", f"it has {size:,} of {least:,} bytes")
-    options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
-    try:
-        with av.open(as_file(reader, name), "r", options=options, metadata_errors="replace") as container:
-            yield container
-    except av.error.FFmpegError as error:
-        raise ScoreError(_slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}") from None
-
-
-def video_stream(container: "InputContainer") -> VideoStream:
-    """Return the first video stream that is not a cover picture. Raises ScoreError."""
-    for stream in container.streams.video:
-        if "attached_pic" not in str(stream.disposition):
-            return stream
-    raise ScoreError("no-video-stream", f"there are {len(container.streams)} streams, none of them a video")
-
-
-def _slug(reader: FieldReader, name: str, error: Exception) -> str:
-    if type(error).__name__ in _TRUNCATED:
-        return "truncated"
-    head = reader.read(name, 0, 16)
-    known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
-    known = known or head[:4] == b"\x1aE\xdf\xa3" or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
-    return "undecodable" if known else "not-a-video"
-
-
-_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 class VideoFacts(NamedTuple):
@@ -92,14 +45,57 @@ class VideoFacts(NamedTuple):
     frames: int | None
 
 
+@contextmanager
+def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
+    """Open a field with PyAV: its container, its first video stream that is not a cover picture, the facts of that.
+
+    Raises ScoreError, also for PyAV's errors inside of the block. Slugs: "not-a-video" (another format than MP4, MOV,
+    Matroska, WebM and AVI), "truncated", "undecodable", "unknown-size", "no-video-stream", "not-installed".
+    """
+    try:
+        import av
+    except ImportError:
+        from wdsflow.text.install import install_extras
+
+        raise ScoreError("not-installed", f"videos need PyAV: {install_extras('video')}") from None
+    size = reader.fields.size(name)
+    if not size:
+        raise ScoreError("not-a-video", "it is empty")
+    least = least_size(reader.read(name, 0, SIZE_HEAD))
+    if least > size:
+        raise ScoreError("truncated", f"it has {size:,} of {least:,} bytes")
+    options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
+    try:
+        with av.open(FieldFile(reader, name), "r", options=options, metadata_errors="replace") as container:
+            streams = (each for each in container.streams.video if "attached_pic" not in str(each.disposition))
+            stream: VideoStream = next(streams, None)
+            if stream is None:
+                count = len(container.streams)
+                raise ScoreError("no-video-stream", f"there are {count} streams, none of them a video")
+            yield container, stream, _facts_of(container, stream, size)
+    except av.error.FFmpegError as error:
+        raise ScoreError(_slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}") from None
+
+
+def _slug(reader: FieldReader, name: str, error: Exception) -> str:
+    if type(error).__name__ in _TRUNCATED:
+        return "truncated"
+    head = reader.read(name, 0, 16)
+    known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
+    known = known or head[:4] == b"\x1aE\xdf\xa3" or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
+    return "undecodable" if known else "not-a-video"
+
+
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+
+
 def video_facts(reader: FieldReader, name: str) -> VideoFacts:
     """Return the facts of a field; no frame is decoded. Raises ScoreError."""
-    with opened(reader, name) as container:
-        return facts_of(container, video_stream(container), reader.fields.size(name))
+    with opened(reader, name) as (_container, _stream, facts):
+        return facts
 
 
-def facts_of(container: "InputContainer", stream: VideoStream, size: int) -> VideoFacts:
-    """Return the facts of an open video of ``size`` bytes. Raises ScoreError."""
+def _facts_of(container: "InputContainer", stream: VideoStream, size: int) -> VideoFacts:
     context = stream.codec_context
     if context is None:
         raise ScoreError("undecodable", "its codec is unknown")
@@ -177,13 +173,6 @@ class Sampling(NamedTuple):
     how: How = "uniform"
     frames: int = 3
 
-    def checked(self, name: str) -> "Sampling":
-        """Return itself. Raises ValueError, in the name of a score, if it is impossible."""
-        if self.frames < (self.how == "uniform"):
-            least = "at least 1" if self.how == "uniform" else "at least 1, or 0 for all key frames"
-            raise ValueError(f"{name}: frames={self.frames}; it has to be {least}")
-        return self
-
 
 class InMemory(Protocol):
     """An array, or the like."""
@@ -210,7 +199,7 @@ _ENDS_EARLY = 2  # seconds that a stream may end before its header says
 Make = Callable[["Frame"], InMemory]
 
 
-class Frames(list[Any]):
+class Frames(list[InMemory]):
     """The frames of a video, in order, or what was made of each; weak references can point to it."""
 
 
@@ -226,9 +215,7 @@ def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int
 
     Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
     """
-    with opened(reader, name) as container:
-        stream = video_stream(container)
-        facts = facts_of(container, stream, reader.fields.size(name))
+    with opened(reader, name) as (container, stream, facts):
         taker = _Taker(container, stream, facts, budget, make)
         if sampling.how == "uniform":
             taker.take_uniform(sampling.frames)
@@ -284,14 +271,11 @@ class _Taker:
     def take_key(self, count: int) -> None:
         """Take frames at key frames."""
         context = self.stream.codec_context
-        if count:
-            keys = self._keys()
-            chosen = _evenly(keys, count)
-            for pts in chosen:
-                context.skip_frame = "NONKEY"
-                self.container.seek(pts, stream=self.stream)
-                self._take(next(self._decoded(), None))
-        else:
+        for pts in _evenly(self._keys(), count) if count else ():
+            context.skip_frame = "NONKEY"
+            self.container.seek(pts, stream=self.stream)
+            self._take(next(self._decoded(), None))
+        if not count:
             context.skip_frame = "NONKEY"
             for frame in self._decoded():
                 self._take(frame)
@@ -379,6 +363,8 @@ class _Taker:
 def _evenly(keys: list[int], count: int) -> list[int]:
     if len(keys) <= count:
         return keys
-    if count == 1:
-        return [keys[len(keys) // 2]]
-    return [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]
+    return (
+        [keys[len(keys) // 2]]
+        if count == 1
+        else [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]
+    )

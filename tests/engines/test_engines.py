@@ -20,7 +20,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_pass import engine_for
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 
 

@@ -27,7 +27,7 @@ from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.text.install import install_extras
 from wdsflow.validate.run_check import check

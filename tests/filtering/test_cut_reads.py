@@ -13,7 +13,7 @@ from wdsflow.filtering.ledger.ledger_row import MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where.rewriting import with_columns
+from wdsflow.filtering.where.predicate import with_columns
 from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.filtering.where.values import Call
 from wdsflow.stages import Rename

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.pieces.pieces import merge
-from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample, is_harmless
 
 LONG = "d" * 90 + "/" + "k" * 120
 

@@ -108,7 +108,6 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--captions", "jsn:"), "'jsn:' is not of the form json:FIELD"),
         ((*FILTER, *LARGE, "--captions", "json:title"), "no sample has a caption in json:title"),
         ((*FILTER, *LARGE, "--images", ""), "'' names no field"),
-        ((*FILTER, *LARGE, "--unknown", "perhaps"), "unknown: input should be 'quarantine', 'keep' or 'drop'"),
         ((*FILTER, *LARGE, "--image-memory", "much"), "much"),
         ((*FILTER, *LARGE, "--embeddings"), "add clip_similarity"),
         ((*FILTER, *LARGE, "--recipe", "none.yaml"), "none.yaml: No such file"),
@@ -122,7 +121,6 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*SCORE, "--scores", "blur > 3"), "is not the name of a score"),
         # How it is done.
         ((*FILTER, *LARGE, "--memory", "1MiB"), "too little memory"),
-        ((*FILTER, *LARGE, "--memory", "4G"), "two meanings"),
         ((*FILTER, *LARGE, "--shard-index", 3, "--shard-count", 3), "slice 3 of 3 does not exist"),
         ((*FILTER, *LARGE, "--shard-count", 3, "--restart"), "other slices"),
         ((*FILTER, "--where", "not duplicate", "--shard-count", 3), "cannot run in slices"),
@@ -146,6 +144,19 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
 )  # fmt: skip
 def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, message):
     check(run(*words, "--workers", 0), message)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--unknown", "perhaps"), "'--unknown': 'perhaps' is not one of 'quarantine', 'keep', 'drop'."),
+        (("--memory", "4G"), "'--memory': '4G' has two meanings; write '4GiB' (1024) or '4GB' (1000)"),
+    ],
+)
+def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here, words, message):
+    done = run(*FILTER, *LARGE, *words)
+    assert (done.status, done.out, done.err.splitlines()[-1]) == (2, "", f"Error: Invalid value for {message}")
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

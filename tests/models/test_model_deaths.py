@@ -9,9 +9,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.models import own
 from wdsflow.memory.batching.attempt import Failure
-from wdsflow.models.client import RemoteModels
 from wdsflow.models.loaded import ModelError
-from wdsflow.models.processes import ModelProcesses
+from wdsflow.models.processes import ModelProcesses, RemoteModels
 
 
 @pytest.fixture(autouse=True)

@@ -28,9 +28,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED, Failure
-from wdsflow.models.client import RemoteModels
 from wdsflow.models.loaded import LoadedModels, ModelError
-from wdsflow.models.processes import ModelProcesses
+from wdsflow.models.processes import ModelProcesses, RemoteModels
 
 HERE = RunOptions(workers=0, device="cpu")
 OWN_MODULE = """

@@ -13,9 +13,9 @@ import pytest
 from tests.models import own
 from wdsflow.engines.peer import receive, send
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
-from wdsflow.models import client
-from wdsflow.models.client import RemoteModels
+from wdsflow.models import processes
 from wdsflow.models.loaded import ModelError, PreparedModels
+from wdsflow.models.processes import RemoteModels
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
 
 KEY = b"k" * 32
@@ -162,7 +162,7 @@ def test_models_are_prepared_again_by_the_process_that_comes_next(address: str) 
 def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_PATIENCE", 0.2)
+    monkeypatch.setattr(processes, "_PATIENCE", 0.2)
     with pytest.raises(ModelError, match="the process that runs models does not answer"):
         RemoteModels(address, KEY).map(MODEL, ["a"])
     ended_mark(address).touch()
@@ -170,7 +170,7 @@ def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
         RemoteModels(address, KEY).map(MODEL, ["a"])
     ended_mark(address).unlink()
 
-    monkeypatch.setattr(client, "_PATIENCE", 600.0)
+    monkeypatch.setattr(processes, "_PATIENCE", 600.0)
     models, found = RemoteModels(address, KEY), []
     asking = threading.Thread(target=lambda: found.append(models.map(MODEL, ["a"])))
     asking.start()

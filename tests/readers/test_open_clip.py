@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from tests.readers.shapes import outcomes, shape
 from wdsflow.readers import OpenClip4, OpenClip33, Options
-from wdsflow.readers.open_clip.assignment import (
+from wdsflow.readers.open_clip.versions import (
     Buffers,
     assign,
     epoch_length,
     epoch_order,
     resampled,
+    saves_at,
     shuffled,
+    why_no_checkpoints,
     worker_seed,
     worker_share,
 )
-from wdsflow.readers.open_clip.versions import saves_at, why_no_checkpoints
 from wdsflow.scan.evidence import ShardEvidence, Stop
 
 OLD = OpenClip33()

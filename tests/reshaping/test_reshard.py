@@ -14,7 +14,7 @@ from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.reshard.arrange import END, KEY, PLACE, START, arrange
 from wdsflow.reshaping.reshard.read_inputs import InputJob, MembersApart
-from wdsflow.reshaping.reshard.reshard_options import checked
+from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
 
@@ -96,7 +96,7 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
 @pytest.mark.parametrize("wishes", [{"shuffle": 3}, {"by_key": True}])
 def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, wishes):
     counts = (70_000, 0, 3, 40_000)
-    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(wishes), tmp_path)
+    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardWishes(**wishes)), tmp_path)
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
     found = part.read(0, part.count)

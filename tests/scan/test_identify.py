@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import Identifying, identify_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.base import Digest, SourceError
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.validate.rules.build import jpeg, pairs, png, samples, tar, words
 from tests.validate.rules.layout_sets import IMAGE, LAYOUTS, chat, mmc4, named, obelics, several, talk
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 
 IMAGES, FILES = "interleaved.images-differ", "interleaved.file-missing"
 

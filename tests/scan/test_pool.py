@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from wdsflow.scan import scan_pool
-from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 
 

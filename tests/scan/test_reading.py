@@ -11,9 +11,8 @@ import pytest
 
 from tests.pictures import encoded, photo
 from tests.shards.tars import hurt
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows

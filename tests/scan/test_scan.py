@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
-from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
+from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.members import is_meta, split_name
 

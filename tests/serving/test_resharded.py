@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def contents(views: ReshardedTars, number: int, start: int = 0, stop: int | None
 
 
 def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedTars:
-    return ReshardedTars(ShardTars(urls), checked(cast("ReshardWishes", wishes)), Path(tempfile.mkdtemp(dir=place)))
+    return ReshardedTars(ShardTars(urls), checked(ReshardWishes(**wishes)), Path(tempfile.mkdtemp(dir=place)))
 
 
 def written(place: Path) -> list[bytes]:

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from tests.servers import http_server
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source import http as faults
 from wdsflow.shards.source.base import SourceError

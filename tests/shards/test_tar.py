@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hurt, random_tar, with_checksum
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk

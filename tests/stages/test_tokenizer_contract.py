@@ -3,6 +3,7 @@
 import random
 import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ RIGHT = {
 @pytest.mark.parametrize("together", [True, False])
 def test_each_caption_gets_its_own_row(name, together):
     contract = TokenizerContract(RIGHT[name])
-    rows = contract(TEXTS) if together else [row for text in TEXTS for row in contract([text])]
+    rows: list[Any] = contract(TEXTS) if together else [row for text in TEXTS for row in contract([text])]
     assert [[int(token) for token in row] for row in rows] == [vocab(text).tolist() for text in TEXTS]
 
 
@@ -158,7 +159,7 @@ def test_a_tokenizer_of_transformers_is_taken_once_it_pads():
         TokenizerContract(tokenizer)(TEXTS)
     [advice] = re.findall(r"functools\.partial\(.*\)", str(caught.value))
     padded = eval(advice, {"functools": __import__("functools"), "tokenizer": tokenizer})  # as the message prints it
-    rows = TokenizerContract(padded)(TEXTS)
+    rows: list[Any] = TokenizerContract(padded)(TEXTS)
     assert [len(row) for row in rows] == [77] * len(TEXTS)
     assert rows[0].tolist()[:4] == [2, 0, 3, 1]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.golden_file import check_text
 from tests.shards.archives import JPEG, tar_bytes, write_tar
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_run, feed, sample_catalog

@@ -3,7 +3,7 @@
 import pytest
 
 from wdsflow.readers import OpenClip33, Options
-from wdsflow.readers.open_clip.assignment import Buffers, epoch_order, worker_seed, worker_share
+from wdsflow.readers.open_clip.versions import Buffers, epoch_order, worker_seed, worker_share
 from wdsflow.training.feed.schedule import InOrder, OpenClip, Workload
 from wdsflow.training.ranks import RankPlace
 

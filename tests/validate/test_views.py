@@ -6,9 +6,8 @@ import pytest
 
 from tests.conformance.archives import Entry, write
 from wdsflow.readers import READERS
-from wdsflow.scan.evidence import UNKNOWN, Level, Runs, ShardEvidence
+from wdsflow.scan.evidence import UNKNOWN, Level, Runs, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 
 
 def scan(path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]) -> ShardEvidence:

@@ -55,16 +55,15 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
     """
     short = [verdict for verdict in context.verdicts if verdict.usable < verdict.samples]
     advice: list[Advice] = []
-    if short and context.evidence.samples:
-        for verdict in short:
-            found = [
-                *_repairs(verdict, trial()),
-                *_flags(context, verdict, trial()),
-                *_own_pipeline(context, verdict, trial()),
-                *_field_map(context, verdict),
-            ]
-            found = [each for each in found if each.usable is None or each.usable > verdict.usable]
-            advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
+    for verdict in short if context.evidence.samples else ():
+        found = [
+            *_repairs(verdict, trial()),
+            *_flags(context, verdict, trial()),
+            *_own_pipeline(context, verdict, trial()),
+            *_field_map(context, verdict),
+        ]
+        found = [each for each in found if each.usable is None or each.usable > verdict.usable]
+        advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     settings = advise_training(context)
     # What ends the run comes before what it loses.
     return [*settings, *advice] if any(each.usable for each in short) else [*advice, *settings]
@@ -177,10 +176,8 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
         return  # too odd a name for code to paste
     usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
     if usable is not None and usable > verdict.usable:
-        does = "in a custom pipeline, put these stages before wds.decode"
-        yield replace(
-            trial.promise(verdict, does, usable), command=_CAPTION_STAGES.format(name=named[0]), language="python"
-        )
+        found = trial.promise(verdict, "in a custom pipeline, put these stages before wds.decode", usable)
+        yield replace(found, command=_CAPTION_STAGES.format(name=named[0]), language="python")
 
 
 def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:

@@ -94,9 +94,9 @@ def settle(
     Repairs that differ only in their shards become one. Each repair has its own, new folder. If advice also fixes a
     finding, the finding has the command of that advice.
     """
-    folders = _free_folders()
-    repairs = {each.options: "" for each in advice if each.options is not None}
-    repairs = {options: asked.repair(asked.urls, options, next(folders)) for options in repairs}
+    folders, filtered = _free_folders("repaired"), _free_folders("filtered")
+    asked_for = dict.fromkeys(each.options for each in advice if each.options is not None)
+    repairs = {options: asked.repair(asked.urls, options, next(folders)) for options in asked_for}
 
     def written(each: Advice) -> Advice:
         if each.options is not None:
@@ -105,21 +105,19 @@ def settle(
         return replace(each, command=asked.with_training(each.flags)) if again else each
 
     advised = [written(each) for each in advice]
+    found = [each.repair for each in findings if each.repair is not None]
     kinds: dict[tuple[tuple[str, ...], bool], dict[str, None]] = {}
-    for finding in findings:
-        if finding.repair is not None and finding.repair.shards:
-            kinds.setdefault((finding.repair.options, finding.repair.safe), {}).update(
-                dict.fromkeys(finding.repair.shards)
-            )
+    for repair in found:
+        if repair.shards:
+            kinds.setdefault((repair.options, repair.safe), {}).update(dict.fromkeys(repair.shards))
     commands = {
         (options, safe): _advised(options, advised, safe=safe)
         or (asked.repair(list(shards), options, next(folders)), safe)
         for (options, safe), shards in kinds.items()
     }
-
-    filtered = _free_folders("filtered")
-    wheres = {each.repair.where: "" for each in findings if each.repair is not None and each.repair.where}
-    wheres = {where: asked.filter(where, next(filtered)) for where in wheres}
+    wheres = {
+        where: asked.filter(where, next(filtered)) for where in dict.fromkeys(each.where for each in found) if where
+    }
 
     def settled(repair: Repair) -> Repair:
         if repair.flags:
@@ -146,7 +144,7 @@ def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) 
     return (found[0].command, found[0].safe) if found else None
 
 
-def _free_folders(base: str = "repaired") -> Iterator[str]:
+def _free_folders(base: str) -> Iterator[str]:
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
         if not os.path.lexists(name):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.datasets import EXAMPLES
@@ -14,9 +14,8 @@ from wdsflow.repair.regroup import Borders, borders
 from wdsflow.repair.repair_shard import Preview
 from wdsflow.scan.content.fitting import holds_value
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence, Stop
+from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
@@ -94,12 +93,6 @@ class _Previewed:
             yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
 
 
-# The evidence of shards as ``wdsflow repair`` without options would write them; nothing is written.
-#
-# Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the order
-# and the names in which a repair would write their members.
-
-
 Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
@@ -109,21 +102,15 @@ _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and 
 _MOST_SHAPES = 50
 
 
-class Repaired(NamedTuple):
-    """The shards that a repair would write: one for each input that has a sample."""
+def repaired(
+    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False
+) -> tuple[list[ShardEvidence], bool]:
+    """Return the evidence of the shards that ``wdsflow repair`` without options would write, and whether all is known.
 
-    shards: list[ShardEvidence]
-    known: bool  # False: some can only be read from front to back, and are unchanged
-
-
-def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False) -> Repaired:
-    """Return the evidence of the shards that a repair would write.
-
-    Args:
-        shards: evidence of the shards.
-        options: options of the scan.
-        scan: scans shards again, if they would change.
-        afresh: scan the others again too, because the options differ from those of the first scan.
+    Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the
+    order and the names in which a repair would write their members. Those that can only be read from front to back stay
+    unchanged; then not all is known. Shards without a sample are left out. ``afresh``: the options differ from those of the
+    first scan, so that all are scanned again.
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted]
     urls = [shard.url for shard in readable]
@@ -138,39 +125,25 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
-    whole = (
-        replace(
-            written[place],
-            url=os.path.basename(urls[place]),  # all in one folder, whichever they are in now
-            error=None,
-            compression=None,
-            stop=Stop(),
-            by_arrow=None,
-        )
-        for place in range(len(readable))
-    )
-    return Repaired([shard for shard in whole if shard.runs.head is not None], known)
+    whole = [
+        replace(written[place], url=name, error=None, compression=None, stop=Stop(), by_arrow=None)
+        for place, name in enumerate(map(os.path.basename, urls))  # all in one folder, whichever they are in now
+    ]
+    return [shard for shard in whole if shard.runs.head is not None], known
 
 
 def _stays(shard: ShardEvidence) -> bool:
     """Return whether a repair would write the same samples, with the same fields in the same order."""
-    if (
-        shard.error
-        or shard.stop.kind not in ("end", "eof")
-        or shard.visible_runs is not None
-        or shard.all_runs is not None
-    ):
+    if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
     if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
         return False
     if any("." in name for name in shard.fields):
         return False
     shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
-    if len(shapes) > _MOST_SHAPES:
-        return False
     # A repair joins folders only if no two kinds of samples share a field.
     fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
-    if any(one <= _PAPERS for one in fields):
+    if len(shapes) > _MOST_SHAPES or any(one <= _PAPERS for one in fields):
         return False
     return all(one & other for one, other in combinations(fields, 2))
 
@@ -194,9 +167,8 @@ class Trial:
             options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
             self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
             self.judged = frozenset(old for old, _ in unlike)
-        self._usable_after: dict[tuple[str, ShapeEdits], int | None] = {}
-        self._looked_at: dict[ShapeEdits, bool] = {}
-        self._uncertain: set[tuple[str, ShapeEdits]] = set()  # the number of usable samples is a guess
+        # Usable samples after a repair, whether all contents are known, and whether columns keep their types.
+        self._after: dict[tuple[str, ShapeEdits], tuple[int | None, bool, bool]] = {}
 
     def has(self, name: str) -> bool:
         """Return whether some sample has this field after a repair."""
@@ -209,20 +181,15 @@ class Trial:
     def after_repair(self, verdict: Verdict, edits: ShapeEdits) -> int | None:
         """Return how many samples reach a batch after a repair; None if the reader would or might raise an error."""
         place = (verdict.reader, edits)
-        if place not in self._usable_after:
-            shards = changed(self.repaired, edits, edits.caption)
-            self._usable_after[place] = self._usable(shards, self.reader(verdict))
-            self._looked_at[edits] = is_known(shards)
-            if self.reader(verdict).makes_columns and not self._same_columns(edits, shards):
-                self._uncertain.add(place)
-        return self._usable_after[place]
-
-    def _same_columns(self, edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> bool:
-        """Return whether columns keep their types: same first samples, or types that do not depend on samples."""
-        if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
-            return True
-        before, after = self.shards[0], self.repaired[0]
-        return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
+        if place not in self._after:
+            shards, reader = changed(self.repaired, edits, edits.caption), self.reader(verdict)
+            same = True
+            # Columns keep their types with the same first samples, or if the types do not depend on samples.
+            if reader.makes_columns and any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
+                before, after = self.shards[0], self.repaired[0]
+                same = after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
+            self._after[place] = self._usable(shards, reader), is_known(shards), same
+        return self._after[place][0]
 
     def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
         """Like ``after_repair``, but also leave out samples at which the reader would or might raise an error."""
@@ -282,31 +249,23 @@ class Trial:
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: ShapeEdits) -> Advice:
         """Return the same for a repair; without a number if the resulting shards or columns are not known."""
-        exact = verdict.exact and self._looked_at[edits]
+        _, known, same = self._after[verdict.reader, edits]
         safe = not edits.drop and not edits.drop_bad
-        advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
-        certain = self.known and (verdict.reader, edits) not in self._uncertain
-        return advice if certain else replace(advice, usable=None)
+        promise = self.promise(verdict, does, usable)
+        certain = usable if self.known and same else None
+        return replace(promise, exact=verdict.exact and known, options=edits.options(), safe=safe, usable=certain)
 
 
 def keep_most(findings: Sequence[Finding], context: Context, trial: Callable[[], Trial] | None = None) -> list[Finding]:
     """Return findings whose repairs with ``--drop-bad`` first put image and caption into the fields that it checks.
 
-    Such a repair reads all shards. It is omitted if no sample would remain.
-
-    Args:
-        findings: findings of the rules.
-        context: the input of the rules.
-        trial: returns the object that counts remaining samples; None if contents were not read.
+    Such a repair reads all shards. It is omitted if no sample would remain; ``trial`` counts them, None without contents.
     """
-    if not any(map(_drops, findings)):
+    drops = [finding.repair is not None and "--drop-bad" in finding.repair.options for finding in findings]
+    if not any(drops):
         return list(findings)
     repair = _as_read(context) if trial is None else _tried(context, trial())
-    return [replace(each, repair=repair) if _drops(each) else each for each in findings]
-
-
-def _drops(finding: Finding) -> bool:
-    return finding.repair is not None and "--drop-bad" in finding.repair.options
+    return [replace(each, repair=repair) if drop else each for each, drop in zip(findings, drops, strict=True)]
 
 
 def _as_read(context: Context) -> Repair | None:
@@ -322,9 +281,7 @@ def _place(context: Context, reader: Reader) -> ShapeEdits | None:
     """Return the edits that write txt members from a reader's captions; None if a repair does not know its fields."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     options = reader.options
-    if reader.pairs_with != "caption":
-        return None
-    if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
+    if reader.pairs_with != "caption" or not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
         return None
     if options.json_text_key:
         return ShapeEdits(options.json_text_key, () if "json" in fields or "jsn" not in fields else (("jsn", "json"),))
@@ -353,4 +310,4 @@ def _tried(context: Context, trial: Trial) -> Repair | None:
     safe = replace(best, drop_bad=False)
     if all(number == verdict.samples == trial.after_repair(verdict, safe) for verdict, number in usable):
         return repair(context.targets(), *safe.options(), note=promises(found))  # there is nothing to leave out
-    return leave_out(context.targets(), *replace(best, drop_bad=False).options(), number=promises(found))
+    return leave_out(context.targets(), *safe.options(), number=promises(found))

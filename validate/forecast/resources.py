@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -91,7 +92,11 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
         return NamedShards(list(evidence.shards), note)
     pairs = list(zip(urls, found, strict=True))
     shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
-    unknown = frozenset(place for place, (url, shard) in enumerate(pairs) if shard is None and _may_exist(url))
+    unknown = frozenset(  # OpenCLIP may find these; for servers and commands this is not known
+        place
+        for place, (url, shard) in enumerate(pairs)
+        if shard is None and ((path := local_file(url)) is None or os.path.exists(path))
+    )
     what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
     note = f"{what} not scanned: their samples are not counted"
     return NamedShards(shards, note if unknown else "", unknown)
@@ -153,12 +158,6 @@ def _plain(url: str) -> str:
     return url if path is None else os.path.normpath(path)
 
 
-def _may_exist(url: str) -> bool:
-    """Return whether OpenCLIP may find a shard there; for servers and commands this is unknown."""
-    path = local_file(url)
-    return path is None or os.path.exists(path)
-
-
 _LOCAL = "local-dir:"  # how --model names a folder with a config
 _PREFETCH = 2  # batches that torch keeps ready for each worker
 
@@ -209,14 +208,15 @@ def estimate(
         buffers = max((sum(fullest(each, size, initial) for each in machine) for machine in machines), default=0)
         most_raw = max(raw, default=0)
     height, width, known = image_size(arguments)
+    free, shared = _free_memory()
     batch = arguments.batch_size * (3 * height * width * 4 + (arguments.force_context_length or 77) * 8)
     wanted = arguments.batch_size * total / usable if usable else 0.0  # samples that contain this many usable ones
     reads = int(min(most_raw, initial + 2 * wanted))
     return Resources(
         shuffle_bytes=None if mean is None else round(buffers * mean),
-        available_bytes=_available_memory(),
+        available_bytes=free,
         shm_bytes=_PREFETCH * arguments.workers * arguments.local_world_size * batch,
-        shm_total=_shm_total(),
+        shm_total=shared,
         image_size=(height, width),
         image_size_known=known,
         raw_before_first=reads,
@@ -236,9 +236,7 @@ def fullest(samples: int, size: int, initial: int) -> int:
 
 def image_size(arguments: Arguments) -> tuple[int, int, bool]:
     """Return height and width of the model's input, and whether they are known (not assumed)."""
-    size: object = arguments.force_image_size
-    if not size:
-        size = _model_config(arguments.model).get("image_size")
+    size: object = arguments.force_image_size or _model_config(arguments.model).get("image_size")
     sides = [size] if isinstance(size, int) else list(size) if isinstance(size, list | tuple) else []
     if not sides or not all(isinstance(side, int) and side > 0 for side in sides):
         return 224, 224, False
@@ -247,24 +245,20 @@ def image_size(arguments: Arguments) -> tuple[int, int, bool]:
 
 def _model_config(model: str) -> Mapping[str, object]:
     """Read a model's vision config, as open_clip finds it in its own files or in a local folder, without importing it."""
-    path, local = _config_path(model), model.startswith(_LOCAL)
+    local, name = model.startswith(_LOCAL), model.replace("/", "-")
+    path = Path(model.removeprefix(_LOCAL), "open_clip_config.json")
+    if not local:
+        spec = importlib.util.find_spec("open_clip")
+        if spec is None or spec.origin is None or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            return {}
+        path = Path(spec.origin).parent / "model_configs" / f"{name}.json"
     try:
-        config = json.loads(path.read_bytes()) if path is not None else None
+        config = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     config = config.get("model_cfg") if local and isinstance(config, dict) else config
     part = config.get("vision_cfg") if isinstance(config, dict) else None
     return part if isinstance(part, dict) else {}
-
-
-def _config_path(model: str) -> Path | None:
-    """Return where open_clip looks for the config of a model; None if it is not on this machine."""
-    if model.startswith(_LOCAL):
-        return Path(model.removeprefix(_LOCAL)) / "open_clip_config.json"
-    spec, name = importlib.util.find_spec("open_clip"), model.replace("/", "-")
-    if spec is None or spec.origin is None or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        return None
-    return Path(spec.origin).parent / "model_configs" / f"{name}.json"
 
 
 def _first_batch(
@@ -280,20 +274,16 @@ def _first_batch(
     return fast, slow
 
 
-def _available_memory() -> int | None:
+def _free_memory() -> tuple[int | None, int | None]:
+    """Return the free memory of this machine and the size of its /dev/shm, in bytes; None if not known."""
     from wdsflow.memory.usage import host_memory
 
-    try:
-        return host_memory().free
-    except (OSError, RuntimeError):
-        return None
-
-
-def _shm_total() -> int | None:
-    try:
-        return shutil.disk_usage("/dev/shm").total  # noqa: S108 - asked for its size only
-    except OSError:
-        return None
+    memory = shared = None
+    with suppress(OSError, RuntimeError):
+        memory = host_memory().free
+    with suppress(OSError):
+        shared = shutil.disk_usage("/dev/shm").total  # noqa: S108 - asked for its size only
+    return memory, shared
 
 
 _MOST_URLS = 100_000

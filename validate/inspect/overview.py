@@ -50,51 +50,44 @@ class Overview:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
+        images, captions = self.images, self.captions
         return {
             "version": 1,
-            "samples": self.samples,
-            "members": self.members,
-            "size": self.size,
+            **_values(self, "samples members size"),
             "layout": {"kind": self.layout.kind, "name": self.layout.name, "images": list(self.layout.images)},
-            "fields": {
-                name: {"count": each.count, "bytes": each.bytes, "largest": each.largest}
-                for name, each in self.fields.items()
-            },
+            "fields": {name: _values(each, "count bytes largest") for name, each in self.fields.items()},
             "shapes": [{"fields": list(names), "count": count} for names, count in self.shapes.items()],
             "json_keys": {
-                name: {"count": key.count, "strings": key.strings, "with_image": key.with_image, "example": key.example}
-                for name, key in self.json_keys.items()
+                name: _values(key, "count strings with_image example") for name, key in self.json_keys.items()
             },
             "images": {
-                "count": self.images.count,
-                "pixels": self.images.pixels,
-                "largest": self.images.largest,
-                "formats": _most_frequent(self.images.formats),
-                "modes": _most_frequent(self.images.modes),
-                "log2_pixels": {str(power): count for power, count in sorted(self.images.megapixels.items())},
+                **_values(images, "count pixels largest"),
+                "formats": _most_frequent(images.formats),
+                "modes": _most_frequent(images.modes),
+                "log2_pixels": {str(power): count for power, count in sorted(images.megapixels.items())},
             },
             "captions": {
-                "count": self.captions.count,
-                "characters": self.captions.characters,
-                "longest": self.captions.longest,
-                "frequent": _most_frequent(self.captions.frequent, 10),
+                **_values(captions, "count characters longest"),
+                "frequent": _most_frequent(captions.frequent, 10),
             },
             "tallies": {
                 name: {
                     "count": tally.count,
                     "meaning": TALLIES.get(name, ""),
                     "shard": shard,
-                    "key": tally.key,
-                    "offset": tally.offset,
-                    "detail": tally.detail,
+                    **_values(tally, "key offset detail"),
                 }
                 for name, (tally, shard) in self.tallies.items()
             },
             "shards": [
-                {**{name: getattr(shard, name) for name in _OF_SHARD}, "stop": asdict(shard.stop)}
+                {**_values(shard, "url size members samples error stop compression beyond"), "stop": asdict(shard.stop)}
                 for shard in self.shards
             ],
         }
+
+
+def _values(thing: object, names: str) -> dict[str, object]:
+    return {name: getattr(thing, name) for name in names.split()}
 
 
 def overview(shards: Sequence[ShardEvidence]) -> Overview:
@@ -141,7 +134,6 @@ def _most_frequent(counts: Mapping[str, int], most: int | None = None) -> dict[s
     return dict(Counter(counts).most_common(most))
 
 
-_OF_SHARD = ("url", "size", "members", "samples", "error", "stop", "compression", "beyond")
 MOST = 12  # rows of a table
 _BAR = 30  # characters
 

@@ -49,13 +49,7 @@ class Listed:
 
 
 def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Listed]:
-    """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further.
-
-    Args:
-        url: url of the shard.
-        count: number of samples.
-        allow_pipe: run a ``pipe:`` url in a shell.
-    """
+    """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further."""
     found: list[Listed] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
         found.extend(islice(listed(source), count))  # what was read before an error counts

@@ -53,8 +53,15 @@ class Machine:
 
 def this_machine() -> Machine:
     """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
+    import multiprocessing
+
     from wdsflow.memory.usage import control_groups
 
+    memory = None
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # The default method comes first; asking for the current one would set it.
+    start_method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
     soft, hard = _file_limits()
     temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
@@ -62,10 +69,10 @@ def this_machine() -> Machine:
         versions=versions(),
         variables=dict(os.environ),
         system=platform.system(),
-        start_method=_usual_start(),
+        start_method=start_method,
         cores=shown_cores(),
         quota=cpu_quota(),
-        memory=_physical_memory(),
+        memory=memory,
         memory_limit=min((each.most for each in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
@@ -101,20 +108,6 @@ def _file_limits() -> tuple[int | None, int | None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     return UNLIMITED if soft == unlimited else soft, UNLIMITED if hard == unlimited else hard
-
-
-def _physical_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _usual_start() -> str:
-    import multiprocessing
-
-    # The default comes first; asking for the current method would set it.
-    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +186,8 @@ def _open_files(machine: Machine) -> Iterator[Said]:
         yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}"
         return
     most = min(hard, 65_536)
-    more = (
-        Command(f"ulimit -n {most}")
-        if hard >= 4096
-        else "raise 'nofile' in /etc/security/limits.conf, then log in again"
-    )
+    more = "raise 'nofile' in /etc/security/limits.conf, then log in again"
+    more = Command(f"ulimit -n {most}") if hard >= 4096 else more
     why = "loaders with many workers end with 'Too many open files'"
     yield ("warning" if soft <= 1024 else "info"), f"{soft:,}: {why}", more
 
@@ -240,11 +230,8 @@ def _allocator(machine: Machine) -> Iterator[Said]:
     variables = machine.variables
     for name in _MALLOC_DEBUG:
         if variables.get(name) not in (None, "", "pymalloc", "default"):
-            yield (
-                "warning",
-                f"{name}={variables[name]} is for debugging and slows training down",
-                Command(f"unset {name}"),
-            )
+            why = f"{name}={variables[name]} is for debugging and slows training down"
+            yield "warning", why, Command(f"unset {name}")
     preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
     other = next((name for name in ("jemalloc", "tcmalloc", "mimalloc") if name in preload), "")
     if other:
@@ -265,14 +252,14 @@ def _allocator(machine: Machine) -> Iterator[Said]:
 
 def _gpu_allocator(machine: Machine) -> Iterator[Said]:
     old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
-    torch = release(machine.versions.get("torch", ""))
+    version, why = machine.versions.get("torch", ""), ""
     if old and new and old != new:
         why = (
             "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
         )
-        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
-    elif new and not old and torch and torch < (2, 10):
-        why = f"torch {machine.versions['torch']} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+    elif new and not old and () < release(version) < (2, 10):
+        why = f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+    if why:
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif old or new:
         yield "ok", old or new or ""
@@ -302,11 +289,8 @@ def _rewrites(machine: Machine) -> Iterator[Said]:
     found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
     if found:
         said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
-        yield (
-            "info",
-            f"these variables change what webdataset or OpenCLIP reads: {said}",
-            Command(command(["unset", *found])),
-        )
+        why = f"these variables change what webdataset or OpenCLIP reads: {said}"
+        yield "info", why, Command(command(["unset", *found]))
 
 
 CHECKS: dict[str, Callable[[Machine], Iterator[Said]]] = {  # by name; one that does not apply yields nothing

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from wdsflow.scan.evidence import Evidence, Run, Shape, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, Run, ScanOptions, Shape, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Outcome
@@ -87,10 +86,7 @@ class Estimate:
     def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
         """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
 
-        Args:
-            samples: in the shards.
-            max_loss: share of them, 0 to 1, that may be lost before the outcome is "loses".
-            repeats: the pipeline repeats its shards until something comes out.
+        ``max_loss``: see ``probe_pipeline``. ``repeats``: the pipeline repeats its shards until something comes out.
         """
         if self.crash is not None:
             return "crashes"
@@ -162,15 +158,7 @@ class ProbedShape:
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples.
-
-    Args:
-        process: in which it runs.
-        tars: writes them.
-        evidence: of the scan of all shards.
-        options: of that scan.
-        limits: how much is tried.
-    """
+    """Runs the pipeline over tars of a few samples. ``options``: of the scan that gave the evidence."""
 
     def __init__(
         self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits
@@ -266,6 +254,35 @@ class Prober:
             return ProbedFate("ends-stream", run)
         return ProbedFate("usable" if run.out > len(after) else "dropped", run)
 
+    def counted_in(self, runs: Sequence[tuple[str, Run]]) -> tuple[int, int]:
+        """Return how many of some samples come out, at least and at most, as far as they or their shapes were probed."""
+        by_shape = {shape.group.shape: shape for shape in self.shapes}
+        least = most = 0
+        for url, run in runs:
+            shape = by_shape.get(run.shape)
+            fate = None if shape is None else shape.tried.get(SamplePlace(url, run.offset, run.key))
+            if shape is None or (fate is None and not shape.agrees):
+                most += 1
+            elif fate.kind == "usable" if fate is not None else shape.usable:
+                least, most = least + 1, most + 1
+        return least, most
+
+    def never_out(self) -> int:
+        """Return how many samples do not come out, by the shares of the probes."""
+        tried = (shape for shape in self.shapes if shape.fates)
+        return sum(round(shape.group.count * (1 - shape.usable / len(shape.fates))) for shape in tried)
+
+    def note(self, found: Estimate) -> str:
+        """Return what was run, and why the number is a range."""
+        tried = sum(len(shape.tried) for shape in self.shapes)
+        text = f"{self.process.spec} was run over {how_many(tried, 'sample')} of {how_many(len(self.shapes), 'shape')}"
+        text += ", and over all shards once" if found.whole else ""
+        if found.least != found.most and found.doubts:
+            text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
+        if self.facts.resampled or self.facts.endless:
+            text += "; it repeats its shards, and the number is that of one pass"
+        return text
+
     def _tried(self, place: SamplePlace) -> ProbedFate | None:
         """Return what became of a sample; None if nothing is known, such as where the machine lacks what it needs."""
         run = self._alone([place]).get(place)
@@ -349,41 +366,3 @@ def joined_chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, R
 def is_damaged(shard: ShardEvidence) -> bool:
     """Return whether some readers do not read a shard to its end."""
     return shard.error is not None or shard.stop.kind in ("error", "silent")
-
-
-def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -> tuple[int, int]:
-    """Return how many of some samples come out, at least and at most, as far as they or their shapes were probed."""
-    by_shape = {shape.group.shape: shape for shape in shapes}
-    least = most = 0
-    for url, run in runs:
-        shape = by_shape.get(run.shape)
-        fate = None if shape is None else shape.tried.get(SamplePlace(url, run.offset, run.key))
-        if shape is None or (fate is None and not shape.agrees):
-            most += 1
-        elif fate.kind == "usable" if fate is not None else shape.usable:
-            least, most = least + 1, most + 1
-    return least, most
-
-
-def typical_share(shapes: Sequence[ProbedShape]) -> float:
-    """Return the share of all probes that came out."""
-    tried = sum(len(shape.fates) for shape in shapes)
-    return sum(shape.usable for shape in shapes) / tried if tried else 0.0
-
-
-def never_out(shapes: Sequence[ProbedShape]) -> int:
-    """Return how many samples do not come out, by the shares of the probes."""
-    tried = (shape for shape in shapes if shape.fates)
-    return sum(round(shape.group.count * (1 - shape.usable / len(shape.fates))) for shape in tried)
-
-
-def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:
-    """Return what was run, and why the number is a range."""
-    tried = sum(len(shape.tried) for shape in shapes)
-    text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
-    text += ", and over all shards once" if found.whole else ""
-    if found.least != found.most and found.doubts:
-        text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
-    if facts.resampled or facts.endless:
-        text += "; it repeats its shards, and the number is that of one pass"
-    return text

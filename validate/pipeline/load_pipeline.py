@@ -49,7 +49,8 @@ def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
     Raises:
         Exception: what the function raises.
     """
-    if not callable(found) or _is_pipeline(found):
+    is_object = not inspect.isclass(found) and not inspect.isroutine(found)
+    if not callable(found) or (is_object and hasattr(found, "__iter__")):  # a pipeline may be callable, too
         return found, False
     try:
         parameters = inspect.signature(found).parameters.values()
@@ -58,11 +59,6 @@ def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
     takes = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     some = takes or [each for each in parameters if each.kind == each.VAR_POSITIONAL]
     return (found(list(urls)), True) if some else (found(), False)
-
-
-def _is_pipeline(found: object) -> bool:
-    """Return whether an object that can be called is a pipeline all the same."""
-    return not inspect.isclass(found) and not inspect.isroutine(found) and hasattr(found, "__iter__")
 
 
 def _imported(where: str) -> ModuleType:

@@ -7,8 +7,7 @@ from itertools import cycle, islice
 
 from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge

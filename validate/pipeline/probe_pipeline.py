@@ -7,29 +7,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from wdsflow.readers.energon import meetings
-from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import UNKNOWN, Evidence, ScanOptions, ShardEvidence
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
-from .fates import (
-    Estimate,
-    ProbedFate,
-    ProbedShape,
-    ProbeLimits,
-    Prober,
-    bounds,
-    counted_in,
-    is_damaged,
-    joined_chains,
-    never_out,
-    note_of,
-    typical_share,
-)
+from .fates import Estimate, ProbedFate, ProbedShape, ProbeLimits, Prober, bounds, is_damaged, joined_chains
 from .load_pipeline import PipelineError
-from .pipeline_advice import advise_pipeline
 from .probe_batches import failing_batch, leave_open, leave_out_rest
 from .probe_process import BUILDING, ProbeProcess, ProbeRun
-from .probe_reasons import lost_by_slug, reasons_of, unknown_here
+from .probe_reasons import advise_pipeline, lost_by_slug, reasons_of, unknown_here
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, rare_samples, shape_groups
 from .reading import ReadingInOrder, judge_split, leave_room
 
@@ -82,7 +67,7 @@ class _Probing:
         self._check_built(runs)
         if estimate is None:
             estimate = self._from_probes(sum(each.count for each in groups[len(self.shapes) :]))
-        elif estimate.crash is None and estimate.likely + never_out(self.shapes) < self.evidence.samples:
+        elif estimate.crash is None and estimate.likely + prober.never_out() < self.evidence.samples:
             self._try_rare()  # probes of any samples do not show why so many are lost
         self._reordered(estimate)
         leave_room(estimate, facts, self.shards, world_size)
@@ -91,10 +76,9 @@ class _Probing:
             estimate.crash = failing_batch(prober, self.shards, estimate)
         samples, more = max(self.evidence.samples, estimate.most), ""
         if estimate.whole and prober.elements > 1:
-            samples = max(samples, estimate.most + never_out(self.shapes))
-            more = (
-                f"one sample gives several elements: {estimate.likely:,} come out of {self.evidence.samples:,} samples"
-            )
+            samples = max(samples, estimate.most + prober.never_out())
+            more = f"{estimate.likely:,} come out of {self.evidence.samples:,} samples"
+            more = f"one sample gives several elements: {more}"
         told = judge_split(facts, self.evidence.shards, self.shapes, world_size)
         first = [Reason("workers", 0, told.starved)] if told.starved else []
         lacking = unknown_here(estimate, prober.process.fault, self.evidence.samples)
@@ -117,7 +101,7 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=exact,
-            note="; ".join(filter(None, [note_of(spec, self.shapes, estimate, facts), more, told.note])),
+            note="; ".join(filter(None, [prober.note(estimate), more, told.note])),
             advice=advise_pipeline(self.reading, estimate, samples),
             lost=lost_by_slug(reasons),
         )
@@ -151,7 +135,8 @@ class _Probing:
         self._more_probes()
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
-        typical = typical_share(self.shapes)
+        tried = sum(len(shape.fates) for shape in self.shapes)
+        typical = sum(shape.usable for shape in self.shapes) / tried if tried else 0.0
         found.likely = round(typical * rare)
         for shape in self.shapes:
             self._add(shape, found, typical)
@@ -270,7 +255,7 @@ class _Probing:
         for index, shard in enumerate(damaged):
             fate = self.prober.rest(shard) if index < self.limits.damaged else None
             last = shard.runs.last
-            counted = counted_in(self.shapes, [] if last is None else [(shard.url, last)])
+            counted = self.prober.counted_in([] if last is None else [(shard.url, last)])
             if fate is None:
                 found.shift(0 if last is None else 1, counted)
                 found.least = max(0, found.least - 1)
@@ -286,7 +271,7 @@ class _Probing:
         """Try what becomes of samples whose key two shards share: webdataset 0.2 makes one of them."""
         by_url = {shard.url: shard for shard in self.shards}
         for index, chain in enumerate(joined_chains(self.shards)):
-            counted = counted_in(self.shapes, chain)
+            counted = self.prober.counted_in(chain)
             tars = [
                 self.prober.tars.rest(by_url[url])
                 if is_damaged(by_url[url]) and number < len(chain) - 1

@@ -263,7 +263,8 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         fault = machine_fault(error)
         return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
-    _without_pauses()
+    if handlers := sys.modules.get("webdataset.handlers"):  # they wait half a second after each warning
+        vars(handlers)["time"] = SimpleNamespace(sleep=lambda _: None)
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
         check_made(found, built)
@@ -350,12 +351,6 @@ def _bound_memory() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def _without_pauses() -> None:
-    """Let webdataset's handlers not wait half a second after each warning: a run over samples that fail would take minutes."""
-    if handlers := sys.modules.get("webdataset.handlers"):
-        vars(handlers)["time"] = SimpleNamespace(sleep=lambda _: None)
 
 
 def _start_ray() -> None:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Run, Runs, ScanOptions, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
@@ -79,17 +78,14 @@ class _RunList(RunCollector):
 
     def close(self) -> None:
         """Note the open run."""
-        self._note()
+        if self.key is not None:
+            self.found.append(Run(self.key, self.offset, tuple(self.parts)))
         super().close()
 
     def runs(self) -> Runs:
         """Note the last run."""
-        self._note()
+        self.close()
         return super().runs()
-
-    def _note(self) -> None:
-        if self.key is not None:
-            self.found.append(Run(self.key, self.offset, tuple(self.parts)))
 
 
 def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], options: ScanOptions, most: int) -> None:

@@ -40,14 +40,7 @@ class SplitResult(NamedTuple):
 def judge_split(
     facts: PipelineFacts, shards: Sequence[ShardEvidence], shapes: Sequence[ProbedShape], world_size: int
 ) -> SplitResult:
-    """Return what each worker gets.
-
-    Args:
-        facts: of the pipeline.
-        shards: in the order in which the urls name them.
-        shapes: what became of the probes.
-        world_size: ranks that train.
-    """
+    """Return what each worker gets of shards in the order in which the urls name them; ``world_size``: ranks that train."""
     workers = max(1, facts.workers)
     if workers * world_size == 1:
         return SplitResult()
@@ -202,7 +195,8 @@ class ReadingInOrder:
         started = time.monotonic()
         run = self.read()
         self.seconds = time.monotonic() - started
-        if run.how == "hung" and not self._is_stuck():
+        costs = sorted(self.prober.cost.values())
+        if run.how == "hung" and not (costs and costs[len(costs) // 2] * self.evidence.samples < self.seconds):
             return None  # it may well read all of them before it gives the first
         run = self._named(run)
         if run.how != "endless":
@@ -274,8 +268,3 @@ class ReadingInOrder:
     def _remote(self) -> bool:
         size = sum(shard.size or 0 for shard in self.evidence.shards)
         return size > self.limits.remote_bytes and any("://" in url or url.startswith("pipe:") for url in self.urls)
-
-    def _is_stuck(self) -> bool:
-        """Return whether a run that gave nothing for a while could have read all samples in that time."""
-        costs = sorted(self.prober.cost.values())
-        return bool(costs) and costs[len(costs) // 2] * self.evidence.samples < self.seconds

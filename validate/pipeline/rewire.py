@@ -177,8 +177,8 @@ class Rewiring:
         apart: list[str] | None = None  # the splits after a shuffle that is another in each worker
         for index, (name, stage) in enumerate(before):
             later = [each for each, _ in before[index:] if each in _SPLITS]
-            if name == "shuffle" and apart is None and _own_order(stage):
-                apart = later
+            if name == "shuffle" and apart is None and argument(stage, "rng", 2) is None and _shuffles(stage):
+                apart = later  # it seeds itself
             if name == "resampled" and facts.source:
                 facts.source = "resampled"
             elif "shuffle" in name and _shuffles(stage):
@@ -338,11 +338,6 @@ def _opens_tars(stage: object) -> bool:
 def _shuffles(stage: object) -> bool:
     """Return whether a shuffle has a buffer: webdataset writes ``shardshuffle=False`` as one without."""
     return bool(argument(stage, "bufsize", 0, default=True))
-
-
-def _own_order(stage: object) -> bool:
-    """Return whether webdataset's ``shuffle`` seeds itself, in each process another way: it was given no generator."""
-    return argument(stage, "rng", 2) is None and _shuffles(stage)
 
 
 def _only_decodes(stage: object) -> bool:

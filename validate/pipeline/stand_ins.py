@@ -63,12 +63,7 @@ class AloneInBatch:
     """Tells what a collate function makes of one item, as if it came in a batch of the usual size.
 
     Many leave out items that are None, and cannot make a batch of none. So an item that is refused alone is tried again
-    among others that are not.
-
-    Args:
-        collate: from a list of items to a batch.
-        size: items of a batch.
-        note: called when an item is left out.
+    among others that are not. ``size``: items of a batch; ``note`` is called when an item is left out.
     """
 
     def __init__(self, collate: Callable[[list[object]], object], size: int, note: Callable[[], object]) -> None:

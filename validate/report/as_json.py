@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.scan.evidence import ShardEvidence
 
-from ..finding import Advice, Finding
-from ..forecast.forecast_text import as_dict
+from ..finding import Finding
+from ..forecast.forecast import as_dict
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
 
@@ -59,6 +59,9 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
 def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     forecasts = [as_dict(each) for each in report.forecasts]
+    judged = [each.reader for each in report.verdicts]
+    # Advice for a reader that was not chosen belongs to the first one.
+    own = [each for each in report.advice if verdict.reader == (each.reader if each.reader in judged else judged[0])]
     return {
         **_picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
@@ -69,7 +72,7 @@ def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "lost": dict(verdict.lost),
         "level": report.level,
         "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
-        "advice": [_picked(each, _ADVICE) for each in report.advice if _belongs(each, verdict, report)],
+        "advice": [_picked(each, _ADVICE) for each in own],
     }
 
 
@@ -83,12 +86,6 @@ def _finding(finding: Finding) -> dict[str, object]:
         "rate": finding.rate,
         "fingerprint": fingerprint(finding),
     }
-
-
-def _belongs(advice: Advice, verdict: Verdict, report: "Report") -> bool:
-    """Return whether advice belongs to a verdict; advice for a reader that was not chosen belongs to the first one."""
-    judged = [each.reader for each in report.verdicts]
-    return verdict.reader == (advice.reader if advice.reader in judged else judged[0])
 
 
 def clean(value: Any) -> Any:

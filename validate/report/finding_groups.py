@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wdsflow.text.words import listed, plain, short, unique
 
 from ..finding import ORDER, Advice, Finding, Repair, Severity, promises
+from ..rules.rule_catalog import catalogue
 
 if TYPE_CHECKING:
     from .report import Report
@@ -29,8 +30,7 @@ def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     found: dict[str, list[Finding]] = {}
     for finding in findings:
         found.setdefault(finding.code, []).append(finding)
-    names = titles()
-    groups = []
+    names, groups = titles(), []
     for code, each in found.items():
         each.sort(key=lambda finding: ORDER[finding.severity])
         groups.append(FindingGroup(code, each[0].severity, names.get(code, ""), tuple(each)))
@@ -50,8 +50,6 @@ def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
 
 def titles() -> dict[str, str]:
     """Return the title of each rule's manual page."""
-    from ..rules.rule_catalog import catalogue
-
     return {code: title for code, _, title in catalogue()}
 
 

@@ -21,8 +21,7 @@ from wdsflow.shards.caption_field import LARGEST, caption_of
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.words import how_many, place, plain, short, size
 
-from ..forecast.forecast import Forecast
-from ..forecast.forecast_text import sentences
+from ..forecast.forecast import Forecast, sentences
 from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
@@ -62,17 +61,17 @@ class Look:
         """Yield the histograms of what there is."""
         sides = list(zip(self.widths, self.heights, strict=True))
         step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
-        lengths, unit = _lengths(self.captions[::step])
-        title = f"Caption length in {unit}" + (
-            f", every {_ORDINALS.get(step, f'{step}th')} caption" if step > 1 else ""
-        )
+        tokens = _token_counter() if self.captions else None  # where OpenCLIP is installed
+        lengths = [tokens(caption) if tokens else len(caption.split()) for caption in self.captions[::step]]
+        title = f"Caption length in {'tokens' if tokens else 'words'}"
+        title += f", every {_ORDINALS.get(step, f'{step}th')} caption" if step > 1 else ""
         found = (
             chart("width", "Width in pixels", self.widths),
             chart("height", "Height in pixels", self.heights),
             chart("megapixels", "Megapixels", [width * height / 1e6 for width, height in sides]),
             chart("aspect", "Width / height", [width / height for width, height in sides]),
             chart("caption", title, lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
-            if unit == "tokens"
+            if tokens
             else chart("caption", title, lengths),
         )
         yield from (each for each in found if each is not None)
@@ -108,14 +107,6 @@ def _note(sample: FoundSample, name: str | None, found: Look) -> None:
         found.captions.append(sample.read("txt", 8_192).decode("utf-8", "replace"))
     elif name is not None and (caption := caption_of(sample.read("json", LARGEST), (name,))):
         found.captions.append(caption)
-
-
-def _lengths(captions: Sequence[str]) -> tuple[list[int], str]:
-    """Return the lengths of captions, and their unit: tokens where OpenCLIP is installed, otherwise words."""
-    count = _token_counter() if captions else None
-    if count is None:
-        return [len(caption.split()) for caption in captions], "words"
-    return [count(caption) for caption in captions], "tokens"
 
 
 @cache
@@ -161,7 +152,8 @@ def render(report: "Report") -> str:
     """Return the report as a whole page: verdicts, findings with samples, histograms, a heat map."""
     outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
     seen = look(report.evidence.shards) if not report.nothing_read else Look()
-    charts = [*seen.charts(), *_worker_charts(report.forecasts)]
+    workers = [_worker_chart(number, each) for number, each in enumerate(report.forecasts)]
+    charts = [*seen.charts(), *(each for each in workers if each is not None)]
     return page(
         "validation.html",
         scripts=("uPlot.iife.min.js", "page.js"),
@@ -225,18 +217,16 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
 def _funnel(verdict: Verdict) -> Iterator[dict[str, object]]:
     """Yield the steps of a reader's pipeline, each as a share of all samples."""
     funnel = verdict.funnel
-    last = "reach a batch" if verdict.reaches_batches else "usable"
+    steps = [(f"samples, of {how_many(funnel.members, 'file')}", funnel.samples)]
+    if verdict.reader != PIPELINE:
+        steps += [(f"with image and {verdict.pairs_with}", funnel.complete), ("decode", funnel.decoded)]
     whole = max(verdict.samples, funnel.samples, 1)
-    for label, count, kind in (
-        (f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, "all"),
-        *(
-            ((f"with image and {verdict.pairs_with}", funnel.complete, "all"), ("decode", funnel.decoded, "all"))
-            if verdict.reader != PIPELINE
-            else ()
-        ),
-        (last, funnel.usable, "good"),
-    ):
-        yield {"label": label, "count": count, "left": 0.0, "width": count / whole, "kind": kind}
+    yield from (_bar(label, count, count / whole) for label, count in steps)
+    yield _bar("reach a batch" if verdict.reaches_batches else "usable", funnel.usable, funnel.usable / whole, "good")
+
+
+def _bar(label: str, count: int, width: float, kind: str = "all") -> dict[str, object]:
+    return {"label": label, "count": count, "left": 0.0, "width": width, "kind": kind}
 
 
 def _group(each: FindingGroup) -> dict[str, object]:
@@ -258,26 +248,16 @@ def _group(each: FindingGroup) -> dict[str, object]:
     }
 
 
-def _worker_charts(forecasts: Sequence[Forecast]) -> Iterator[Chart]:
-    """Yield the usable samples per worker of each forecast, with the line of a full batch."""
-    for number, each in enumerate(forecasts):
-        found = chart(
-            f"workers{number}",
-            f"Usable samples per worker, epoch 0 ({len(each.shares):,} workers)",
-            each.shares,
-            marks=[each.batch_size],
-            marked=f"a batch of {each.batch_size:,}",
-        )
-        if found is not None and len(each.shares) > 1:
-            yield found
+def _worker_chart(number: int, forecast: Forecast) -> Chart | None:
+    """Return the usable samples per worker of a forecast, with the line of a full batch; None for a single worker."""
+    title = f"Usable samples per worker, epoch 0 ({len(forecast.shares):,} workers)"
+    batch = forecast.batch_size
+    found = chart(f"workers{number}", title, forecast.shares, marks=[batch], marked=f"a batch of {batch:,}")
+    return found if len(forecast.shares) > 1 else None
 
 
 def _shares(counts: Counter[str]) -> list[dict[str, object]]:
-    total = max(counts.total(), 1)
-    return [
-        {"label": name, "count": count, "left": 0.0, "width": count / total, "kind": "all"}
-        for name, count in counts.most_common(12)
-    ]
+    return [_bar(name, count, count / counts.total()) for name, count in counts.most_common(12)]
 
 
 def _said_of(seen: Look) -> str:
@@ -290,7 +270,8 @@ def _said_of(seen: Look) -> str:
 
 def _heat(report: "Report") -> dict[str, object] | None:
     """Return a table of shards by defect: how often each occurs there, and how deep the colour is, 0 to 1."""
-    counts = {shard.url: found for shard in report.evidence.shards if (found := _defects(shard))}
+    shards = report.evidence.shards
+    counts = {shard.url: found for shard in shards if (found := _defects(shard))}
     for verdict in report.verdicts:
         for url in verdict.barren:
             counts.setdefault(url, Counter())[f"no sample usable: {verdict.title}"] += 1
@@ -299,7 +280,7 @@ def _heat(report: "Report") -> dict[str, object] | None:
         return None
     names = [name for name, _ in totals.most_common(_HEAT_COLUMNS)]
     deepest = math.log1p(max(max(each.values()) for each in counts.values()))
-    sizes = {shard.url: shard.size or 0 for shard in report.evidence.shards}
+    sizes = {shard.url: shard.size or 0 for shard in shards}
     largest = max(sizes.values(), default=0) or 1
     worst = sorted(counts, key=lambda url: (-counts[url].total(), url))
     rows = [

@@ -39,8 +39,7 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
     if verdict.outcome == "trains":
         SubElement(case, "system-out").text = text
     else:
-        failure = SubElement(case, "failure", type=verdict.outcome, message=text)
-        failure.text = "\n".join(map(_text, reasons)) or text
+        SubElement(case, "failure", type=verdict.outcome, message=text).text = "\n".join(map(_text, reasons)) or text
     _totals(suite)
 
 
@@ -70,8 +69,7 @@ def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
 def _findings(case: Element, findings: list[Finding]) -> None:
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
-        failure = SubElement(case, "failure", type="error", message=_text(errors[0].message))
-        failure.text = _lines(errors)
+        SubElement(case, "failure", type="error", message=_text(errors[0].message)).text = _lines(errors)
     others = [finding for finding in findings if finding.severity != "error"]
     if others:  # JUnit knows no warnings: they are shown, and do not fail
         SubElement(case, "system-out").text = _lines(others)
@@ -81,10 +79,8 @@ def _lines(findings: Iterable[Finding]) -> str:
     lines = []
     for finding in findings:
         lines.append(f"{SEVERITIES[finding.severity]}: {_text(finding.message)}")
-        if finding.key is not None:
-            lines.append(f"  sample: {_text(finding.key)}")
-        if finding.offset is not None:
-            lines.append(f"  byte: {finding.offset}")
+        lines += [f"  sample: {_text(finding.key)}"] if finding.key is not None else []
+        lines += [f"  byte: {finding.offset}"] if finding.offset is not None else []
         if finding.repair is not None:
             lines += [f"  fix: {_legal(line)}" for line in command_lines(finding.repair.command)]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wdsflow.text.words import command_lines, duration, how_many, place, plain, short, size, unique
 
 from ..finding import Finding
-from ..forecast.forecast_text import sentences
+from ..forecast.forecast import sentences
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
@@ -96,10 +96,24 @@ def show(report: "Report", console: "Console") -> None:
         writer.command(why)
     _verdicts(report, writer)
     todo = steps(report)
-    _steps(todo, writer)
+    if todo:
+        writer.heading("What to do")
+    for number, step in enumerate(todo, 1):
+        writer.line(f"{number}. {step.line}", indent=2, hang=3)
+        writer.command(step.command, indent=7)
     _findings(report, todo, writer)
-    _forecasts(report, writer)
-    _closing(report, writer)
+    for each in report.forecasts:
+        writer.heading("Forecast")
+        for line in sentences(each):
+            stripped = line.lstrip(" ")
+            writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
+    writer.blank()
+    for note in notes(report):
+        writer.line("Note: ", plain(note), hang=6)
+    writer.line((closing_line(report), "dim"), hang=2)
+    if report.findings:
+        writer.line(("What a code means and how to fix it:", "dim"))
+        writer.command(f"wdsflow explain {report.findings[0].code}", indent=2)
 
 
 def show_summary(report: "Report", console: "Console") -> None:
@@ -109,9 +123,8 @@ def show_summary(report: "Report", console: "Console") -> None:
         writer.command(why)
     for verdict in report.verdicts:
         _verdict_line(verdict, writer)
-    groups = group(report.findings)
-    if groups:
-        writer.line("Found: ", totals(groups))
+    if report.findings:
+        writer.line("Found: ", totals(group(report.findings)))
     writer.line((closing_line(report), "dim"), hang=2)
 
 
@@ -170,38 +183,21 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
 
 
 def _funnel(verdict: Verdict) -> str:
-    funnel = verdict.funnel
+    funnel, one = verdict.funnel, verdict.funnel.samples == 1
     grouped = "" if funnel.samples == verdict.samples else " in the reader's grouping"
-    steps = (
+    steps = [
         (funnel.members, "member" if funnel.members == 1 else "members"),
-        (funnel.samples, ("sample" if funnel.samples == 1 else "samples") + grouped),
-        *(
-            (
-                (
-                    funnel.complete,
-                    f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}",
-                ),
-                (funnel.decoded, "decode"),
-            )
-            if verdict.reader != PIPELINE  # what it asks of a sample is its own affair
-            else ()
-        ),
-        (funnel.usable, "in batches" if verdict.reaches_batches else "usable"),
-    )
+        (funnel.samples, f"{'sample' if one else 'samples'}{grouped}"),
+    ]
+    if verdict.reader != PIPELINE:  # what a pipeline asks of a sample is its own affair
+        steps.append((funnel.complete, f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}"))
+        steps.append((funnel.decoded, "decode"))
+    steps.append((funnel.usable, "in batches" if verdict.reaches_batches else "usable"))
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
     texts = [f"{number:,} {name}" for number, name in steps[: last + 1]]
     if verdict.least is not None:
         texts[-1] = f"up to {texts[-1]}"
     return " -> ".join(texts)
-
-
-def _steps(todo: list[NextStep], writer: Writer) -> None:
-    if not todo:
-        return
-    writer.heading("What to do")
-    for number, step in enumerate(todo, 1):
-        writer.line(f"{number}. {step.line}", indent=2, hang=3)
-        writer.command(step.command, indent=7)
 
 
 def _findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
@@ -231,30 +227,27 @@ def _group(each: FindingGroup, writer: Writer) -> None:
     name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
     title = plain(each.title or each.findings[0].message)
     writer.line(name, (each.code, "bold"), "  ", title, hang=10)
-    placed = [finding for finding in each.findings if finding.shard is not None]
+    placed = [(finding, finding.shard) for finding in each.findings if finding.shard is not None]
     others = [finding for finding in each.findings if finding.shard is None]
     most = SHOWN if each.severity != "info" else 1
-    several = len({finding.shard for finding in placed}) > 1
-    for finding in placed[:most]:
-        _finding(finding, title, writer, prefix=several)
-    hidden = placed[most:]
-    if hidden:
-        shards = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
+    several = len({shard for _, shard in placed}) > 1
+    for finding, shard in placed[:most]:
+        _finding(finding, title, writer, short(shard) if several else "")
+    if hidden := placed[most:]:
+        shards = {short(shard) for _, shard in hidden}
         what = how_many(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
         writer.line((f"and {what}", "dim"), indent=4)
     for finding in others[:most]:
-        _finding(finding, title, writer)
+        _finding(finding, title, writer, "")
 
 
-def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = False) -> None:
+def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
     message = plain(finding.message)
-    shard = f"{short(finding.shard)}: " if prefix and finding.shard is not None else ""
-    if shard and short(finding.shard or "") in message:
-        shard = ""
-    where = place(finding.shard, finding.key, finding.offset, said=shard + message)
+    prefix = f"{shard}: " if shard and shard not in message else ""
+    where = place(finding.shard, finding.key, finding.offset, said=prefix + message)
     if message == title:
-        shard, message = "", shard.removesuffix(": ")
-    writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
+        prefix, message = "", prefix.removesuffix(": ")
+    writer.line(prefix, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
 
 
 def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], writer: Writer) -> None:
@@ -281,25 +274,6 @@ def ignored_lines(report: "Report") -> Iterator[str]:
         yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
     if report.known:
         yield f"{how_many(report.known, 'known finding')} in the baseline not shown"
-
-
-def _forecasts(report: "Report", writer: Writer) -> None:
-    for each in report.forecasts:
-        writer.heading("Forecast")
-        for line in sentences(each):
-            stripped = line.lstrip(" ")
-            writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
-
-
-def _closing(report: "Report", writer: Writer) -> None:
-    writer.blank()
-    for note in notes(report):
-        writer.line("Note: ", plain(note), hang=6)
-    writer.line((closing_line(report), "dim"), hang=2)
-    codes = unique(finding.code for finding in report.findings)
-    if codes:
-        writer.line(("What a code means and how to fix it:", "dim"))
-        writer.command(f"wdsflow explain {codes[0]}", indent=2)
 
 
 def notes(report: "Report") -> list[str]:

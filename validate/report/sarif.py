@@ -1,14 +1,13 @@
 """The report as SARIF 2.1.0, the format of findings for code hosts and editors."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from wdsflow import version
 from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Finding
+from ..rules.rule_catalog import explain
 from .baseline import fingerprint
 from .finding_groups import titles
 from .report import Report
@@ -23,17 +22,17 @@ def render(report: Report) -> str:
     return json.dumps(to_sarif(report), indent=2) + "\n"
 
 
-def to_sarif(report: Report) -> dict[str, Any]:
+def to_sarif(report: Report) -> dict[str, object]:
     """Return the report as a SARIF log: one run, one result per finding, one rule per code."""
-    everything = [*report.findings, *(finding for finding, _ in report.ignored)]
-    codes = list(dict.fromkeys(finding.code for finding in everything))
-    reasons = {id(finding): reason for finding, reason in report.ignored}
+    everything = [(finding, None) for finding in report.findings] + [*report.ignored]
+    severity = {finding.code: finding.severity for finding, _ in everything}
+    codes, names = list(severity), titles()
     fallback = next(iter(report.urls), None)
     driver = {
         "name": "wdsflow",
         "semanticVersion": version.__version__,
         "version": version.__version__,
-        "rules": _rules(codes, everything),
+        "rules": [_rule(code, names.get(code), _LEVELS[severity[code]]) for code in codes],
     }
     verdicts = [
         {"reader": each.reader, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
@@ -44,71 +43,48 @@ def to_sarif(report: Report) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"WORKDIR": {"description": {"text": "The folder in which wdsflow ran."}}},
         "invocations": [{"executionSuccessful": not report.nothing_read}],
-        "results": [_result(each, codes, fallback, reasons.get(id(each))) for each in everything],
+        "results": [_result(finding, codes, fallback, reason) for finding, reason in everything],
         "properties": {"verdicts": verdicts, "level": report.level},
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    from ..rules.rule_catalog import explain
-
-    names = titles()
-    severity = {finding.code: finding.severity for finding in findings}
-    rules = []
-    for code in codes:
-        page = explain(code) if code in names else ""
-        title = names.get(code) or code
-        rules.append(
-            {
-                "id": code,
-                "shortDescription": {"text": f"{title}."},
-                "fullDescription": {"text": _first_paragraph(page) or f"{title}."},
-                "help": {"text": page or f"See: wdsflow explain {code}"},
-                "defaultConfiguration": {"level": _LEVELS[severity[code]]},
-            }
-        )
-    return rules
-
-
-def _first_paragraph(page: str) -> str:
+def _rule(code: str, title: str | None, level: str) -> dict[str, object]:
+    page = explain(code) if title else ""
     paragraphs = [" ".join(part.split()) for part in page.split("\n\n")]
-    text = next((part for part in paragraphs[1:] if part), "").removeprefix("What: ")
-    return text[:1].upper() + text[1:]
+    what = next((part for part in paragraphs[1:] if part), "").removeprefix("What: ")
+    return {
+        "id": code,
+        "shortDescription": {"text": f"{title or code}."},
+        "fullDescription": {"text": what[:1].upper() + what[1:] or f"{title or code}."},
+        "help": {"text": page or f"See: wdsflow explain {code}"},
+        "defaultConfiguration": {"level": level},
+    }
 
 
-def _result(finding: Finding, codes: list[str], fallback: str | None, reason: str | None) -> dict[str, Any]:
-    result: dict[str, Any] = {
+def _result(finding: Finding, codes: list[str], fallback: str | None, reason: str | None) -> dict[str, object]:
+    text = plain(finding.message)
+    if finding.repair is not None:
+        text += f"\nFix{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
+    result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": _LEVELS[finding.severity],
-        "message": {"text": _message(finding)},
+        "message": {"text": text},
         "partialFingerprints": {"wdsflow/v1": fingerprint(finding)},
         "properties": {"count": finding.count, "readers": list(finding.readers)},
     }
     where = finding.shard if finding.shard is not None else fallback
     if where is not None:
-        result["locations"] = [_location(where, finding)]
+        # A tar has no lines; some hosts refuse a place without a line, hence line 1.
+        region = {"startLine": 1} if finding.shard is None else {"startLine": 1, "byteOffset": finding.offset or 0}
+        location: dict[str, object] = {"physicalLocation": {"artifactLocation": artifact(where), "region": region}}
+        if finding.key is not None:
+            location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
+        result["locations"] = [location]
     if reason is not None:
         result["suppressions"] = [{"kind": "external", "justification": plain(reason) or "ignored"}]
     return result
-
-
-def _message(finding: Finding) -> str:
-    text = plain(finding.message)
-    if finding.repair is not None:
-        text += f"\nFix{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
-    return text
-
-
-def _location(shard: str, finding: Finding) -> dict[str, Any]:
-    # A tar has no lines; some hosts refuse a place without a line, hence line 1.
-    region = {"startLine": 1} if finding.shard is None else {"startLine": 1, "byteOffset": finding.offset or 0}
-    physical = {"artifactLocation": artifact(shard), "region": region}
-    location: dict[str, Any] = {"physicalLocation": physical}
-    if finding.key is not None:
-        location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
-    return location
 
 
 def artifact(url: str) -> dict[str, str]:

@@ -105,8 +105,7 @@ class DamagedHeader(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         place = f" ({detail})" if detail else ""
-        lost = behind(shard)
-        return f"a damaged header ends the shard for every reader{place}: {lost or 'no valid member follows'}"
+        return f"a damaged header ends the shard for every reader{place}: {behind(shard) or 'no valid member follows'}"
 
 
 def behind(shard: ShardEvidence) -> str:
@@ -114,8 +113,9 @@ def behind(shard: ShardEvidence) -> str:
     if not shard.beyond:
         return ""
     samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
-    verb = "is" if shard.beyond == 1 else "are"
-    return f"{how_many(shard.beyond, 'valid member')}{samples} after it {verb} never read"
+    return (
+        f"{how_many(shard.beyond, 'valid member')}{samples} after it {'is' if shard.beyond == 1 else 'are'} never read"
+    )
 
 
 class SecondArchive(TallyRule):
@@ -250,7 +250,7 @@ class EmptyShard(TallyRule):
         return Tally() if shard.samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "warning" if context.evidence.samples and not context.unindexed(shard) else "error"
+        return "warning" if context.evidence.samples and not context.ends(shard, "no-index") else "error"
 
 
 class NoEndBlocks(TallyRule):
@@ -279,8 +279,7 @@ class NoEndBlocks(TallyRule):
         return "error" if missing_at_end(shard) or indexed else "warning"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        missing = missing_at_end(shard)
-        if missing:
+        if missing := missing_at_end(shard):
             return f"no end mark, and the last sample lacks {missing}: the shard was cut, and no reader reports it"
         return "no end mark: if the shard was cut there, no reader reports it; its last sample is complete"
 
@@ -303,10 +302,7 @@ class TrailingBytes(TallyRule):
     requires = ("W003",)
     tallies = ("tar.trailing-data",)
     repair_note = ""
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        what = f" ({detail})" if detail else ""
-        return f"bytes that are not a tar follow the end mark{what}: readers ignore them"
+    says = "bytes that are not a tar follow the end mark{where}: readers ignore them"
 
 
 _READ_ERRORS = {

@@ -73,7 +73,7 @@ class Sparse(TallyRule):
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return "error" if a chosen reader ends with an exception."""
-        return "error" if context.unindexed(shard) else self.severity
+        return "error" if context.ends(shard, "no-index") else self.severity
 
 
 class SpecialFiles(TallyRule):

@@ -119,7 +119,6 @@ class OddCharacters(QualityRule):
     """
 
     code = "F113"
-    unit = "caption"
     tallies = ("text.bom", "text.nul", "text.control")
     says = "{n} {verb:has|have} control characters or a byte-order mark{where}: such characters become tokens"
 
@@ -138,7 +137,6 @@ class HtmlCaption(QualityRule):
     """
 
     code = "F114"
-    unit = "caption"
     tallies = ("text.html",)
     says = "{n} {verb:contains|contain} HTML tags or entities{where}: tags are learnt as words"
 
@@ -157,7 +155,6 @@ class NoneCaption(QualityRule):
     """
 
     code = "F115"
-    unit = "caption"
     tallies = ("text.none",)
     says = "{n} {verb:is|are} the word nan, none or null{where}: a missing caption was turned into text"
     common = 0.001
@@ -177,7 +174,6 @@ class FilenameCaption(QualityRule):
     """
 
     code = "F116"
-    unit = "caption"
     tallies = ("text.filename",)
     says = "{n} {verb:looks like a file name|look like file names}{where}: a name says nothing about the picture"
 
@@ -200,7 +196,6 @@ class Mojibake(QualityRule):
     """
 
     code = "F117"
-    unit = "caption"
     tallies = ("text.mojibake",)
     says = "{n} {verb:looks|look} like UTF-8 read as Latin-1{where}: letters with accents are broken"
 
@@ -221,7 +216,6 @@ class LongCaption(QualityRule):
     """
 
     code = "F118"
-    unit = "caption"
     tallies = ("text.long",)
     says = "{n} {verb:has|have} more than 75 words{where}: CLIP's 77 tokens end before the caption does"
     common = 0.05

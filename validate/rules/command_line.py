@@ -3,9 +3,11 @@
 import os
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.startup import CrashKind
 from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
@@ -75,8 +77,7 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            trouble = _how_failures_hide(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
-            if trouble:
+            if url.startswith("pipe:") and (trouble := _how_failures_hide(url.removeprefix("pipe:"))):
                 yield self.found(f"{escape(url)}: {trouble}", context.names())
 
 
@@ -109,14 +110,11 @@ class NoStep(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        length = forecast.length
-        if length is None or forecast.steps or not length.batches:
-            return
-        yield self.found(
-            f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
-            "the optimizer never steps",
-            fix=flag("--accum-freq", str(length.batches), note=", the most that steps at all"),
-        )
+        if forecast.length is not None and forecast.length.batches and not forecast.steps:
+            batches = forecast.length.batches
+            what = f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(batches, 'batch', 'batches')} of an epoch"
+            fix = flag("--accum-freq", str(batches), note=", the most that steps at all")
+            yield self.found(f"{what}: the optimizer never steps", fix=fix)
 
 
 class LongWarmup(TrainingRule):
@@ -135,14 +133,11 @@ class LongWarmup(TrainingRule):
     code = "P314"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        total = forecast.total_steps
-        if not total or forecast.warmup <= total:
-            return
-        yield self.found(
-            f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
-            f"ends at {total / forecast.warmup:.0%} of --lr",
-            fix=flag("--warmup", str(max(1, total // 20))),
-        )
+        total, warmup = forecast.total_steps, forecast.warmup
+        if total and warmup > total:
+            what = f"--warmup {warmup:,} is more than the {total:,} steps of the whole training"
+            message = f"{what}: the learning rate ends at {total / warmup:.0%} of --lr"
+            yield self.found(message, fix=flag("--warmup", str(max(1, total // 20))))
 
 
 _LONG_EPOCH = 1.2  # times the intended length
@@ -170,14 +165,12 @@ class LongEpoch(TrainingRule):
         if length is None or length.inflation < _LONG_EPOCH:
             return
         whole = arguments.batch_size * arguments.world_size
-        fix = None
-        if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
-            fix = flag("--workers", "1", note=", which rounds to whole batches only")
-        yield self.found(
-            f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'} becomes {length.samples:,} ({length.inflation:.2f} times as "
-            f"long): rounded up to {length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}",
-            fix=fix,
-        )
+        better = arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples
+        asked = f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'}"
+        becomes = f"becomes {length.samples:,} ({length.inflation:.2f} times as long)"
+        parts = f"{length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}"
+        fix = flag("--workers", "1", note=", which rounds to whole batches only") if better else None
+        yield self.found(f"{asked} {becomes}: rounded up to {parts}", fix=fix)
 
 
 class EmptyValidation(TrainingRule):
@@ -202,7 +195,22 @@ class EmptyValidation(TrainingRule):
             yield self.found(forecast.validation, severity="error" if forecast.validation_crash else "warning")
 
 
-class UnknownDatasetType(TrainingRule):
+class CrashRule(TrainingRule):
+    """A rule about a command that ends before the first batch, for one kind of reasons."""
+
+    severity = "error"
+    kind: ClassVar[CrashKind]
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and forecast.crash_kind == self.kind:
+            yield self.found(forecast.crash, fix=self.setting(context, arguments, forecast))
+
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        """Return the flag with which the command runs, if one flag does."""
+        return None
+
+
+class UnknownDatasetType(CrashRule):
     """OpenCLIP cannot determine the type of the data.
 
     What: ``--dataset-type`` is "auto", which looks at the extension of ``--train-data`` or ``--val-data`` and knows
@@ -216,11 +224,10 @@ class UnknownDatasetType(TrainingRule):
     """
 
     code = "P318"
-    severity = "error"
+    kind = "dataset-type"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "dataset-type":
-            yield self.found(forecast.crash, fix=flag("--dataset-type", "webdataset"))
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        return flag("--dataset-type", "webdataset")
 
 
 _RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
@@ -274,7 +281,7 @@ def _why_not_expanded(pattern: str) -> str:
     return ""
 
 
-class Upsampling(TrainingRule):
+class Upsampling(CrashRule):
     """The upsampling factors do not fit the sources.
 
     What: ``--train-data-upsampling-factors`` needs one number for each source of ``--train-data``, ``::`` between them, at
@@ -290,12 +297,10 @@ class Upsampling(TrainingRule):
     """
 
     code = "P320"
-    severity = "error"
+    kind = "weights"
 
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "weights":
-            fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
-            yield self.found(forecast.crash, fix=fix)
+    def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
+        return None if arguments.dataset_resampled else flag("--dataset-resampled")
 
 
 _TOLERANCE = 0.1  # share of the samples
@@ -320,15 +325,11 @@ class WrongNumSamples(TrainingRule):
     code = "P321"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        length = forecast.length
-        if length is None or not forecast.usable or abs(length.asked - forecast.usable) <= _TOLERANCE * forecast.usable:
-            return
-        ratio = length.asked / forecast.usable
-        yield self.found(
-            f"an epoch is set to {length.asked:,} samples ({forecast.length_source}), but {forecast.usable:,} are "
-            f"usable: {ratio:,.2f} passes",
-            fix=flag("--train-num-samples", str(forecast.usable)),
-        )
+        length, usable = forecast.length, forecast.usable
+        if length is not None and usable and abs(length.asked - usable) > _TOLERANCE * usable:
+            asked = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
+            message = f"{asked}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
+            yield self.found(message, fix=flag("--train-num-samples", str(usable)))
 
 
 class NoSampleCount(TrainingRule):
@@ -359,7 +360,7 @@ class NoSampleCount(TrainingRule):
             yield self.found(forecast.crash, fix=fix)
 
 
-class CommandFails(TrainingRule):
+class CommandFails(CrashRule):
     """The training command ends with an exception.
 
     What: an exception before the first batch, or at the first bad sample, for a reason that has no separate rule: a
@@ -374,8 +375,4 @@ class CommandFails(TrainingRule):
     """
 
     code = "P323"
-    severity = "error"
-
-    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "other":  # the other kinds have rules: P303, P318, P320, P322
-            yield self.found(forecast.crash)
+    kind = "other"  # the other kinds have rules: P303, P318, P320, P322

@@ -11,7 +11,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, is_option, renamed, repair
+from .kit.base import Context, TallyRule, as_bytes, is_option, parts_seen, repair
 from .kit.families import LossRule
 from .kit.shapes import RuleLoss
 
@@ -51,9 +51,7 @@ class BadJson(LossRule):
         for item in shard.runs.counted():
             bad.update({part.suffix.lower(): item.count for part in item.shape if self.fixed_part(part) != part})
         name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
-        if count * 2 <= shard.samples or not is_option(name):
-            return self.repair(shard.url)
-        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
+        return (as_bytes([shard.url], name) if count * 2 > shard.samples else None) or self.repair(shard.url)
 
 
 class HugeField(TallyRule):
@@ -90,18 +88,12 @@ class GzippedField(TallyRule):
     """
 
     code = "F120"
-    tallies = ()
     counts_samples = True
     says = "{n:field is|fields are} gzipped{first}: readers keep .gz in the field name"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape: the field's name shows it at every level."""
-        tally = Tally()
-        for item in shard.runs.counted():
-            packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
-            if packed:
-                tally.add(item.key, item.offset, packed[0], item.count * len(packed))
-        return tally
+        return parts_seen(shard, lambda part: part.suffix.lower().endswith(".gz"))
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
@@ -135,29 +127,22 @@ class BadField(LossRule):
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which shows gzipped fields too; otherwise by the tally."""
-        tally = Tally()
-        for item in shard.runs.counted():
-            bad = [part.suffix for part in item.shape if part.status == BAD and kind_of(part.suffix) in self.kinds]
-            if bad:
-                tally.add(item.key, item.offset, bad[0], item.count * len(bad))
+        tally = parts_seen(shard, lambda part: part.status == BAD and kind_of(part.suffix) in self.kinds)
         return tally if tally.count else super().seen(shard)
 
     def lossy(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
         found = super().lossy(context, shard, tally, losses, over)
-        name = tally.detail.lower()
-        if any(name in reader.paired_fields() and reader.pairs_with == "label" for reader in context.readers):
-            return replace(found, repair=None)  # the reader needs the field
-        return found
+        labels = [each.paired_fields() for each in context.readers if each.pairs_with == "label"]
+        # A reader needs the field.
+        return replace(found, repair=None) if any(tally.detail.lower() in each for each in labels) else found
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
-        if not is_option(name):
-            return None
-        if name.endswith(".gz"):  # a repair would unpack it
+        if is_option(name) and name.endswith(".gz"):  # a repair would unpack it
             return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
-        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
+        return as_bytes([shard.url], name)
 
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
@@ -211,7 +196,6 @@ class TypesDiffer(TallyRule):
     code = "F126"
     severity = "error"
     tallies = ("column.misfit", "column.unwritable")
-    counts_samples = True
 
     def check(self, context: Context) -> Iterator[Finding]:
         hurt = [reader.name for reader in context.readers if reader.makes_columns]
@@ -219,10 +203,9 @@ class TypesDiffer(TallyRule):
         shards = context.evidence.shards
         columns = shards[0].columns if hurt and shards else None
         if columns is not None and columns.error:
-            what = (
-                f"the first samples give the column {escape(columns.field, 40)} no type ({escape(columns.error, 120)})"
-            )
-            yield self._of_column(context, what, hurt, shards[0], None, columns.field)
+            told = f"the first samples give the column {escape(columns.field, 40)} no type"
+            told += f" ({escape(columns.error, 120)})"
+            yield self._of_column(context, told, hurt, shards[0], None, columns.field)
         for name, readers in (("column.misfit", hurt), ("column.unwritable", writing if hurt else [])):
             for shard in shards if readers else ():
                 if (tally := shard.tally(name)).count:
@@ -237,9 +220,5 @@ class TypesDiffer(TallyRule):
     def _of_column(
         self, context: Context, told: str, hurt: list[str], shard: ShardEvidence, tally: Tally | None, field: str
     ) -> Finding:
-        name = field.lower()
-        new = renamed(name)
-        note = "readers leave it as bytes then"
-        fix = repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
-        count = tally.count if tally else 0
+        fix, count = as_bytes(context.targets(), field.lower()), tally.count if tally else 0
         return self.found(f"{told}; {context.ending(hurt)}", hurt, shard, tally, count=count, fix=fix)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.readers.base import Fate
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -126,23 +125,15 @@ class FieldsDiffer(Rule):
         ((usual, agreeing),) = Counter(fields for _, fields in sets).most_common(1)
         for shard, fields in sets:
             if fields != usual:
-                told = f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}"
+                names = {"lacks": usual - fields, "has": fields - usual}
+                differs = [f"{verb} {escape(', '.join(sorted(each)))}" for verb, each in names.items() if each]
+                told = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
                 yield self.found(told, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
-    return frozenset(
-        name for name, item in shard.fields.items() if item.count >= 0.9 * shard.samples and not name.startswith("*")
-    )
-
-
-def _difference(lacking: frozenset[str], added: frozenset[str]) -> str:
-    told = []
-    if lacking:
-        told.append(f"lacks {escape(', '.join(sorted(lacking)))}")
-    if added:
-        told.append(f"has {escape(', '.join(sorted(added)))}")
-    return " and ".join(told)
+    most = 0.9 * shard.samples
+    return frozenset(name for name, item in shard.fields.items() if item.count >= most and not name.startswith("*"))
 
 
 _LOOKED_AT = 5
@@ -172,17 +163,17 @@ class UnlikeFields(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         shards = context.evidence.shards
         if shards:
-            starts = {reader.name: reader.at_start(shards) for reader in context.readers}
-            yield from self._first_five(context, shards[0], _names(starts))
+            yield from self._first_five(context, shards[0])
         for shard in shards:
-            crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}
-            hurt = _names(crashes)
-            if hurt:
-                field = next(crash.detail for name, crash in crashes.items() if crash and name in hurt)
+            if hurt := context.ends(shard, "schema"):
+                crash = next(reader for reader in context.readers if reader.name in hurt).at_shard(shard)
+                field = crash.detail if crash else ""
                 told = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}'
                 yield self.found(told, hurt, shard, severity="error")
 
-    def _first_five(self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
+    def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
+        starts = ((reader.name, reader.at_start(context.evidence.shards)) for reader in context.readers)
+        hurt = tuple(name for name, crash in starts if crash is not None and crash.reason == "schema")
         runs = shard.visible_runs or shard.runs
         if hurt and runs.head is None:
             told = f"the first shard has no sample that shows the fields: {context.ending(hurt)}"
@@ -195,10 +186,6 @@ class UnlikeFields(Rule):
                 told += "the viewer of the Hugging Face Hub refuses the set"
                 yield self.found(told, hurt, shard, run, severity="error" if hurt else self.severity)
                 return
-
-
-def _names(crashes: dict[str, Fate | None]) -> tuple[str, ...]:
-    return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "schema")
 
 
 def _early(runs: Runs) -> Iterator[Run | ShapeCount]:

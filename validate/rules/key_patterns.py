@@ -1,8 +1,8 @@
 """Keys of a set that do not follow one pattern."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
-from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
@@ -13,13 +13,6 @@ from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule, leave_out
 from .kit.families import LossRule
 from .kit.shapes import RuleLoss, fields_in, folded
-
-
-class Meeting(NamedTuple):
-    """Two shards whose samples can run together, the last of one and the first of the other."""
-
-    partner: ShardEvidence
-    mispaired: bool  # an image gets another sample's caption; otherwise a sample is lost
 
 
 class Mispaired(Rule):
@@ -59,23 +52,24 @@ class Mispaired(Rule):
                 rows.append((shard, tail, found))
         many = len(rows) > context.max_loss * context.evidence.samples
         for shard, tail, found in rows:
-            worst = next((meeting for meeting in found.values() if meeting.mispaired), next(iter(found.values())))
-            partner = escape(worst.partner.url.rpartition("/")[2])
-            if worst.mispaired:
+            # If an image gets another sample's caption, that is worse than a lost sample.
+            partner, mispaired = max(found.values(), key=lambda meeting: meeting[1])
+            other = escape(partner.url.rpartition("/")[2])
+            if mispaired:
                 fields = ", ".join(escape(part.suffix, 30) for part in tail.shape)
-                what = f"its last sample has only {fields}, and {partner} begins with the same key"
+                what = f"its last sample has only {fields}, and {other} begins with the same key"
                 can = "pair an image with the caption of another sample"
             else:
-                what = f"its last sample and the first of {partner} have the same key"
+                what = f"its last sample and the first of {other} have the same key"
                 can = "take members of one for the other, and lose a sample"
             message = f"{what}: {context.titles(found)} can {can}"
-            severity: Severity = "error" if worst.mispaired or many else "warning"
-            fix = leave_out(context.targets()) if worst.mispaired else None
+            severity: Severity = "error" if mispaired or many else "warning"
+            fix = leave_out(context.targets()) if mispaired else None
             yield self.found(message, found, shard, tail, severity=severity, fix=fix)
 
 
-def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> Meeting | None:
-    """Return the worst that can happen at the end of shard ``index`` with one of the shards that begin with its key."""
+def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> tuple[ShardEvidence, bool] | None:
+    """Return the shard among ``others`` with which the end of shard ``index`` can do most harm, and whether it mispairs."""
     shards = context.evidence.shards
     if not others or not reader.joins:
         return None
@@ -91,9 +85,9 @@ def _meeting(context: Context, reader: Reader, index: int, others: list[int]) ->
         halves = not apart and others == [index + 1]  # one split sample: W009
         whole = context.usable(reader, tail.shape) > 0
         if not whole and not halves and first and first[0].kind == "usable":
-            return Meeting(shards[other], mispaired=True)
+            return shards[other], True
         if context.usable(reader, joined) < apart:
-            lost = lost or Meeting(shards[other], mispaired=False)
+            lost = lost or (shards[other], False)
     return lost
 
 
@@ -117,14 +111,12 @@ class SplitFolders(TallyRule):
 
     code = "W029"
     severity = "error"
-    tallies = ()
     repair_note = "joins the folders"
     counts_samples = True
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
-        tally = Tally()
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
@@ -132,16 +124,12 @@ class SplitFolders(TallyRule):
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
             if apart and not fields_in(one.shape) & fields_in(other.shape):
-                tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
-                return tally
-        return tally
-
-    def _runs_like(self, shard: ShardEvidence, one: ShapeCount, other: ShapeCount) -> int:
-        """Return how many runs have the same fields as the rarer of the two."""
-        runs = list(shard.runs.counted())
-        return min(
-            sum(item.count for item in runs if fields_in(item.shape) == fields_in(half.shape)) for half in (one, other)
-        )
+                runs = Counter[frozenset[str]]()  # by their fields
+                for item in shard.runs.counted():
+                    runs[frozenset(fields_in(item.shape))] += item.count
+                rarer = min(runs[frozenset(fields_in(half.shape))] for half in (one, other))
+                return Tally(rarer, one.key, one.offset, f"{one.key} and {other.key}")
+        return Tally()
 
 
 class MixedPrefix(LossRule):

@@ -1,7 +1,6 @@
 """Samples that refer to other files, or hold other media."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.layouts import layout_of
@@ -85,7 +84,6 @@ class OtherFormat(QualityRule):
 
     code = "L403"
     severity = "info"
-    unit: ClassVar[Literal["member"]] = "member"
     tallies = ("media.wrong-format",)
     says = "{n} {verb:is audio or video of another format than its|are audio or video of another format than their} extension says{where}: FFmpeg goes by the bytes, others by the name"
 

@@ -252,8 +252,7 @@ def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
     """Return the readers that end only because such members split samples."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
-    crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}
-    return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "key-again")
+    return context.ends(shard, "key-again")
 
 
 class NotAsciiName(TallyRule):

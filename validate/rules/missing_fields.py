@@ -119,19 +119,12 @@ def _instead(
             return found
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers finds the json field that holds captions", None
-    known = CAPTIONS if role == "caption" else IMAGES
+    known = [name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")]
     hollow = empty_fields(context.evidence.shards)
-    for candidate in known:
-        for name in have:
-            if (
-                not name.startswith("*.")
-                and name not in hollow
-                and name.removesuffix(".gz").rpartition(".")[2] == candidate
-                and candidate not in ("json", "jsn")
-                and is_option(name)
-            ):
-                return _rename(context, role, name, names, hurt)
-    return "", None
+    whole = [name for name in have if not name.startswith("*.") and name not in hollow and is_option(name)]
+    lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in whole}
+    best = min((name for name in whole if lasts[name] in known), key=lambda name: known.index(lasts[name]), default="")
+    return _rename(context, role, best, names, hurt) if best else ("", None)
 
 
 def _reader(context: Context, hurt: list[str]) -> Reader:

@@ -19,19 +19,15 @@ def run_rules(
 ) -> tuple[list[Finding], Ignored]:
     """Run rules; return their findings, sorted, and the ignored ones with the reason why they are accepted.
 
-    Args:
-        context: evidence, readers and verdicts.
-        select: codes or their first letters ("W", "W0", "W001"); only these rules run. If empty, all rules run.
-        ignore: codes or their first letters, with reasons. An ignored rule still explains others that depend on it.
-
-    Raises:
-        UnknownCode: if no rule has a given code or first letters.
+    ``select`` and ``ignore`` are codes or their first letters ("W", "W0", "W001"). Only the selected rules run, all if there
+    are none; an ignored rule still explains others that depend on it. Raises UnknownCode if no rule begins like this.
     """
     rules = catalog()
     chosen = [code for code in rules if not select or any(_begins(code, prefix, rules) for prefix in select)]
     reasons = _reasons(rules, ignore or {})
     found: dict[str, list[Finding]] = {}
-    for code in _by_causes(rules, chosen):
+    causes_of = {code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen}
+    for code in TopologicalSorter(causes_of).static_order():
         rule = rules[code]()
         causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
         found[code] = without_explained(rule.check(context), causes)
@@ -50,12 +46,7 @@ def run_rules(
 
 
 def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
-    """Check the rules, and codes or prefixes of codes, before any work.
-
-    Raises:
-        UnknownCode: if no rule has a given code or first letters.
-        BadRule: if a rule of another distribution is none, or has the code of another.
-    """
+    """Raise UnknownCode or BadRule for codes or rules of other distributions that are wrong, before any work."""
     rules = catalog()
     for prefix in select:
         any(_begins(code, prefix, rules) for code in rules)
@@ -101,12 +92,6 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         repair=rule.repair(*context.targets()) if rest[0].repair else None,
     )
     return [*kept, folded]
-
-
-def _by_causes(rules: Mapping[str, type[Rule]], chosen: Sequence[str]) -> list[str]:
-    """Return the chosen codes, each after those that it requires."""
-    graph = {code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen}
-    return list(TopologicalSorter(graph).static_order())
 
 
 def _reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict[str, str]:

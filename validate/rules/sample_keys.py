@@ -198,7 +198,10 @@ class SplitSample(Rule):
             tail, head = shard.runs.last, following.runs.head
             if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
                 continue
-            if not fields_in(tail.shape) & fields_in(head.shape) and _continues(shard, tail, following, head):
+            # Not the parts of several samples whose keys a dot cuts to the same (W010).
+            before, after = _cut_off(shard, tail), _cut_off(following, head)
+            one = not before or not after or not before.isdisjoint(after)
+            if one and not fields_in(tail.shape) & fields_in(head.shape):
                 found.append((shard, following, tail))
         severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
         fix = repair(context.targets(), note="over all shards at once, to join the two parts")
@@ -207,13 +210,7 @@ class SplitSample(Rule):
             yield self.found(message, context.names(), shard, tail, severity=severity, fix=fix)
 
 
-def _continues(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
-    """Return whether the two parts are of one sample, and not of several whose keys a dot cuts to the same (W010)."""
-    before, after = _names(shard, tail), _names(following, head)
-    return not before or not after or not before.isdisjoint(after)
-
-
-def _names(shard: ShardEvidence, run: Run) -> set[str]:
+def _cut_off(shard: ShardEvidence, run: Run) -> set[str]:
     """Return what dots have cut off the keys of a run's samples; empty if it has a field that is no rest of a name."""
     suffixes = [part.suffix for part in run.shape]
     wild = all(is_wild(shard, suffix) for suffix in suffixes)

@@ -186,18 +186,14 @@ class ResampledLoss(TrainingRule):
         if forecast.stalled:
             if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
                 return  # P301 reports it
-            yield self.found(
-                "none of the shards has a usable sample: training hangs",
-                severity="error",
-                count=drawn.dead_shards,
+            message = "none of the shards has a usable sample: training hangs"
+            yield self.found(message, severity="error", count=drawn.dead_shards)
+        else:
+            dead = (
+                f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample"
             )
-            return
-        share = drawn.dead_shards / forecast.shards
-        yield self.found(
-            f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample: "
-            f"about {share:.0%} of all draws are wasted",
-            count=drawn.dead_shards,
-        )
+            message = f"{dead}: about {drawn.dead_shards / forecast.shards:.0%} of all draws are wasted"
+            yield self.found(message, count=drawn.dead_shards)
 
 
 _UNSEEN_SHARE = 0.1  # of the shards

@@ -1,7 +1,6 @@
 """The stages of a pipeline: their names and arguments, and copies of them that run one by one."""
 
 import copy
-import functools
 import inspect
 import random
 import sys
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import Literal, NamedTuple, Protocol, SupportsInt, TypeGuard
+from typing import Literal, Protocol, SupportsInt, TypeGuard
 
 from wdsflow.text.shell import escape
 
@@ -116,29 +115,16 @@ def batch_size(stage: object) -> int:
     return int(size) if isinstance(size, SupportsInt) else 20
 
 
-class _StageCall(NamedTuple):
-    """How a stage calls its function: with the source between its arguments."""
-
-    function: Call
-    signature: inspect.Signature
-    before: tuple[object, ...]
-    after: tuple[object, ...]
-    named: dict[str, object]
-    handler: Handler
-
-
-def _call_of(stage: object) -> _StageCall | None:
-    """Return how a curried filter of webdataset, a partial or a function is called; None if it takes no handler."""
+def _call_of(stage: object) -> tuple[Handler, Call] | None:
+    """Return the handler of a curried filter of webdataset, a partial or a function, and what runs it with another."""
     function: object = getattr(stage, "f", None)
     before: tuple[object, ...] = ()
     after, options = positional(stage), named(stage)
-    if callable(function) and isinstance(getattr(stage, "kw", None), dict):
-        pass
-    elif isinstance(stage, functools.partial):
+    if isinstance(stage, partial):
         function, before, after, options = stage.func, stage.args, (), stage.keywords
     elif inspect.isroutine(stage):
         function = stage
-    else:
+    elif not callable(function) or not hasattr(stage, "kw"):
         return None
     try:
         signature = inspect.signature(function)
@@ -148,7 +134,14 @@ def _call_of(stage: object) -> _StageCall | None:
     if "handler" not in signature.parameters:
         return None
     handler = bound.arguments.get("handler", signature.parameters["handler"].default)
-    return _StageCall(function, signature, before, after, options, handler) if callable(handler) else None
+
+    def run(other: Handler, *source: object) -> Iterable[object]:
+        bound = signature.bind(*before, *source, *after, **options)
+        bound.arguments["handler"] = other
+        found: Iterable[object] = function(*bound.args, **bound.kwargs)
+        return found
+
+    return (handler, run) if callable(handler) else None
 
 
 def with_handler(stage: object, note: Note) -> object:
@@ -158,27 +151,19 @@ def with_handler(stage: object, note: Note) -> object:
     with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
     """
 
-    def listening(handler: Handler) -> Handler:
-        def listen(error: Exception, *rest: object, **more: object) -> object:
-            verdict = handler(error, *rest, **more)  # raises if the handler passes the error on
-            note(error, bool(verdict))
-            return verdict
-
-        return listen
+    def listen(handler: Handler, error: Exception, *rest: object, **more: object) -> object:
+        verdict = handler(error, *rest, **more)  # raises if the handler passes the error on
+        note(error, bool(verdict))
+        return verdict
 
     if call := _call_of(stage):
-
-        def run(*source: object) -> Iterable[object]:
-            bound = call.signature.bind(*call.before, *source, *call.after, **call.named)
-            bound.arguments["handler"] = listening(call.handler)
-            return call.function(*bound.args, **bound.kwargs)
-
-        return run
-    handler = vars(stage).get("handler") if hasattr(stage, "__dict__") else None
-    if not callable(handler) or inspect.isroutine(stage):
+        handler, run = call
+        return partial(run, partial(listen, handler))
+    own = vars(stage).get("handler") if hasattr(stage, "__dict__") else None
+    if not callable(own) or inspect.isroutine(stage):
         return stage
     twin = copy.copy(stage)
-    setattr(twin, "handler", listening(handler))  # noqa: B010 - any object may have one
+    setattr(twin, "handler", partial(listen, own))  # noqa: B010 - any object may have one
     return twin
 
 
@@ -188,7 +173,7 @@ def continues(stage: object) -> bool:
     That is known of handlers whose names end as those of webdataset do, such as ``log_and_continue`` of OpenCLIP.
     """
     call = _call_of(stage) if module_of(getattr(stage, "f", None)).startswith("webdataset.") else None
-    return call is not None and str(getattr(call.handler, "__name__", "")).endswith("_and_continue")
+    return call is not None and str(getattr(call[0], "__name__", "")).endswith("_and_continue")
 
 
 def module_of(thing: object) -> str:

@@ -17,6 +17,11 @@ from .meter import Meter, StageTrace, Stopped, TraceRun, error_text
 from .pipeline_steps import same_random_state, take_apart
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
+_HOW: dict[Ending, str] = {
+    "pass": "one full pass over the source",
+    "samples": "ended by the trace after enough samples",
+    "time": "ended by the time limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +82,18 @@ _MOST = 8  # fields in the message
 def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
     """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
     if ending == "blocked":
-        return _blocked(run, stages)
+        index, waited = run.blocked or (-1, 0.0)
+        if not 0 <= index < len(stages):
+            return "the pipeline did not start in time"
+        text = f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
+        return f"{text}{where(*run.place(index))}, after {stages[index].out:,} items"
     if ending == "raised" and run.raised:
-        return _raised(run.raised, run, stages)
+        index, error = run.raised
+        text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+        if index and not stages[index].taken:
+            empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
+            text += f"; its input was empty, the last stage that got anything is {empty.name}"
+        return text
     if ending == "asks-ended-source":
         at = stages[min(run.endless_at, len(stages) - 1)]
         return f"{at.name} asks its ended input again and again: it would never end"
@@ -150,25 +164,6 @@ def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
     if ending == "samples":
         return f"{text}; if the rest is like this, {who} will read endlessly"
     return f"{text}; 0 samples left after one full pass: {who} would repeat it endlessly"
-
-
-def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: Sequence[StageTrace]) -> str:
-    index, error = raised
-    text = f"{stages[index].name} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
-    if index and not stages[index].taken:
-        empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
-        text += f"; its input was empty, the last stage that got anything is {empty.name}"
-    return text
-
-
-def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
-    index, waited = run.blocked or (-1, 0.0)
-    if not 0 <= index < len(stages):
-        return "the pipeline did not start in time"
-    return (
-        f"{stages[index].name} is blocked: no answer for {waited:.1f} s"
-        f"{where(*run.place(index))}, after {stages[index].out:,} items"
-    )
 
 
 _GRACE = 0.5  # seconds for a run to notice that its time is up
@@ -334,15 +329,10 @@ def _summary(run: TraceRun, ending: Ending) -> Trace:
             )
         )
     ok = stages[-1].out > 0 and ending not in ("raised", "blocked", "asks-ended-source")
-    verdict = sentence(run, stages, ending)
-    return Trace(verdict, ending, tuple(stages), time.monotonic() - run.started, ok, _notes(run.chain.workers, ending))
-
-
-def _notes(workers: int, ending: Ending) -> tuple[str, ...]:
-    how = {
-        "pass": "one full pass over the source",
-        "samples": "ended by the trace after enough samples",
-        "time": "ended by the time limit",
-    }.get(ending, "")
-    split = f"; the loader itself would split the shards over {workers} workers" if workers > 1 else ""
-    return (f"{how}{split}",) if how else ()
+    notes: tuple[str, ...] = ()
+    workers = run.chain.workers
+    if how := _HOW.get(ending):
+        split = f"; the loader itself would split the shards over {workers} workers" if workers > 1 else ""
+        notes = (f"{how}{split}",)
+    seconds = time.monotonic() - run.started
+    return Trace(sentence(run, stages, ending), ending, tuple(stages), seconds, ok, notes)

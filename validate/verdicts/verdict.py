@@ -101,7 +101,10 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     samples = evidence.samples + result.split
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
-    exact = evidence.level == "full" and not open_end and not _guessed(evidence) and not pickled and not unknown
+    guessed = any(
+        part.status == UNKNOWN for shard in evidence.shards for shape in shard.runs.shapes() for part in shape
+    )
+    exact = evidence.level == "full" and not (open_end or guessed or pickled or unknown)
     return Verdict(
         reader=reader.name,
         title=reader.title,
@@ -151,10 +154,6 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
     if stalls:
         return "stalls"
     return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
-
-
-def _guessed(evidence: Evidence) -> bool:
-    return any(part.status == UNKNOWN for shard in evidence.shards for shape in shard.runs.shapes() for part in shape)
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:

@@ -25,7 +25,7 @@ _SHOWN = 5  # last lines of the first run
 
 
 class DoesNotFail(Exception):
-    """The command does not fail with all shards, or not each time; the message says which."""
+    """The command does not fail with all shards, or not each time; see the message."""
 
 
 class Passes(DoesNotFail):
@@ -34,17 +34,17 @@ class Passes(DoesNotFail):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is left of one shard."""
+    """A shard of the result."""
 
     url: str
     path: Path
     samples: int  # of the whole shard
-    keys: tuple[str, ...] | None  # of the samples that are left; None: the shard as it is, byte for byte
+    keys: tuple[str, ...] | None  # of the samples that are left; None: an identical copy of the shard
 
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """The smallest shards, as written."""
+    """The smallest shards, written to files."""
 
     shards: tuple[Kept, ...]
     given: int  # shards
@@ -52,7 +52,7 @@ class Bisection:
     runs: int
 
     def words(self, command: Sequence[str]) -> list[str]:
-        """Return the command with these shards in it, to be run by hand."""
+        """Return the command with these shards, to be run manually."""
         paths = [shard.path for shard in self.shards]
         samples = sum(shard.samples if shard.keys is None else len(shard.keys) for shard in self.shards)
         return filled(command, named_shards(paths[0].parent, len(paths)), samples, NEW_FOLDER)
@@ -68,19 +68,19 @@ class _Shard:
 
 
 def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Callable[[str], None]) -> Bisection:
-    """Write the smallest shards with which a command fails as it does with all, and return what they hold.
+    """Write the smallest shards with which a command fails as with all, and return their contents.
 
-    First whole shards are left out, then samples of each of those that are left; their bytes do not change. A shard
-    that has to stay as it is, because the command no longer fails with its samples alone, is copied.
+    First it omits whole shards, then samples of each remaining shard; their bytes do not change. A shard is copied as
+    it is if the command does not fail with its samples alone.
 
     Args:
-        urls: shards; those of other machines, and compressed ones, are copied first.
+        urls: shards; remote and compressed ones are copied first.
         out: a folder that does not exist yet, or is empty.
-        command: what is run, and what counts as its failure.
+        command: the command, and its kind of failure.
         say: gets a line for each run.
 
     Raises:
-        DoesNotFail: nothing to find, or it cannot be found.
+        DoesNotFail: there is no failure, or it does not depend on the shards.
         CannotStart: there is no such program.
         SourceError: a shard cannot be read.
         OSError: the disk fails.
@@ -99,7 +99,7 @@ def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Ca
 
 
 def named_shards(folder: Path, number: int) -> Path:
-    """Return shards that are numbered in a folder: one path, or a range in braces as OpenCLIP and webdataset take it."""
+    """Return the numbered shards in a folder: one path, or a range in braces, as OpenCLIP and webdataset take it."""
     return folder / ("000000.tar" if number == 1 else f"{{000000..{number - 1:06d}}}.tar")
 
 
@@ -113,7 +113,7 @@ class _Search:
         self._given = [self._local(number) for number in range(len(urls))]
 
     def result(self, out: Path) -> Bisection:
-        """Do all steps."""
+        """Run all steps."""
         first = self._first = self._run(self._given)
         last = first.output.splitlines()[-_SHOWN:]
         for line in last:
@@ -146,7 +146,7 @@ class _Search:
         return Bisection(tuple(kept), len(self._given), first, self.runs)
 
     def _local(self, number: int) -> _Shard:
-        """Return a shard as a file of this machine that is not compressed: itself, or a copy."""
+        """Return a shard as a local file that is not compressed: itself, or a copy."""
         url = self.urls[number]
         try:
             with open_source(url, allow_pipe=True) as stored:
@@ -162,7 +162,7 @@ class _Search:
             raise SourceError(error.kind, f"{url}: {error.detail}", error.fix) from None
 
     def _smallest(self, shards: list[_Shard], at: int) -> tuple[_Shard, tuple[str, ...] | None]:
-        """Return the smallest shard that can stand at a place, and the keys of its samples; None if it stays as it is."""
+        """Return the smallest shard for a place, and the keys of its samples; None if it stays as it is."""
         shard = shards[at]
         with LocalSource(str(shard.path), open_file(str(shard.path))) as source:
             samples = Samples(source, contents=False, junk=True)
@@ -198,7 +198,7 @@ class _Search:
 
     @contextmanager
     def _named(self, shards: list[_Shard]) -> Iterator[Path]:
-        """Give shards as one word for the command."""
+        """Yield the shards as one word for the command."""
         # Not below OUT: a path with braces would be a pattern. Links take no room.
         with TemporaryDirectory(prefix="wdsflow-bisect-") as name:
             folder = Path(name)
@@ -211,13 +211,13 @@ T = TypeVar("T")
 
 
 def minimize(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
-    """Return a part of ``items``, in their order, that fails, while it does not if any one of its items is left out.
+    """Return a part of ``items``, in their order, that fails, but not without any one of its items.
 
     One item at fault among n takes about 2 log2(n) calls; several that fail only together take more, n² at worst.
 
     Args:
-        items: fail all together; this is not tried again.
-        fails: is asked for parts of them, never for none.
+        items: fail all together, which is not tried again.
+        fails: whether a part fails; never called with an empty one.
 
     Source: the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 
@@ -226,7 +226,11 @@ def minimize(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
     """
     current, parts = list(items), 2
     while len(current) > 1:
-        smaller = next((each for each in _smaller(current, parts) if fails(each)), None)
+        borders = [len(current) * number // parts for number in range(parts + 1)]
+        tried = [current[start:end] for start, end in pairwise(borders)]
+        if parts > 2:  # with two, the rest is the other part
+            tried += [current[:start] + current[end:] for start, end in pairwise(borders)]
+        smaller = next((each for each in tried if fails(each)), None)
         if smaller is not None:
             parts = 2 if len(smaller) <= -(-len(current) // parts) else max(parts - 1, 2)
             current = smaller
@@ -235,12 +239,3 @@ def minimize(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
         else:
             parts = min(2 * parts, len(current))
     return current
-
-
-def _smaller(items: list[T], parts: int) -> Iterator[list[T]]:
-    """Yield each of so many equal parts, then all items but those of one part."""
-    borders = [len(items) * number // parts for number in range(parts + 1)]
-    between = list(pairwise(borders))
-    yield from (items[start:end] for start, end in between)
-    if parts > 2:  # with two, what is left is the other part
-        yield from (items[:start] + items[end:] for start, end in between)

@@ -1,4 +1,4 @@
-"""One run of a command, and its result."""
+"""One run of a command on shards, and its result."""
 
 import mmap
 import os
@@ -22,7 +22,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def filled(command: Sequence[str], shards: Path, samples: int, run: str) -> list[str]:
-    """Return the words of a command with its placeholders filled in; ``shards``: a path, or a range of them in braces.
+    """Return the words of a command without placeholders; ``shards``: a path, or a range of paths in braces.
 
     >>> filled(["train", "--data={shards}", "{folder}", "{samples}"], Path("new/0.tar"), 7, "/tmp/new")
     ['train', '--data=new/0.tar', 'new', '7']
@@ -41,13 +41,13 @@ class RunEnd:
 
     how: Literal["passes", "fails", "hangs", "prints", "is unfinished"]
     status: int = 0  # of the process: negative for a signal
-    error: str = ""  # the last exception in its output, or the text that was looked for
+    error: str = ""  # the last exception in its output, or the text of ``match``
     seconds: float = field(default=0.0, compare=False)
     output: str = field(default="", compare=False)  # its end
 
     @property
     def failed(self) -> bool:
-        """Whether it failed in any of the ways that are looked for."""
+        """Whether it failed in any way."""
         return self.how in {"fails", "hangs", "prints"}
 
     def same_failure(self, other: "RunEnd") -> bool:
@@ -56,7 +56,7 @@ class RunEnd:
         return self.failed and self.how == other.how and self.status == other.status and alike
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the result in words."""
         if self.how == "prints":
             return f"prints {self.error!r}"
         if self.how != "fails":
@@ -69,16 +69,16 @@ class RunEnd:
 class TriedCommand:
     """Runs a command on shards.
 
-    ``command``: words, in which ``{shards}`` stands for the shards, ``{folder}`` for the folder that holds them,
-    ``{samples}`` for their number of samples, and ``{run}`` for an empty folder, a new one for each run.
+    In the words of ``command``, ``{shards}`` is replaced by the shards, ``{folder}`` by their folder, ``{samples}`` by
+    their number of samples, and ``{run}`` by a new, empty folder for each run.
     """
 
     command: Sequence[str]
-    hang_after: float | None = None  # seconds from which on a run hangs; None: runs have time
-    match: str | None = None  # only what prints this fails
+    hang_after: float | None = None  # seconds after which a run hangs; None: no limit
+    match: str | None = None  # a run fails only if it prints this
 
     def run(self, shards: Path, samples: int, limit: float | None = None) -> RunEnd:
-        """Run the command; after ``limit`` seconds it is killed and unfinished. Raises CannotStart."""
+        """Run the command, at most for ``limit`` seconds; then it is unfinished. Raises CannotStart."""
         until = self.hang_after if self.hang_after is not None else limit
         program = filled(self.command[:1], shards, samples, "")[0]
         if shutil.which(program) is None:
@@ -101,21 +101,22 @@ class TriedCommand:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _outcome(self, status: int | None, seconds: float, file: int) -> RunEnd:
-        output = _end_of(file)
-        if self.match is not None:
-            found = _contains(file, self.match)
-            if found:
-                return RunEnd("prints", 0, self.match, seconds, output)
-            return RunEnd("is unfinished" if status is None else "passes", 0, "", seconds, output)
+        size = os.fstat(file).st_size
+        output = os.pread(file, _END, max(0, size - _END)).decode("utf-8", "replace")
+        if self.match is not None and size:
+            with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
+                if data.find(self.match.encode("utf-8", "surrogateescape")) >= 0:
+                    return RunEnd("prints", 0, self.match, seconds, output)
         if status is None:
-            return RunEnd("hangs" if self.hang_after is not None else "is unfinished", 0, "", seconds, output)
-        return RunEnd(
-            "fails" if status else "passes", status, last_exception(output) if status else "", seconds, output
-        )
+            hangs = self.hang_after is not None and self.match is None
+            return RunEnd("hangs" if hangs else "is unfinished", 0, "", seconds, output)
+        if not status or self.match is not None:
+            return RunEnd("passes", 0, "", seconds, output)
+        return RunEnd("fails", status, last_exception(output), seconds, output)
 
 
 def last_exception(output: str) -> str:
-    r"""Return the line behind the last traceback in the output of a program; "" if there is none.
+    r"""Return the line after the last traceback in the output of a program; "" if there is none.
 
     >>> last_exception("[rank0]: Traceback (most recent call last):\n[rank0]:   a.py\n[rank0]: zlib.error: bad\nend")
     'zlib.error: bad'
@@ -126,15 +127,3 @@ def last_exception(output: str) -> str:
     prefix = before.rpartition("\n")[2]
     lines = (line.removeprefix(prefix) for line in after.splitlines()[1:])
     return next((line.strip() for line in lines if line.strip() and line[0] not in " \t"), "")
-
-
-def _contains(file: int, text: str) -> bool:
-    if not os.fstat(file).st_size:
-        return False
-    with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
-        return data.find(text.encode("utf-8", "surrogateescape")) >= 0
-
-
-def _end_of(file: int) -> str:
-    size = os.fstat(file).st_size
-    return os.pread(file, _END, max(0, size - _END)).decode("utf-8", "replace")

@@ -58,7 +58,7 @@ def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
 
 def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
     """Show what all shards have."""
-    from wdsflow.scan.scan_options import ScanOptions
+    from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
     from wdsflow.validate.inspect.overview import overview
     from wdsflow.validate.inspect.shown_sample import Listed, first_samples

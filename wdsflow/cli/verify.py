@@ -40,7 +40,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 def write_croissant(report: "Report", path: Path) -> bool:
     """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
     from wdsflow.shards.certificate import CertificateError
-    from wdsflow.validate.certificate.croissant import croissant, not_tars
+    from wdsflow.validate.certificate.certify import croissant, not_tars
 
     try:
         text = croissant(report.evidence.shards, path)

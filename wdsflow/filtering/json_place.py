@@ -102,18 +102,14 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
         by_kind.setdefault(name, []).append(path)
     others = [name for name in by_kind if name != score.name and score.path in by_kind[name]]
     for name in [*others, score.name]:
-        if path := score.path if name in others else _alike(score.path, by_kind.get(name, [])):
+        known = by_kind.get(name, [])
+        ends_alike = (path for path in known if path.rpartition(".")[2] == score.path.rpartition(".")[2])
+        if path := score.path if name in others else nearest(score.path, known) or next(ends_alike, ""):
             return FoundName(name, path, counts[name, path], samples), [], ""
     what, count = unread.most_common(1)[0] if unread else ("", 0)
     told = f"{count:,} of {samples:,} checked samples have {what} there, which no score reads" if what else ""
     names = sorted(counts, key=lambda name: (name[0] != score.name, -counts[name]))[:_LISTED]
     return None, [FoundName(*name, counts[name], samples) for name in names], told
-
-
-def _alike(path: str, known: list[str]) -> str:
-    """Return the known path that is nearest, or that ends in the same name."""
-    last = path.rpartition(".")[2]
-    return nearest(path, known) or next((each for each in known if each.rpartition(".")[2] == last), "")
 
 
 def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str, object]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from wdsflow.records.line import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
-from wdsflow.shards.samples.tar_sample import is_harmless
+from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -92,7 +92,8 @@ class RunReport(Report[ShardRecord]):
             yield self.warning
         samples, kept = self.total("samples"), self.total("kept")
         width = max(len(f"{samples:,}"), 6)
-        yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{self._resumed()}"
+        resumed = f", {self.resumed:,} of them done before" if self.resumed else ""
+        yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{resumed}"
         if self.tars:
             yield from _funnel_lines("-", "dropped by", self.merged("dropped"), samples, width)
             yield from _funnel_lines("-", "quarantined:", self.merged("quarantined"), samples, width)
@@ -127,9 +128,6 @@ class RunReport(Report[ShardRecord]):
         for failure in self.failures:
             found.setdefault(failure.reason, []).append(failure.url)
         return [(urls, reason) for reason, urls in found.items()]
-
-    def _resumed(self) -> str:
-        return f", {self.resumed:,} of them done before" if self.resumed else ""
 
 
 def _funnel_lines(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:

@@ -5,14 +5,15 @@ those that it cannot open are known by magic bytes.
 """
 
 import re
+from collections.abc import Callable
 from io import BytesIO
 from struct import Struct, error
 from typing import IO, Any
 
-from .header import ImageHeader, more_bytes, read_gif, read_png, read_webp
+from .header import MAX_HEADER, ImageHeader, more_bytes, read_gif, read_png, read_webp
 from .jpeg import read_jpeg
 
-__all__ = ["UNREADABLE", "ImageHeader", "read_header", "tiff_header"]
+__all__ = ["HEAD", "UNREADABLE", "ImageHeader", "first_header", "read_header", "tiff_header"]
 
 _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 
@@ -33,6 +34,22 @@ def read_header(data: bytes) -> ImageHeader | None:
     if data.startswith(_GIF):
         return read_gif(data)
     return read_other(data) if data else None
+
+
+HEAD = 4096  # bytes that nearly all headers fit into
+
+
+def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
+    """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
+
+    ``read(start, size)`` returns bytes of the file.
+    """
+    head = read(0, HEAD)
+    header = read_header(head)
+    while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
+        head += read(len(head), header.needs - len(head))
+        header = read_header(head)
+    return header, head
 
 
 _two_longs = Struct(">II").unpack_from

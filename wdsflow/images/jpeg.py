@@ -1,12 +1,12 @@
 """JPEGs: their headers, their frames without the pixels, simplejpeg, and which of them no decoder should get."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from struct import Struct, error
 from typing import Any
 
-from .header import ImageHeader, exif_orientation, more_bytes, xmp_orientation
+from .header import ImageHeader, exif_orientation, make_header, more_bytes, xmp_orientation
 
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
@@ -18,25 +18,37 @@ _MOST_SEGMENTS = 10_000
 _BLOCK = 128  # bytes: 64 coefficients of 2
 
 
+def _segments(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield marker and place of each segment up to the first scan. Ends before anything unusual."""
+    position = 2
+    for _ in range(_MOST_SEGMENTS):
+        try:
+            prefix, marker, length = _segment(data, position)
+        except error:
+            return
+        if prefix != 0xFF or length < 2:
+            return
+        yield marker, position
+        if marker == _SCAN:
+            return
+        position += 2 + length
+
+
 def coefficient_bytes(data: bytes) -> int | None:
     """Return the bytes of coefficients that libjpeg holds at once: 0 for one scan, all of them for more scans.
 
     A sequential file has more scans where its first one lacks a component. None where the header is unusual.
     ITU T.81, annexes A.1.1 (sizes of components) and A.2.3 (minimum coded units).
     """
-    position, size, progressive, components = 2, 0, False, 0
+    size, progressive, components = 0, False, 0
     try:
-        for _ in range(_MOST_SEGMENTS):
-            prefix, marker, length = _segment(data, position)
-            if prefix != 0xFF or length < 2:
-                return None
+        for marker, position in _segments(data):
             if marker in _FRAMES:
                 progressive = marker in _PROGRESSIVE
                 _bits, height, width, components = _frame(data, position + 4)
                 size = _size(data, position + 10, width, height, components)
             elif marker == _SCAN:
                 return size if components and (progressive or data[position + 4] < components) else 0
-            position += 2 + length
     except (error, IndexError, ValueError, ZeroDivisionError):
         pass
     return None
@@ -51,21 +63,8 @@ def _size(data: bytes, position: int, width: int, height: int, components: int) 
 
 def first_scan(data: bytes) -> int | None:
     """Return where the first scan of a JPEG begins; None if it has none, or has something unusual before it."""
-    position = 2
-    try:
-        for _ in range(_MOST_SEGMENTS):
-            prefix, marker, length = _segment(data, position)
-            if prefix != 0xFF or length < 2:
-                return None
-            if marker == _SCAN:
-                return position
-            position += 2 + length
-    except error:
-        pass
-    return None
+    return next((position for marker, position in _segments(data) if marker == _SCAN), None)
 
-
-_new: Any = tuple.__new__  # half the time of ImageHeader(...), which adds up over millions of images
 
 _ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
@@ -105,8 +104,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 orientation = 1 if orientation is None else orientation
                 progressive = marker in _PROGRESSIVE
                 facts = ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0)
-                header: ImageHeader = _new(ImageHeader, facts)
-                return header
+                return make_header(ImageHeader, facts)
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)
                 if end > len(data):

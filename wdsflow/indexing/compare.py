@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import identify_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.certificate import Certificate, by_name, found_folder, in_order, listed
 from wdsflow.shards.shard_identity import Stored, stored

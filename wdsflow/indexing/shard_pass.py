@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import Identifying
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.samples.tar_sample import CUT_AFTER_END
-from wdsflow.shards.samples.tar_samples import damage_of
+from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
 from wdsflow.shards.shard_identity import Identity
 from wdsflow.shards.source.base import SourceError, local_file
 from wdsflow.shards.source.decompress import unpack_command

@@ -249,7 +249,7 @@ class MapEngine:
             return False
         self._files += 1
         path = self._paths[batch.start] = self.folder / f"{self._files:08d}.arrow"
-        worker.ask(batch, path, room)
+        worker.give(batch, path, room)
         return True
 
     def _receive(self) -> None:

@@ -21,40 +21,37 @@ _GIVE_BACK = {
 }
 
 
-class MapWorker:
+class MapWorker(Peer):
     """A new Python process that maps batches. It is not a fork: the caller's threads, models and locks stay there."""
 
     def __init__(self, setup: MapSetup) -> None:
         # The worker does not import from the working directory until it has the caller's path.
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve; serve()"
-        self._peer = Peer(start, environment=_GIVE_BACK)
-        self.line = self._peer.line
-        self.pid = self._peer.pid
+        super().__init__(start, environment=_GIVE_BACK)
         self.batch: RowBatch | None = None
         self.room = 0  # bytes by which it may grow
         self.idle = 0  # bytes that it takes between batches; 0 until it has begun
         self.base = 0  # resident bytes after its first batch; 0 until then
         self.killed = ""  # why it was killed
-        self.gone = self._peer.gone
         with contextlib.suppress(OSError):  # it has died; its answer will say so
-            self._peer.send(setup)
+            self.send(setup)
 
-    def ask(self, batch: RowBatch, path: Path, room: int) -> None:
+    def give(self, batch: RowBatch, path: Path, room: int) -> None:
         """Send a batch."""
         self.batch, self.room = batch, room
         with contextlib.suppress(OSError):
-            self._peer.send(MapOrder(batch, str(path), room))
+            self.send(MapOrder(batch, str(path), room))
 
     def answer(self) -> Done | Failed | int:
         """Receive an answer: its resident bytes at the beginning, later the result of a batch."""
         try:
-            return self._peer.receive()  # type: ignore[no-any-return]
+            return self.receive()  # type: ignore[no-any-return]
         except EOFError:
             return self.death()
 
     def death(self) -> Failed:
         """Wait for its end and that of its children, and return why it ended."""
-        status = self._peer.wait()
+        status = self.wait()
         by_itself = ending(status, "ended by itself (exit status") + ")" * (status >= 0)
         how = f"its process {by_itself}{likely_memory(status, 'a process')}"
         return Failed("memory" if self.killed else "died", self.killed or how)
@@ -67,11 +64,7 @@ class MapWorker:
         """Kill it and its children, unless it has ended."""
         if not self.gone():
             self.killed = self.killed or why
-            self._peer.end()
-
-    def close(self) -> None:
-        """Kill it, and wait for its end."""
-        self._peer.close()
+            self.end()
 
 
 _EVERY = 0.03  # seconds
@@ -101,13 +94,9 @@ class Watch:
             looks += 1
             pids = [pid for worker in workers for pid in (worker.pid, *family.get(worker.pid, ()))]
             # Resident bytes count shared pages more than once, but are quick to read.
-            if sum(map(resident, (os.getpid(), *pids))) > self.memory:
-                self._look_closely(workers)
-
-    def _look_closely(self, workers: Sequence[MapWorker]) -> None:
-        takes = {worker: worker.takes() for worker in workers}
-        if held(os.getpid()) + sum(takes.values()) <= self.memory:
-            return
-        busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
-        if busy:
-            max(busy, key=takes.__getitem__).kill(f"it took more memory than is left of {format_size(self.memory)}")
+            if sum(map(resident, (os.getpid(), *pids))) <= self.memory:
+                continue
+            takes = {worker: worker.takes() for worker in workers}
+            busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
+            if busy and held(os.getpid()) + sum(takes.values()) > self.memory:
+                max(busy, key=takes.__getitem__).kill(f"it took more memory than is left of {format_size(self.memory)}")

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wdsflow.mapping.map_worker import RowBatch, UnreadableError, packed
 from wdsflow.memory.sizes import weigh
 from wdsflow.memory.usage import mapped_files
+
+from .column_kinds import Arrow, Dataset, Features
+from .map_worker import RowBatch, UnreadableError, packed
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped
 _DONT_NEED = 4  # MADV_DONTNEED of Linux
@@ -45,7 +47,7 @@ class SliceSource:
 class _Work:
     fn: Callable[..., Any]
     remove_columns: tuple[str, ...] = ()
-    fn_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    fn_kwargs: Mapping[str, object] = field(default_factory=dict)
     with_indices: bool = False
     results: int = 0  # bytes of the latest results
 
@@ -55,7 +57,7 @@ class DatasetWork(_Work):
     """Maps slices of a Dataset, which is pickled, with ``Dataset.map`` in a worker."""
 
     dataset: bytes = b""
-    features: Any = None
+    features: Features = None
 
     def begin(self) -> None:
         """Open the dataset."""
@@ -88,11 +90,11 @@ class DatasetWork(_Work):
         )
         return len(found) if os.path.exists(path) else None
 
-    def _function(self, offset: int) -> Callable[..., Any]:
-        async def waiting(batch: Any, *indices: Any, **more: Any) -> Any:
+    def _function(self, offset: int) -> Callable[..., object]:
+        async def waiting(batch: object, *indices: list[int], **more: object) -> object:
             return await self.fn(batch, *([number + offset for number in each] for each in indices), **more)
 
-        def function(batch: Any, *indices: Any, **more: Any) -> Any:
+        def function(batch: object, *indices: list[int], **more: object) -> object:
             found = self.fn(batch, *([number + offset for number in each] for each in indices), **more)
             # Columns of a lazily decoded batch that were not read stay encoded.
             left = getattr(found, "keys_to_format", ())
@@ -104,7 +106,7 @@ class DatasetWork(_Work):
 
 
 @contextlib.contextmanager
-def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
+def on_disk(dataset: Dataset, folder: Path) -> Iterator[Dataset]:
     """Yield the dataset with its tables in files, so that workers need no copies of it.
 
     Tables in memory are written into ``folder``, until the context ends.
@@ -141,7 +143,7 @@ def let_go(files: Collection[str]) -> None:
                 advise(start, end - start, _DONT_NEED)
 
 
-def _stored(table: Any, folder: Path) -> Any:
+def _stored(table: Arrow, folder: Path) -> Arrow:
     import pyarrow
     from datasets.table import ConcatenationTable, InMemoryTable, MemoryMappedTable
 
@@ -159,7 +161,7 @@ def _stored(table: Any, folder: Path) -> Any:
 class RowSource:
     """Rows of an iterable, read lazily. Rows of one batch have the same columns."""
 
-    def __init__(self, rows: Iterable[Any]) -> None:
+    def __init__(self, rows: Iterable[object]) -> None:
         self._rows = iter(rows)
         self._count = len(rows) if isinstance(rows, Sized) else None
         self._next = 0
@@ -252,7 +254,7 @@ def _write(path: str, rows: Iterable[object]) -> int:
     return count
 
 
-def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     for name, values in columns.items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sized):
             raise TypeError(f"fn returned {type(values).__name__} for {name!r}; a column is a list of values")
@@ -270,7 +272,7 @@ def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def read_rows(path: Path) -> Iterator[Any]:
+def read_rows(path: Path) -> Iterator[object]:
     """Yield the rows of a worker's file lazily."""
     with path.open("rb") as file:
         while head := file.read(_LENGTH.size):

@@ -16,7 +16,7 @@ from wdsflow.engines.site import usable_cores
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.shell import escape
 
-from .column_kinds import KindError, Parts, to_dataset
+from .column_kinds import Dataset, Features, KindError, Parts, to_dataset
 from .map_engine import MapEngine, Result, Sizer, Team
 from .map_work import DatasetWork, RowSource, RowWork, SliceSource, on_disk, read_rows
 from .map_worker import FailedRow, MappingError, MapSetup, packed
@@ -84,7 +84,8 @@ def bounded_map(
     removed = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
     limits = parse_size(memory), _count(workers)
     options = _Options(fn, *limits, on_error, batch_size, with_indices, fn_kwargs or {}, removed)
-    if _is_dataset(dataset):
+    datasets = sys.modules.get("datasets")  # imported, if there is a Dataset
+    if datasets is not None and isinstance(dataset, datasets.Dataset):
         rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
     elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
         hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
@@ -104,7 +105,7 @@ class _Options:
     on_error: OnError
     batch_size: Any  # as it was given
     with_indices: bool
-    fn_kwargs: Mapping[str, Any]
+    fn_kwargs: Mapping[str, object]
     remove_columns: tuple[str, ...]
     quarantined: list[FailedRow] = field(default_factory=list)
     left_out: set[int] = field(default_factory=set)
@@ -116,7 +117,7 @@ class _Options:
             raise ValueError(f"batch_size is a number from 1 on, not {self.batch_size!r}")
 
     @property
-    def work(self) -> tuple[Callable[..., Any], tuple[str, ...], Mapping[str, Any], bool]:
+    def work(self) -> tuple[Callable[..., Any], tuple[str, ...], Mapping[str, object], bool]:
         return self.fn, self.remove_columns, self.fn_kwargs, self.with_indices
 
     def team(self, work: RowWork | DatasetWork) -> Team:
@@ -148,12 +149,7 @@ def _count(workers: int | str) -> int:
     return workers
 
 
-def _is_dataset(dataset: object) -> bool:
-    datasets = sys.modules.get("datasets")  # imported, if there is a Dataset
-    return datasets is not None and isinstance(dataset, datasets.Dataset)
-
-
-def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator[Any]:
+def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator[object]:
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
         engine = MapEngine(team, source, folder, ahead=options.memory // 4)
@@ -169,7 +165,7 @@ def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator
     options.end()
 
 
-def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | None) -> Any:
+def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder: Path | None) -> Dataset:
     unknown = set(options.remove_columns) - set(dataset.column_names)
     if unknown:
         raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")

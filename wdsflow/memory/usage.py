@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,9 +98,9 @@ def _status(name: bytes) -> int:
     return 0
 
 
-def _by_psutil(pid: int) -> int:
+def _by_psutil(pid: int, what: str = "rss") -> int:
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        return int(getattr(psutil.Process(pid).memory_info(), what))
     except psutil.Error:
         return 0
 
@@ -176,18 +177,10 @@ def _stat(group: Path, name: str) -> int:
 
 def _own() -> Iterator[Bound]:
     """Yield the limits that a shell's ``ulimit -v`` and ``ulimit -d`` set, for one process each."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    for limit, used in ((resource.RLIMIT_AS, _address_space), (resource.RLIMIT_DATA, private_data)):
+    for limit, used in (
+        (resource.RLIMIT_AS, partial(_by_psutil, os.getpid(), "vms")),
+        (resource.RLIMIT_DATA, private_data),
+    ):
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
             yield Bound(most, used())
-
-
-def _address_space() -> int:
-    try:
-        return int(psutil.Process(os.getpid()).memory_info().vms)
-    except psutil.Error:
-        return 0

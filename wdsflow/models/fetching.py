@@ -1,4 +1,4 @@
-"""What is said where a model cannot be fetched from a hub."""
+"""Messages about models that cannot be fetched from a hub."""
 
 import logging
 import re
@@ -12,16 +12,16 @@ from urllib.parse import urlsplit
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.text.shell import command, escape, quote_path
 
-_TRIES, _PAUSE = 3, 1.0  # what refuses or has no address at once may do better a second later
-_LONG = 3.0  # seconds; a name server that took so long is not asked again
+_TRIES, _PAUSE = 3, 1.0  # a connection that is refused may work a second later
+_LONG = 3.0  # seconds; after that, no further try
 
 
 @contextmanager
 def without_a_silent_hub() -> Iterator[str]:
-    """Let the hub's library use only its cache within the block, where no connection to the hub comes about; give why.
+    """Let the hub's library use only its cache within the block if the hub cannot be reached; yield the reason.
 
-    A connection gets the library's own time limit (``HF_HUB_ETAG_TIMEOUT``, 10 s by default), so that a slow network is
-    used as before. Gives "" where the hub can be reached, the library is offline already, or is not installed.
+    The time limit is the library's own (``HF_HUB_ETAG_TIMEOUT``, 10 s by default). Yields "" if the hub can be reached, or
+    the library is offline already or not installed.
     """
     try:
         from huggingface_hub import constants
@@ -38,7 +38,7 @@ def without_a_silent_hub() -> Iterator[str]:
 
 
 def silence(url: str, patience: float) -> str:
-    """Return why no connection to a server, or to the proxy for it, comes about within ``patience`` seconds; "" if one does."""
+    """Return why a server, or its proxy, cannot be connected to within ``patience`` seconds; "" if it can."""
     import urllib.request
 
     parts = urlsplit(url)
@@ -66,7 +66,7 @@ _REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
 
 
 class Fetching:
-    """What the hub's library was heard to try while a model was loaded."""
+    """The messages of the hub's library while a model is loaded."""
 
     def __init__(self, called: str, silence: str) -> None:
         self._called, self._silence = called, silence
@@ -74,7 +74,7 @@ class Fetching:
         self._repository = ""  # the last one that did not answer
 
     def hear(self, record: logging.LogRecord) -> bool:
-        """Return whether a message of the library is shown; of all its retries one line is."""
+        """Return whether a message of the library is shown: one line for all its retries."""
         text = record.getMessage()
         if " while requesting " not in text and "[Retry " not in text:
             return True
@@ -86,7 +86,7 @@ class Fetching:
         return False
 
     def trouble(self, model: Model, error: BaseException) -> str:
-        """Return what to do where ``error`` means that the model could not be fetched, else ""."""
+        """Return what to do if ``error`` means that the model could not be fetched, otherwise ""."""
         source, why = model.fetched(), _unreachable(error)
         if source is None or not why:
             return ""
@@ -115,7 +115,7 @@ class Fetching:
 
 @contextmanager
 def fetching(model: Model) -> Iterator[Fetching]:
-    """A context in which a model may be fetched; a hub that cannot be reached is not asked, and retries are not shown."""
+    """A context in which a model may be fetched: without a hub that cannot be reached, and without lines about retries."""
     root = logging.getLogger()
     with without_a_silent_hub() if model.fetched() is not None else nullcontext("") as silence:
         heard = Fetching(model.called(), silence)
@@ -133,7 +133,7 @@ def _not_said_again(record: logging.LogRecord) -> bool:
 
 
 def _unreachable(error: BaseException) -> str:
-    """Return why nothing could be fetched, in the words of the first cause; "" if the error is another one."""
+    """Return why nothing could be fetched, as the first cause reports it; "" for any other error."""
     import urllib.error
 
     errors = sys.modules.get("huggingface_hub.errors")

@@ -1,4 +1,4 @@
-"""Models on one device, loaded when they are first asked for. Imports torch in functions only."""
+"""Models on one device, loaded on first use. torch is imported in functions only."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
-from wdsflow.memory.batching.device import check_cap, open_device, other_frameworks
-from wdsflow.memory.batching.probe import CeilingStore, Probe, probe
+from wdsflow.memory.batching.device import Probe, check_cap, open_device, other_frameworks, probe
 from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 from wdsflow.stages.scores.model.model_score import Model
 
@@ -17,13 +16,13 @@ _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 
 
 class ModelError(ValueError):
-    """A model cannot be loaded, or cannot run; written to be read. ``blames`` names a model that no shard could use."""
+    """A model cannot be loaded or run; the text is for users. ``blames`` names a model that fails for every shard."""
 
     blames = ""
 
 
 class PreparedModels(NamedTuple):
-    """What is known of models that have been loaded: a line for people about each, and what decoders have to know."""
+    """Facts about loaded models: a line for users about each, and what decoders need to know."""
 
     lines: tuple[str, ...]
     facts: tuple[tuple[Model, Any], ...]
@@ -31,11 +30,11 @@ class PreparedModels(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelPlace:
-    """Processes that run models, or none: then whoever asks loads them itself.
+    """Where models run: in the processes at ``addresses``, one per device, or in the worker itself if there is none.
 
-    ``addresses``: of the processes, one a device. ``key``: what they know their own by. ``device`` and ``memory``: where
-    models go otherwise, and how much of a GPU they may take ("8GiB", "80%", None for all that is free). ``facts``: what decoders have to know of models.
-    ``apart``: whoever asks, and has no address, starts a process for them.
+    ``key`` authenticates workers. ``device`` and ``memory``: where a worker loads models, and its limit on a GPU ("8GiB",
+    "80%", None for all free memory). ``facts``: what decoders need to know. ``apart``: a worker without an address starts
+    a process for models.
     """
 
     addresses: tuple[str, ...] = ()
@@ -46,7 +45,7 @@ class ModelPlace:
     apart: bool = False
 
     def address(self, number: int) -> str | None:
-        """Return the process for a shard of that number."""
+        """Return the address for a shard, by its number."""
         return self.addresses[number % len(self.addresses)] if self.addresses else None
 
 
@@ -62,9 +61,8 @@ class LoadedModels:
             raise ModelError(str(error)) from None
         self.device = device
         self._memory = memory
-        self._open: Any = None  # the device, made ready when the first model comes
+        self._open: Any = None  # the device, opened for the first model
         self.runners: dict[Model, BatchRunner[Any, Any]] = {}
-        self._store = CeilingStore()
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
@@ -72,7 +70,7 @@ class LoadedModels:
         for model in models:
             seen = None if self.has(model) else self.make_ready(model)
             if seen is not None:
-                if not seen.fits and not (model.on_cpu and self.device != "cpu"):
+                if not seen.fits and self.device == "cpu":
                     raise ModelError(seen.message(model.called()))
                 lines += (seen.message(model.called()),)
         if self.device != "cpu":
@@ -96,7 +94,7 @@ class LoadedModels:
             raise useless from None
 
     def has(self, model: Model) -> bool:
-        """Say whether a model is loaded."""
+        """Return whether a model is loaded."""
         return model in self.runners
 
     def make_ready(self, model: Model) -> Probe | None:
@@ -119,23 +117,14 @@ class LoadedModels:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if seen.fits and seen.free is not None and runner.ceiling.limit is None:
             fitting = seen.ceiling(int(seen.free * _SHARE))
-            # A GPU says when it is full; the system would end a process that takes all of the host's memory.
+            # A GPU reports that it is full; the system kills a process that takes all of the host's memory.
             runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
         return seen
 
     def _load(self, model: Model) -> BatchRunner[Any, Any]:
         run = partial(model.run, self._loaded(model))
-        if self.device == "cpu":  # what is free there is another matter each time: the probe says
-            return BatchRunner(run, cost=model.cost, device=self._open)
-        key = {"model": model.identity(), **self._open.facts()}
-        return BatchRunner(
-            run,
-            cost=model.cost,
-            ceiling=self._store.load(key),
-            device=self._open,
-            on_cpu=_on_cpu(model) if model.on_cpu else None,
-            learned=lambda ceiling: self._store.save(key, ceiling),
-        )
+        on_cpu = None if self.device == "cpu" else _on_cpu(model)
+        return BatchRunner(run, cost=model.cost, device=self._open, on_cpu=on_cpu)
 
     def _loaded(self, model: Model) -> Any:
         for last in (False, True):
@@ -150,12 +139,12 @@ class LoadedModels:
                         raise ModelError(told) from error
                     raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
                 drop_frames(error)
-            lost(self._open.release)  # what others do not need any more
+            lost(self._open.release)  # memory that other models no longer need
         raise AssertionError
 
 
 def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return what runs a model on the CPU; it is loaded there for the first item that needs it."""
+    """Return a function that runs a model on the CPU, where it is loaded for the first item that needs it."""
     kept: list[Any] = []
 
     def run(batch: Sequence[Any]) -> Sequence[Any]:

@@ -1,37 +1,152 @@
-"""Where models run: in processes, one a device, each replaced when it ends; or in this process."""
+"""Where models run: in processes, one per device, each replaced when it ends; or in this process."""
 
 import os
+import pickle
 import secrets
+import socket
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from functools import lru_cache
+from multiprocessing.connection import Client
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Literal, Protocol
 
-from wdsflow.engines.peer import Peer
-from wdsflow.engines.retries import SERVERS
+from wdsflow.engines.peer import Peer, receive, send
+from wdsflow.engines.retries import LOADS, NOT_BEGUN, SERVERS, ItemTrials
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
+from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.device import check_cap, choose
-from wdsflow.models.client import Models, RemoteModels
-from wdsflow.models.server import ServerSetup, ended_mark, worked_mark
+from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ServerSetup, ended_mark, worked_mark
 from wdsflow.stages.scores.model.model_score import Model
 
-from .loaded import LoadedModels, ModelError, ModelPlace
+from .loaded import LoadedModels, ModelError, ModelPlace, PreparedModels
 
-# A batch takes hundreds of MB in large pieces. glibc would fetch each from the system, all pages empty, and give it back:
-# a third of the time of a small CLIP. Other C libraries do not know these names. What is kept is given back between
-# batches only where memory is short: see HostDevice.release.
+# A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of the time of a small
+# CLIP. Other C libraries ignore these names. Memory is returned only when it is short: see HostDevice.release.
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-# A thread that has nothing to do would spin, and take the core that a decoder or another thread of the batch needs: beside
-# one other busy process on two cores, EasyOCR's detector takes five times as long.
+# An idle thread would spin and occupy the core of a decoder: with another busy process on two cores, EasyOCR's detector
+# takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
+_PATIENCE = 120.0  # seconds that a process has to come back
+
+
+class Models(Protocol):
+    """Runs models on items. ``apart``: in another process, which may die without this one."""
+
+    apart: bool
+
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
+        """Load models and try the largest item of each. Raises ModelError."""
+
+    def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
+        """Return an output or a Failure for each item, in order. Raises ModelError."""
+
+
+class _Died(Exception):
+    """The process ended before its answer. ``at``: the state of the request."""
+
+    def __init__(self, text: str, at: Literal["unbegun", "loading", "begun"]) -> None:
+        super().__init__(text)
+        self.at: Literal["unbegun", "loading", "begun"] = at
+
+
+class RemoteModels:
+    """Sends requests to the process at an address and to its successors; see ``retries``. For one thread at a time."""
+
+    apart = True
+
+    def __init__(self, address: str, key: bytes) -> None:
+        self._address, self._key = address, key
+        self._connection: socket.socket | None = None
+
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
+        """Load models and try the largest item of each. Raises ModelError."""
+        deaths = 0
+        for _ in range(NOT_BEGUN):
+            try:
+                found: PreparedModels = self._ask(Ask("prepare", (tuple(models),)))
+            except _Died as died:
+                deaths += died.at != "unbegun"
+                if deaths == LOADS:
+                    break
+            else:
+                return found
+        raise _cannot_load()
+
+    def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
+        """Return an output or a Failure for each item, in order. Raises ModelError."""
+        trials: ItemTrials[Any] = ItemTrials(len(items))
+        while group := trials.next():
+            alone = [0] if trials.alone else []
+            try:
+                trials.finished(self._ask(Ask("map", (model, [items[at] for at in group], alone))))
+            except _Died as died:
+                if trials.died(died.at, Failure(POISONED, str(died))):
+                    raise _cannot_load() from None
+            except PoisonedError as error:
+                if trials.lost_device(error.done, error.suspects):
+                    raise ModelError(f"{model.called()}: {error.message}") from None
+        return trials.outputs()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, ask: Ask) -> Any:
+        """Return the answer, or raise it if it is an error. Raises _Died."""
+        connection = self._connection or self._connect()
+        at: Literal["unbegun", "loading", "begun"] = "unbegun"
+        try:
+            send(connection, ask)
+            while isinstance(answer := receive(connection), (Loading, Begun)):
+                at = "begun" if isinstance(answer, Begun) else "loading"
+        except (TypeError, AttributeError, ImportError, pickle.PicklingError) as error:
+            self.close()
+            raise ModelError(f"what a score asks a model for, or its answer, cannot be sent: {error}") from None
+        except (OSError, EOFError):
+            self.close()
+            raise _Died("the process that runs models ended while it worked on this", at) from None
+        if isinstance(answer, (PoisonedError, NotBegun)):
+            self.close()
+        if isinstance(answer, NotBegun):
+            raise _Died("no process began with this", "unbegun")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _connect(self) -> socket.socket:
+        end = time.monotonic() + _PATIENCE
+        while self._connection is None:
+            try:
+                with Client(self._address, "AF_UNIX", authkey=self._key) as connection:
+                    self._connection = socket.socket(fileno=os.dup(connection.fileno()))
+            except (OSError, EOFError):
+                if ended_mark(self._address).exists():
+                    raise ModelError("the process that runs models ended again and again without an output") from None
+                if time.monotonic() > end:
+                    raise ModelError("the process that runs models does not answer") from None
+                time.sleep(0.05)
+        return self._connection
+
+
+def _cannot_load() -> ModelError:
+    return ModelError(f"the process that loads the models ended, {LOADS} times: is there memory for them?")
+
+
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
-    """A context in which models can be asked for at ``place``. Raises ModelError if there is no such device."""
+    """A context in which models run at ``place``. Raises ModelError if there is no such device."""
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
@@ -82,7 +197,7 @@ class _ModelProcess:
         self._peer.close()
 
     def _keep(self) -> None:
-        """Start another one when one ends: the device of a process may be lost to it."""
+        """Start another process when one ends, for instance because it lost its device."""
         ends, worked = 0, worked_mark(self.setup.address)
         while True:
             self._peer.wait()
@@ -107,10 +222,7 @@ class _ModelProcess:
 
 
 def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:
-    """Return what runs the models of a shard; a process keeps what it has. Raises ModelError.
-
-    A worker that has none to ask starts a process for them, which is replaced where its device is lost or it dies.
-    """
+    """Return what runs the models of a shard; a worker process keeps it. Raises ModelError."""
     if place.apart:
         processes = _started(place, tuple(models), os.getpid())
         return models_at(processes.place, number, models)

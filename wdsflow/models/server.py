@@ -1,4 +1,4 @@
-"""The process of one device: takes requests from many, runs them one after the other."""
+"""The process of one device: it runs the requests of all workers, one after the other."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from wdsflow.memory.batching.device import prepare_environment
 from .loaded import LoadedModels, ModelError
 
 _HELD = 2  # requests: one runs, one is ready
-LOST = 70  # exit status: the device is of no use to this process any more
+LOST = 70  # exit status: this process can no longer use its device
 
 
 class ServerSetup(NamedTuple):
@@ -35,22 +35,22 @@ class ServerSetup(NamedTuple):
 
 
 class Loading(NamedTuple):
-    """Sent when a request has to wait for its model: if the process ends before ``Begun``, no item is why."""
+    """Sent when a request waits for its model to load: if the process ends before ``Begun``, no item is the cause."""
 
 
 class Begun(NamedTuple):
-    """Sent when a request's turn has come: if the process ends before its answer, it may be why."""
+    """Sent when a request begins: if the process ends before the answer, the request may be the cause."""
 
 
 class Ask(NamedTuple):
-    """A request. ``what``: "prepare" with models, "map" with a model, its items and those to be run alone."""
+    """A request. ``what``: "prepare" with models, or "map" with a model, its items and those that run alone."""
 
     what: str
     arguments: tuple[Any, ...]
 
 
 class NotBegun(Exception):
-    """The answer to a request that another process has to be asked for."""
+    """The answer to a request that must be sent to the next process."""
 
 
 class _Waiting(NamedTuple):
@@ -61,17 +61,17 @@ class _Waiting(NamedTuple):
 
 
 def worked_mark(address: str) -> Path:
-    """Return the file that is there where the process has had an output for somebody."""
+    """Return the file that exists if the process has computed an output."""
     return Path(f"{address}.worked")
 
 
 def ended_mark(address: str) -> Path:
-    """Return the file that is there where no other process will come."""
+    """Return the file that exists if no other process will be started."""
     return Path(f"{address}.ended")
 
 
 def serve() -> None:
-    """Receive a ``ServerSetup`` on the line, then answer requests until the line ends."""
+    """Receive a ``ServerSetup`` from the parent process, then answer requests until that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
     line = take_line(prints=True)
     setup: ServerSetup = receive(line)
@@ -87,17 +87,17 @@ def serve() -> None:
     while True:
         waiting = asked.get()
         try:
-            if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):  # this process is a later one
+            if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):  # this process replaces another
                 _tell(waiting, Loading())
                 models.make_ready(waiting.ask.arguments[0])
             _tell(waiting, Begun())
             answer = getattr(models, waiting.ask.what)(*waiting.ask.arguments)
         except (ModelError, PoisonedError) as error:
             answer = error
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
+        except Exception as error:  # noqa: BLE001 - sent as the answer
             answer = ModelError(f"{type(error).__name__}: {error}")
         if isinstance(answer, PoisonedError):
-            with contextlib.suppress(OSError):  # whoever comes now is to find the next process, not the end of this one
+            with contextlib.suppress(OSError):  # later requests go to the next process
                 os.unlink(setup.address)
         elif not worked and isinstance(answer, list) and not all(isinstance(each, Failure) for each in answer):
             worked = True
@@ -108,16 +108,16 @@ def serve() -> None:
         if isinstance(answer, PoisonedError):
             _refuse(asked)
             os._exit(LOST)
-        del waiting, answer  # else they stay until somebody asks again
+        del waiting, answer  # otherwise they stay in memory until the next request
 
 
 def _tell(waiting: _Waiting, what: Loading | Begun) -> None:
-    with contextlib.suppress(OSError):  # whoever asked may be gone
+    with contextlib.suppress(OSError):  # the worker may be gone
         send(waiting.asking, what)
 
 
 def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
-    """Send away who waits, while the answer is on its way: what this process did not begin it cannot be ended by."""
+    """Return waiting requests while the answer is sent: they have not begun, so they are not the cause."""
     end = time.monotonic() + 1
     with contextlib.suppress(queue.Empty):
         while True:
@@ -129,18 +129,17 @@ def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
 def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
     room = threading.Semaphore(_HELD)
     while True:
-        # Whoever came is gone, or is none of ours.
-        with contextlib.suppress(OSError, EOFError, AuthenticationError):
-            with listener.accept() as connection:  # who knows the key
+        with contextlib.suppress(OSError, EOFError, AuthenticationError):  # it is gone, or not a worker of this run
+            with listener.accept() as connection:
                 asking = socket.socket(fileno=os.dup(connection.fileno()))
             try:
                 threading.Thread(target=_listen, args=(asking, asked, room), daemon=True).start()
-            except (RuntimeError, MemoryError):  # there is no memory for a thread: they come again
+            except (RuntimeError, MemoryError):  # no memory for a thread: workers connect again
                 asking.close()
 
 
 def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: threading.Semaphore) -> None:
-    """Take one request after another; where enough of them are held, the next stays with those who ask."""
+    """Receive requests; while enough of them are held, further ones stay with their workers."""
     with asking, contextlib.suppress(OSError, EOFError):
         while select.select([asking], [], []):
             with room:
@@ -158,12 +157,12 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
                 send(asking, waiting.answer[0])
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 send(asking, ModelError(f"the outputs of a model cannot be sent: {error}"))
-            del waiting, ask  # else its items stay until the next ones come
+            del waiting, ask  # otherwise its items stay in memory until the next request
 
 
 def _end(address: str) -> None:
-    """End as the process that started this one is gone."""
-    with contextlib.suppress(OSError):  # whoever was killed could not
+    """End because the parent process is gone."""
+    with contextlib.suppress(OSError):  # a killed parent could not
         for mark in (worked_mark(address), ended_mark(address)):
             mark.unlink(missing_ok=True)
         os.unlink(address)

@@ -31,14 +31,7 @@ class Chart:
         return {"lefts": self.lefts, "counts": self.counts, "width": self.width, "marks": self.marks}
 
 
-def chart(
-    name: str,
-    title: str,
-    values: "ArrayLike",
-    *,
-    marks: Sequence[float] = (),
-    marked: str = "",
-) -> Chart | None:
+def chart(name: str, title: str, values: "ArrayLike", *, marks: Sequence[float] = (), marked: str = "") -> Chart | None:
     """Return the histogram of finite values; None if there are none.
 
     Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are within it; ``marked``

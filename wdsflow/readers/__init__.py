@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
-from wdsflow.scan.evidence import Level
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Level, ScanOptions
 
 from .base import Fate, Options, Reader, split_keys
 from .dali import Dali

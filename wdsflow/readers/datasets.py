@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
 
 from wdsflow.scan.content.fitting import MOST_VALUE, Columns, UnknownColumns, holds_value, infer, value_of
 from wdsflow.scan.content.other import kind_of
@@ -196,9 +195,9 @@ def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -
         return Columns(url, unknown=f"the first samples could not be read: {error}")
 
 
-def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, Any]]:
+def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, object]]:
     """Return the values of each of the first samples by field name, of those fields that hold values."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     with open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
         for begins, _, suffix, row in grouped(walk, _VISIBLE):

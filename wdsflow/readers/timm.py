@@ -6,7 +6,7 @@ from typing import ClassVar
 from wdsflow.scan.evidence import Shape, ShardEvidence
 
 from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, is_marked_bad, lacking
-from .open_clip.assignment import Buffers, epoch_order
+from .open_clip.versions import Buffers, epoch_order
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 
 _IMAGES = ("jpg", "png", "webp")

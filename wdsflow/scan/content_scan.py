@@ -14,9 +14,22 @@ from wdsflow.scan.content.other import decode_other, kind_of, media_notes, npy_r
 from wdsflow.scan.content.text_content import kind_of_value, kinds_in, look_at_json, look_at_text, texts_in
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Part, Shape, ShardEvidence, Tally
+from .evidence import (
+    BAD,
+    EMPTY,
+    MISFIT,
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    FieldCount,
+    JsonKey,
+    Part,
+    ScanOptions,
+    Shape,
+    ShardEvidence,
+    Tally,
+)
 from .layouts import InterleavedCount, interleaved
-from .scan_options import ScanOptions
 
 T = TypeVar("T", bound=Hashable)
 _BLOCK = 4096

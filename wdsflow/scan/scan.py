@@ -8,9 +8,8 @@ from wdsflow.shards.source.base import FIRST, NEXT, Digest, Source, SourceChange
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Stop
+from .evidence import ScanOptions, ShardEvidence, Stop
 from .runs import RunCollector
-from .scan_options import ScanOptions
 from .scanner import Scanner
 
 

@@ -11,9 +11,8 @@ from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.shards.source.base import file_size, local_file
 
-from .evidence import ShardEvidence
+from .evidence import ScanOptions, ShardEvidence
 from .scan import scan_shard
-from .scan_options import ScanOptions
 
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]

@@ -10,10 +10,9 @@ from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, sp
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 from .content_scan import Looker, Read, smallest_hashes
-from .evidence import MISFIT, UNKNOWN, Part, Shape, ShardEvidence, Stop, Tally
+from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Stop, Tally
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector, note_shapes
-from .scan_options import ScanOptions
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line

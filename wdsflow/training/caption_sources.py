@@ -1,7 +1,6 @@
 """Where captions are: text members and names in JSON, in the order in which they are tried; and their tokens."""
 
 import threading
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -96,7 +95,7 @@ def parse_captions(text: str) -> Captions:
     return Captions(tuple(sources))
 
 
-def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Captions:
+def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captions:
     """Return where captions are: as ``given``, otherwise as OpenCLIP's arguments say (version 4 has some for it)."""
     if given:
         return parse_captions(given)

@@ -20,31 +20,31 @@ class NoOpenClip(ModuleNotFoundError):
 
 
 class FeedStopped(RuntimeError):
-    """The feed cannot go on. ``wdsflow train`` prints the message alone, without a traceback."""
+    """The feed cannot continue. ``wdsflow train`` prints the message alone, without a traceback."""
 
 
 class DecoderError(FeedStopped):
-    """A decoding process ended; names how, and the sample that it was at."""
+    """A decoding process ended; the message has the reason and its sample."""
 
 
 class SampleError(FeedStopped):
-    """The user's own transform or tokenizer failed, or returned what is no image; names the sample."""
+    """The user's transform or tokenizer failed, or returned no image; the message names the sample."""
 
 
 class FeedError(FeedStopped):
-    """There is no feed for these arguments, or none with this data."""
+    """There is no feed for these arguments or this data."""
 
 
 class ShardsError(FeedStopped, ValueError):
-    """The arguments name shards that are not there, or in which no sample has an image and a caption."""
+    """The shards do not exist, or none of their samples has an image and a caption."""
 
 
 class ResumeError(FeedStopped, ValueError):
-    """A checkpoint from which this run cannot go on exactly where that one was."""
+    """This run cannot continue exactly from a checkpoint."""
 
 
 class SubsetError(FeedStopped, ValueError):
-    """The samples that a ledger keeps cannot be trained on; names the command that helps."""
+    """The samples that a ledger keeps cannot be trained on; the message has the command that helps."""
 
 
 class UnpairedSubset(ValueError):
@@ -188,11 +188,11 @@ _SHORT = 5  # letters of names that too many others are similar to
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
-    """Return arguments, with the defaults for those that are missing; the same object where none is.
+    """Return arguments with defaults for missing ones; the same object if none is missing.
 
     Raises:
-        TypeError: ``args`` has no attributes, or something else stands where a whole number must.
-        ValueError: a number is too small, or a name is similar to one that counts, which is not given.
+        TypeError: ``args`` has no attributes, or a value is no whole number where one is needed.
+        ValueError: a number is too small, or a name is similar to a missing one that counts.
     """
     try:
         given = dict(args) if isinstance(args, Mapping) else vars(args)

@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives
@@ -163,8 +163,8 @@ def get_wds_dataset(
     options = options or FeedOptions()
     here = place(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
-    fields = _image_fields(args, options)
-    buffers = Buffers.from_environment() if is_train else None
+    image_key = options.image or getattr(args, "image_key", None) or IMAGES
+    fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
     schedule, subset = _schedule(args, options, here, catalog, is_train=is_train, floor=floor)
@@ -178,7 +178,7 @@ def get_wds_dataset(
         options=options,
         place=here,
         seed=int(args.seed),
-        shuffle=buffers,
+        shuffle=Buffers.from_environment() if is_train else None,
         as_dict=_VERSION_4,
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
@@ -205,8 +205,7 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
     """Return the function that loads data of this kind."""
     if names_shards(data, dataset_type):
         return partial(get_wds_dataset, options=options)
-    found: Callable[..., Any] = _get_dataset_fn(data, dataset_type)
-    return found
+    return _get_dataset_fn(data, dataset_type)  # type: ignore[no-any-return]
 
 
 def _schedule(
@@ -295,11 +294,6 @@ def _size_beside(data: str, shards: int) -> float | None:
         )
         return None
     return size if listed == shards and 0 < size < inf else None
-
-
-def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:
-    names = options.image or getattr(args, "image_key", None) or IMAGES
-    return tuple(name.lower() for name in alternatives(names))
 
 
 def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from ..base import SEEN_PIXELS, Value, bare, versions_of
 from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
+T = TypeVar("T")
 _IMAGE = 3  # parts of the key of an image; a frame has more
 
 
@@ -75,16 +76,22 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
                 f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
             )
 
+    def tower(self, kind: Callable[..., T], **settings: object) -> T:
+        """Return a model of this score's weights."""
+        return kind(model=self.model, pretrained=self.pretrained, precision=self.precision, **settings)
+
     def main_model(self) -> ClipImage:
-        return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
+        return self.tower(ClipImage)
 
     def preparation(self, flip: Flip = "") -> Prepare:
         return Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
 
     def image_requests(self, view: "View", names: Sequence[str] = (), flip: Flip = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        model, prepare = self.main_model(), self.preparation(flip)
-        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, prepare, names)]
+        return self.pictures(view, self.main_model(), self.preparation(flip), names, flip)
+
+    def requests(self, view: "View") -> list[Request]:
+        return self.image_requests(view)
 
     def embedded(self) -> tuple[Embedded, ...]:
         """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
@@ -211,17 +218,15 @@ class ClipSimilarity(
     reduce: Reduce = "mean"
     flip: Flip = ""
 
-    def _texts(self) -> ClipText:
-        return ClipText(
-            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
-        )
+    def _text_tower(self) -> ClipText:
+        return self.tower(ClipText, tokenizer=self.tokenizer)
 
     def models(self) -> tuple[Model, ...]:
-        return self.main_model(), self._texts()
+        return self.main_model(), self._text_tower()
 
     def requests(self, view: "View") -> list[Request]:
         """Return requests for all images, then for all captions, whose keys are the captions."""
-        found, model = self.pairs(view, self.caption), self._texts()
+        found, model = self.pairs(view, self.caption), self._text_tower()
         texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text, _names in found]
         return self.image_requests(view, names_of(found), self.flip) + texts
 
@@ -265,13 +270,7 @@ class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", 
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
     def _label_model(self) -> ClipLabels:
-        return ClipLabels(
-            model=self.model,
-            pretrained=self.pretrained,
-            precision=self.precision,
-            labels=self._texts(),
-            tokenizer=self.tokenizer,
-        )
+        return self.tower(ClipLabels, labels=self._texts(), tokenizer=self.tokenizer)
 
     def models(self) -> tuple[Model, ...]:
         return self.main_model(), self._label_model()
@@ -316,9 +315,6 @@ class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SE
         path = local_path(self.head)
         if path is None or not path.is_file():
             raise ValueError("aesthetic needs head='/path/of/weights.pth', a linear head or LAION's")
-
-    def requests(self, view: "View") -> list[Request]:
-        return self.image_requests(view)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError if the head is not for this model."""

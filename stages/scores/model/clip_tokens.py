@@ -64,7 +64,7 @@ class ClipWords:
         units = list(letters.values())
         units += [unit + "</w>" for unit in units] + ["".join(pair) for pair in pairs]
         self.numbers = {unit: number for number, unit in enumerate([*units, "<start_of_text>", "<end_of_text>"])}
-        self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
+        self.ranks = {pair: rank for rank, pair in enumerate(pairs)}
         self._letters = letters
         self._split: Callable[[str], list[str]] = regex.compile(_PATTERN, regex.IGNORECASE).findall
         self.start, self.end = len(units), len(units) + 1
@@ -83,15 +83,11 @@ class ClipWords:
                 break
         return [*found[: most - 1], self.end]
 
-    def is_that_of(self, numbers: dict[str, int], ranks: dict[tuple[str, ...], int], pattern: str) -> bool:
-        """Return whether another tokeniser has this vocabulary, these merges and this pattern of words."""
-        return (numbers, ranks, pattern) == (self.numbers, self._ranks, _PATTERN)
-
     def _merged(self, word: str) -> list[int]:
         """Join the neighbours that come first in the list of merges, everywhere, until none is in it."""
         units = [self._letters[byte] for byte in word.encode()]
         units[-1] += "</w>"
-        ranks, never = self._ranks, len(self._ranks)
+        ranks, never = self.ranks, len(self.ranks)
         while len(units) > 1:
             pairs = list(pairwise(units))
             best = min(pairs, key=lambda pair: ranks.get(pair, never))
@@ -189,7 +185,7 @@ def plain_context(model: str) -> int | None:
         and type(tokenizer) is module.SimpleTokenizer
         and tokenizer.reduction_fn is None
         and tokenizer.clean_fn is module.get_clean_fn("lower")
-        and words.is_that_of(tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern)
+        and (tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern) == (words.numbers, words.ranks, _PATTERN)
     )
     return int(tokenizer.context_length) if plain else None
 

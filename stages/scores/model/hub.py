@@ -2,11 +2,11 @@
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..pixels import decoded
 from .model_score import Loaded, ModelFact, Precision, local_path
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
     from ...imaging.resample import Kernel
     from .pictures import Pixels
-
-
-class Config(Protocol):
-    """A model's configuration, as far as it is used here."""
-
-    id2label: Mapping[int, str]
-    problem_type: str | None
 
 
 def where(name: str) -> dict[str, str]:
@@ -75,8 +68,8 @@ config_of, tokenizer_of = partial(_loaded, "AutoConfig"), partial(_loaded, "Auto
 processor_of = partial(_loaded, "AutoImageProcessor")
 
 
-def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.float32]"]:
-    """Return for each row an array (labels).
+def probabilities(logits: "torch.Tensor", problem: str | None) -> list["NDArray[np.float32]"]:
+    """Return for each row an array (labels), by the ``problem_type`` in the model's configuration.
 
     Softmax over the labels; a sigmoid for each if the model may find several; the number itself if the model has one
     label, a regression.
@@ -84,7 +77,7 @@ def probabilities(logits: "torch.Tensor", config: Config) -> list["NDArray[np.fl
     logits = logits.float()
     if logits.shape[-1] == 1:
         found = logits
-    elif config.problem_type == "multi_label_classification":
+    elif problem == "multi_label_classification":
         found = logits.sigmoid()
     else:
         found = logits.softmax(-1)
@@ -123,41 +116,28 @@ _KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}  # Pillow's number
 
 
 def _squeezed_to(name: str) -> Geometry | None:
-    processor = processor_of(name)
-    if not _only_squeezes(processor):
-        return None
-    size = processor.size["height"], processor.size["width"]
-    return Geometry(size=size, fit="both", kernel=_KERNELS[int(processor.resample)])
-
-
-def _only_squeezes(processor: Any) -> bool:
-    """Return whether a processor changes a picture's shape only by resizing it to a fixed height and width."""
     import numpy as np
 
     try:
         from transformers.image_processing_backends import PilBackend, TorchvisionBackend
     except ImportError:
-        return False  # a version of transformers whose processors are unknown
+        return None  # a version of transformers whose processors are unknown
+    processor: Any = processor_of(name)
+    own, methods = type(processor), ("preprocess", "_preprocess", "resize")
     plain = any(
-        all(
-            getattr(type(processor), each) is getattr(backend, each) for each in ("preprocess", "_preprocess", "resize")
-        )
+        all(getattr(own, each) is getattr(backend, each) for each in methods)
         for backend in (PilBackend, TorchvisionBackend)
     )
     size = processor.size or {}
-    fixed = bool(size.get("height") and size.get("width")) and not (
-        size.get("shortest_edge") or size.get("longest_edge")
-    )
-    others = any(getattr(processor, each, None) for each in ("do_center_crop", "do_pad"))
+    height, width = size.get("height"), size.get("width")
+    others = size.get("shortest_edge") or size.get("longest_edge")
+    others = others or any(getattr(processor, each, None) for each in ("do_center_crop", "do_pad"))
     lists = all(np.shape(each) == (3,) for each in (processor.image_mean, processor.image_std))
-    return (
-        plain
-        and fixed
-        and not others
-        and bool(processor.do_resize)
-        and (lists or not processor.do_normalize)
-        and processor.resample in _KERNELS
-    )
+    scales = lists or not processor.do_normalize
+    if not (plain and height and width and processor.do_resize and scales) or others:
+        return None
+    kernel = _KERNELS.get(processor.resample)
+    return Geometry(size=(height, width), fit="both", kernel=kernel) if kernel else None
 
 
 squeezed_to = ModelFact(_squeezed_to)  # the size that a model's processor squeezes pictures to; None if it does more

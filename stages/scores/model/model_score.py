@@ -7,17 +7,14 @@ from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from wdsflow.memory.batching.attempt import OutputsError
 
 from ...base import ClassFacts
 from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
 from ..pixels import full_size
-
-if TYPE_CHECKING:
-    from ..sample_view import View
-
+from ..sample_view import View
 
 # A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
 # calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
@@ -53,7 +50,6 @@ class Model(ClassFacts, ABC):
 
     kind: ClassVar[str]  # for messages and for ceilings: "open_clip image"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
-    on_cpu: ClassVar[bool] = True  # whether an item that does not fit on the device may be run on the CPU
     tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried if the device is the CPU
 
     @abstractmethod
@@ -110,11 +106,11 @@ class ModelScore(Score, tier="model", gpus=0.25):
     """A score computed from a model's outputs. ``precision`` and the like are settings of the score."""
 
     @abstractmethod
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         """Return the requests for one sample. Raises ScoreError if it cannot be computed."""
 
     @abstractmethod
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the value by the outputs, one for each request, in their order. Raises ScoreError."""
 
     def main_model(self) -> Model:
@@ -141,7 +137,7 @@ class CaptionModelScore(ModelScore, subject="caption"):
     def item(self, text: str) -> Item:
         """Return the model's input for a caption. Raises ScoreError."""
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         model = self.main_model()
         return [Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)]
 
@@ -264,7 +260,7 @@ class BatchScore(ModelScore):
     def identity(self) -> dict[str, object]:
         return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         model = self.main_model()
         if self.inputs == "caption":
             return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
@@ -273,15 +269,15 @@ class BatchScore(ModelScore):
             return [Request(model, name, partial(self._pixels, view, at)) for at, name in enumerate(names)]
         return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
-    def _pixels(self, view: "View", at: int) -> Item:
+    def _pixels(self, view: View, at: int) -> Item:
         if self.decode == "fast":
             return view.pictures(self.image)[at].pixels
         return view.prepared(view.image_names(self.image)[at], full_size)
 
-    def _pair(self, view: "View", text: str) -> Item:
+    def _pair(self, view: View, text: str) -> Item:
         return self._pixels(view, 0), text
 
 

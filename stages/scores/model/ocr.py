@@ -2,7 +2,7 @@
 
 import importlib.util
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -86,25 +86,19 @@ class OnCanvas:
 
     def of(self, pixels: "Pixels") -> Canvas:
         """Return the canvas of a picture (height, width, 3)."""
-        return on_canvas(pixels, self.side)
+        import cv2
+
+        height, width = pixels.shape[:2]
+        ratio = self.side / max(height, width)
+        if ratio < 1:
+            size = max(1, int(width * ratio)), max(1, int(height * ratio))
+            resized: Any = cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
+            pixels = resized
+        return Canvas(pixels, width, height)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
         ratio = min(1, self.side / max(width, height))
         return max(1, round(height * ratio)), max(1, round(width * ratio))
-
-
-def on_canvas(pixels: "Pixels", side: int) -> Canvas:
-    """Return the canvas of a picture (height, width, 3)."""
-    import cv2
-
-    height, width = pixels.shape[:2]
-    longer = max(height, width)
-    if longer > side:
-        ratio = side / longer
-        size = max(1, int(width * ratio)), max(1, int(height * ratio))
-        resized: Any = cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
-        pixels = resized
-    return Canvas(pixels, width, height)
 
 
 def padded(length: int) -> int:
@@ -258,29 +252,26 @@ def lines_of(pixels: "Pixels", maps: Maps) -> list[Line]:
 
     They are cut out of the picture as it is, even if it is smaller than the original.
     """
-    height, width = pixels.shape[:2]
-    return list(_cut(pixels, boxes_of(maps._replace(width=width, height=height, ratio=1.0))))
-
-
-def _cut(pixels: "Pixels", boxes: Boxes) -> Iterator[Line]:
     import cv2
     from easyocr.utils import get_image_list
 
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
-    upright = [
-        list(box)
+    boxes = boxes_of(maps._replace(width=width, height=height, ratio=1.0))
+    found: list[tuple[list[list[int]], list[list[Point]]]] = [
+        ([list(box)], [])
         for box in boxes.upright
         if min(box[1], width) > max(box[0], 0) and min(box[3], height) > max(box[2], 0)
     ]
-    tilted = [
-        quad
-        for quad in boxes.tilted
-        if all(abs(x - u) + abs(y - v) >= 2 for (x, y), (u, v) in zip(quad, [*quad[1:], quad[0]], strict=True))
-    ]
-    for given in [*(([box], []) for box in upright), *(([], [quad]) for quad in tilted)]:
-        cut, padded_to = get_image_list(*given, grey, model_height=HEIGHT)
-        yield from (Line(line, int(padded_to)) for _, line in cut)
+    for quad in boxes.tilted:
+        sides = zip(quad, [*quad[1:], quad[0]], strict=True)
+        if all(abs(x - u) + abs(y - v) >= 2 for (x, y), (u, v) in sides):
+            found.append(([], [quad]))
+    lines = []
+    for upright, tilted in found:
+        cut, padded_to = get_image_list(upright, tilted, grey, model_height=HEIGHT)
+        lines += [Line(line, int(padded_to)) for _, line in cut]
+    return lines
 
 
 class _About(TypedDict, total=False):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ...imaging.decoders import upright
 from ..base import ScoreError, Value, bare
 from ..pixels import decoded
 from ..videos import How, Prepares, Sampling
-from .model_score import Item, ModelScore, Output, Request
+from .model_score import Item, Model, ModelScore, Output, Request
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,13 +30,6 @@ Scale = Literal["fast", "exact"]
 Reduce = Literal["mean", "max", "min"]
 Flip = Literal["", "horizontal", "vertical", "both"]
 Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images
-
-
-class ModelPicture(NamedTuple):
-    """A picture for a model. ``key``: its field and how it is decoded, or which frame of a video it is."""
-
-    key: tuple[Hashable, ...]
-    make: Callable[[], Item]
 
 
 class PreparesPicture(Prepares, Protocol):
@@ -65,7 +58,9 @@ class PictureScore(ModelScore, optional=("av",)):
         super().__post_init__()
         if self.image and self.video:
             raise ValueError(f"{self.name}: give image or video; one value cannot be of both")
-        self.sampled.checked(self.name)
+        if self.frames < (self.sampling == "uniform"):
+            least = "at least 1" if self.sampling == "uniform" else "at least 1, or 0 for all key frames"
+            raise ValueError(f"{self.name}: frames={self.frames}; it has to be {least}")
 
     @property
     def sampled(self) -> Sampling:
@@ -77,8 +72,7 @@ class PictureScore(ModelScore, optional=("av",)):
         raise NotImplementedError
 
     def requests(self, view: "View") -> list[Request]:
-        model = self.main_model()
-        return [Request(model, key, make) for key, make in self.pictures(view, self.preparation())]
+        return self.pictures(view, self.main_model(), self.preparation())
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
         """Return the images to use, none if videos are used. Raises ScoreError if there is neither."""
@@ -102,18 +96,23 @@ class PictureScore(ModelScore, optional=("av",)):
         return view.video_pairs(caption, self.video)
 
     def pictures(
-        self, view: "View", prepare: PreparesPicture, names: Sequence[str] | None = None
-    ) -> list[ModelPicture]:
-        """Return the pictures of some fields, by default all, prepared for a model; frames are decoded individually."""
+        self, view: "View", model: Model, prepare: PreparesPicture, names: Sequence[str] = (), *suffix: Hashable
+    ) -> list[Request]:
+        """Return a request for each picture of some fields, by default all; frames are decoded individually.
+
+        Its key: the field and how it is decoded, or which frame of a video it is; then ``suffix``.
+        """
         images = self.image_fields(view)
         if images:
             scale = "" if self.decode == "fast" else self.decode
-            return [ModelPicture((name, scale), partial(view.prepared, name, prepare)) for name in names or images]
+            makes = [(name, partial(view.prepared, name, prepare)) for name in names or images]
+            return [Request(model, (name, scale, *suffix), make) for name, make in makes]
         found = []
         for name in names or view.video_names(self.video):
             frames = view.frames(name, self.sampled, prepare)
-            makes = (partial(frames.__getitem__, number) for number in range(len(frames)))
-            found += [ModelPicture((name, *self.sampled, number), make) for number, make in enumerate(makes)]
+            for number in range(len(frames)):
+                key = (name, *self.sampled, number, *suffix)
+                found.append(Request(model, key, partial(frames.__getitem__, number)))
         return found
 
     def counts(self, view: "View", names: Sequence[str]) -> list[int]:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -97,33 +98,27 @@ def stanza_files(
         inside = path.absolute().parts[-3:-1] == (lang, processor)
         folder = StanzaFolder(path.absolute().parents[2], lang, package) if inside else None
     found: dict[str, Path] = {}
+
+    def add(name: str, model: Path) -> None:
+        found[f"{name}_model_path"] = model
+        beside = folder.beside(name, model) if folder else {}
+        found.update({f"{name}_{kind}_path": each for kind, each in beside.items()})
+
     if not pretokenized:
-        found["tokenize_model_path"] = _tokenizer(tokenizer, folder)
-        found |= _beside("tokenize", found["tokenize_model_path"], folder)
+        given = local_path(tokenizer)
+        if given is None and tokenizer:
+            raise ValueError(f"no such file: {tokenizer!r}")
+        given = given or (folder.model("tokenize") if folder else None)
+        if given is None:
+            raise ValueError("a tagger in a file also needs tokenizer='FILE', or pretokenized=true")
+        add("tokenize", given)
         expander = folder.model("mwt", optional=True) if folder else None
         if expander:
             found["mwt_model_path"] = expander
     own = path if folder is None or path.is_file() else folder.model(processor)
     assert own is not None
-    found[f"{processor}_model_path"] = own
-    return found | _beside(processor, own, folder)
-
-
-def _tokenizer(given: str, folder: StanzaFolder | None) -> Path:
-    path = local_path(given)
-    if path is None and given:
-        raise ValueError(f"no such file: {given!r}")
-    if path is None and folder:
-        path = folder.model("tokenize")
-    if path is None:
-        raise ValueError("a tagger in a file also needs tokenizer='FILE', or pretokenized=true")
-    return path
-
-
-def _beside(processor: str, model: Path, folder: StanzaFolder | None) -> dict[str, Path]:
-    return (
-        {f"{processor}_{kind}_path": path for kind, path in folder.beside(processor, model).items()} if folder else {}
-    )
+    add(processor, own)
+    return found
 
 
 def _index(root: Path) -> dict[str, Any]:
@@ -272,12 +267,11 @@ class Tokenizer:
                 self._remembered.add(part, read[part])
         found: list[list[list[str]]] = [[] for _ in texts]
         for at, part in parts:
-            found[at] += [words for sentence in read[part] if (words := _units(sentence, unit))]
+            for sentence in read[part]:
+                own = [(token.text,) if unit == "tokens" else token.words for token in sentence]
+                if words := list(chain.from_iterable(own)):
+                    found[at].append(words)
         return found
-
-
-def _units(sentence: Sequence[TagToken], unit: str) -> list[str]:
-    return [text for text, _ in sentence] if unit == "tokens" else [word for _, words in sentence for word in words]
 
 
 def _written(document: "Document", sentence: "Sentence") -> list[TagToken]:

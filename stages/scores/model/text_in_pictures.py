@@ -5,15 +5,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..base import Tolerance, Value, bare
+from ..sample_view import View
 from .model_score import Model, Output, Request
 from .ocr import Boxes, Canvas, Line, Maps, OnCanvas, Point, TextDetector, TextReader, boxes_of, lines_of
 from .pictures import PictureScore, Reduce
-
-if TYPE_CHECKING:
-    from ..sample_view import View
 
 
 def summed(boxes: Boxes) -> float:
@@ -87,7 +85,7 @@ class ReadScore(OcrScore):
     def models(self) -> tuple[Model, ...]:
         return self.main_model(), self._reader()
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         """Return a reading of the lines detected in each picture."""
         asked, reader = [], self._reader()
         for found in super().requests(view):
@@ -96,7 +94,7 @@ class ReadScore(OcrScore):
             asked.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
         return asked
 
-    def texts(self, view: "View", outputs: Sequence[Output]) -> list[str]:
+    def texts(self, view: View, outputs: Sequence[Output]) -> list[str]:
         """Return the text of each image, or of each video."""
         found = []
         for pictures in self.grouped(view, outputs):
@@ -127,7 +125,7 @@ class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance
     area: Literal["union", "sum"] = "union"
     reduce: Reduce = "mean"
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         share = united if self.area == "union" else summed
         return self.over_frames(view, outputs, lambda maps: share(boxes_of(maps)), self.reduce)
 
@@ -149,11 +147,11 @@ class OcrCaptionOverlap(
 
     caption: str = ""
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         view.captions(self.caption)  # ScoreError if there is none
         return super().requests(view)
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         written = set(_words("\n".join(self.texts(view, outputs))))
         return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
 
@@ -178,5 +176,5 @@ class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
     quantised.
     """
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         return bare([*self.texts(view, outputs)])

@@ -2,13 +2,14 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..base import SEEN_PIXELS, ScoreError, Value, bare
+from ..sample_view import View
 from . import hub
 from .hub import token_ids
 from .model_score import (
@@ -25,10 +26,7 @@ from .model_score import (
     local_path,
     source_of,
 )
-from .pictures import Flip, ModelPicture, PictureScore, PreparesPicture, Reduce, area, finite, names_of, reduced
-
-if TYPE_CHECKING:
-    from ..sample_view import View
+from .pictures import Flip, PictureScore, PreparesPicture, Reduce, area, finite, names_of, reduced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +89,7 @@ class ImageClassifier(
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         pixels = hub.pixel_values(self.model, batch, str(loaded.device)).to(loaded.dtype)
-        return hub.probabilities(loaded(pixel_values=pixels).logits, loaded.config)
+        return hub.probabilities(loaded(pixel_values=pixels).logits, loaded.config.problem_type)
 
     def cost(self, item: Item) -> int:
         return area(item)
@@ -171,7 +169,7 @@ class TextClassifier(
         fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
         config.pad_token_id = fill
         try:
-            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config)
+            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config.problem_type)
         finally:
             config.pad_token_id = known
 
@@ -217,28 +215,27 @@ class ImageTextMatch(
     def main_model(self) -> ImageTextMatcher:
         return ImageTextMatcher(model=self.model, precision=self.precision)
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         """Return a request for each pair, caption by caption."""
         model, prepare = self.main_model(), hub.preparation(self.model, self.flip, self.decode)
         found = self.pairs(view, self.caption)
-        pictures: dict[Hashable, list[ModelPicture]] = {}
-        for picture in self.pictures(view, prepare, names_of(found)):
-            pictures.setdefault(picture.key[0], []).append(picture)
+        fields = names_of(found)
+        pictures = dict(zip(fields, self.grouped(view, self.pictures(view, model, prepare, fields)), strict=True))
         return [
-            Request(model, (*picture.key, self.flip, text), partial(self._pair, picture, text))
+            Request(model, (picture.key, self.flip, text), partial(self._pair, picture, text))
             for text, names in found
             for name in names
             for picture in pictures[name]
         ]
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         rest, values = iter(outputs), []
         for _text, names in self.pairs(view, self.caption):
             shares = [next(rest) for _ in range(sum(self.counts(view, names)))]
             values.append(round(reduced(shares, self.reduce), 6))
         return bare([*values])
 
-    def _pair(self, picture: ModelPicture, text: str) -> Item:
+    def _pair(self, picture: Request, text: str) -> Item:
         import numpy as np
 
         ids = token_ids(self.model, text, hub.longest(self.model, _MOST_TOKENS))
@@ -283,7 +280,7 @@ class Classify(TransformerScore, PictureScore, name="classify", subject="image",
         self._place()
         return hub.preparation(self.main_model().model, how=self.decode)
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         place = self._place()
         return self.over_frames(view, outputs, lambda output: output[place], self.reduce)
 
@@ -318,7 +315,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
     def main_model(self) -> TextClassifier:
         return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
-    def requests(self, view: "View") -> list[Request]:
+    def requests(self, view: View) -> list[Request]:
         hub.label_index(self.model, self.label)  # ValueError if there is no such label
         return super().requests(view)
 
@@ -327,7 +324,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
 
         return np.array(token_ids(self.model, text, hub.longest(self.model, self.max_tokens)), np.int32)
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         place = hub.label_index(self.model, self.label)
         return bare([round(finite(output[place]), 6) for output in outputs])
 
@@ -371,5 +368,5 @@ class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perpl
             raise ScoreError("empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few for a value")
         return np.array([*first, *ids], np.int32)
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
         return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])

@@ -123,8 +123,8 @@ def test_other_frameworks_in_this_process_are_named(monkeypatch):
 def test_importing_the_runner_does_not_import_pytorch():
     script = """
 import sys
-import wdsflow.memory.batching.runner, wdsflow.memory.batching.device, wdsflow.memory.batching.probe
-import wdsflow.memory.batching.probe, wdsflow.memory.batching.device
+import wdsflow.memory.batching.runner, wdsflow.memory.batching.device
+import wdsflow.memory.batching.device
 assert not {"torch", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
@@ -148,8 +148,6 @@ def test_a_gpus_memory_is_what_this_process_can_get_of_it(monkeypatch):
     }  # fmt: skip
     assert (capped.memory()["available"], capped.memory()["cap"]) == (600, 1_000)
     assert devices.TorchDevice("cuda:1", 300).memory()["available"] == 0
-    assert [each.facts()["memory"] for each in (free, capped)] == [8_000, 1_000]
-    assert free.facts()["device"] == "a card at cuda:1"
     free.begin()
     assert free.took() == 0
     peak[0] = 750  # the most since begin; 400 were allocated then
@@ -171,7 +169,7 @@ def test_apples_device_tells_what_it_holds_now(monkeypatch):
     }  # fmt: skip
     device.begin()
     held[0] = 240
-    assert (device.took(), device.facts()["device"]) == (140, "mps")
+    assert device.took() == 140
 
 
 @pytest.mark.parametrize(("name", "kind"), [("cuda:1", "cuda"), ("mps", "mps")])

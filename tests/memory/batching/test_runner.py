@@ -255,16 +255,6 @@ def test_an_error_that_the_caller_handles_is_not_taken_for_an_items():
     assert {result.slug for result in results} == {"raised-ValueError"}
 
 
-def test_each_move_of_the_ceiling_is_told_once_a_window():
-    device, told = Accelerator(100), []
-    runner = runner_of(device, learned=lambda ceiling: told.append(ceiling.limit))
-
-    runner.map([10] * 5)
-    assert told == []
-    runner.map([10] * 50)
-    assert told == [runner.ceiling.limit]
-
-
 def test_the_cells_of_all_batches_are_counted():
     device = Accelerator(10_000)
     runner = runner_of(device, ceiling=Ceiling(most=2000), waste=1.2)

@@ -7,9 +7,9 @@ from tests.pictures import encoded, exif, noise, other_images, photo, usual_imag
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.naming import TALLIES
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 
 
 def notes(data, suffix, size=None):

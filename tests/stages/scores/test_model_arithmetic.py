@@ -1,7 +1,5 @@
 """The arithmetic around models: probabilities, padding, sizes of pictures, names of labels."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -23,7 +21,7 @@ torch = pytest.importorskip("torch")
     ],
 )
 def test_probabilities_are_those_of_one_label_or_of_each(logits, problem, expected):
-    found = probabilities(torch.tensor(logits, dtype=torch.float64), SimpleNamespace(problem_type=problem))
+    found = probabilities(torch.tensor(logits, dtype=torch.float64), problem)
     assert [each.dtype for each in found] == [np.float32] * len(logits)
     assert np.allclose(found, expected)
 

@@ -10,7 +10,7 @@ from tests.stages.scores.fields import Counting, made, of_text, score
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 from wdsflow.stages.scores.caption_words import juicer_words, tokenizable, trim_cache, words
 from wdsflow.stages.scores.pixels import fitted
-from wdsflow.stages.scores.sample_fields import as_file
+from wdsflow.stages.scores.sample_fields import FieldFile
 
 MIB = 1 << 20
 
@@ -222,7 +222,7 @@ def test_a_field_is_read_within_its_budget_and_counted():
 
 def test_a_field_as_a_file_is_read_where_it_is_asked_for():
     fields = Counting({"bin": bytes(range(100))})
-    file = as_file(View(fields), "bin")
+    file = FieldFile(View(fields), "bin")
     whole = io.BytesIO(fields["bin"])
     assert file.readable()
     assert file.seekable()

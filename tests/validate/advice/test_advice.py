@@ -11,8 +11,7 @@ from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, samples, tar
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.scan.evidence import Evidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.validate.advice.advice import advise
 from wdsflow.validate.advice.promises import Trial
 from wdsflow.validate.finding import Advice, promises

@@ -16,10 +16,10 @@ from support import faults, scenes
 from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.test_readme import img2dataset
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.certificate import CertificateError
-from wdsflow.validate.certificate.croissant import croissant, not_tars
+from wdsflow.validate.certificate.certify import croissant, not_tars
 
 PYTHON = os.environ.get("WDSFLOW_MLCROISSANT", sys.executable)  # of an environment that has mlcroissant
 _READ = """

@@ -10,11 +10,9 @@ import pytest
 from tests.validate.openclip import Sample, evidence_of, plain
 from wdsflow.readers import READERS, Options
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import epoch_length
-from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
+from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.forecast.forecast import forecast
-from wdsflow.validate.forecast.forecast_text import as_dict, sentences
+from wdsflow.validate.forecast.forecast import as_dict, forecast, sentences
 from wdsflow.validate.forecast.resources import (
     Shards,
     fullest,

@@ -7,8 +7,7 @@ import pytest
 
 from tests.validate.openclip import Sample, evidence_of, loader, plain, process, stages, write
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import epoch_length
-from wdsflow.readers.open_clip.versions import OpenClip33
+from wdsflow.readers.open_clip.versions import OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.resources import Shards, orders, worker_passes

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from tests.validate.report.test_goldens import SETS
 from tests.validate.rules.build import tar
+from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.inspect.overview import overview, show_overview, show_samples
 from wdsflow.validate.inspect.shown_sample import first_samples
 from wdsflow.validate.report.as_json import clean

@@ -13,9 +13,8 @@ from typing import Any
 from PIL import Image
 
 from tests.conformance.generate import make_set
-from wdsflow.scan.evidence import Evidence, Level
+from wdsflow.scan.evidence import Evidence, Level, ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess

@@ -7,8 +7,7 @@ import pytest
 
 from tests.validate.pipeline.really import least, scanned
 from tests.validate.pipeline.test_probe_pipeline import write
-from wdsflow.scan.evidence import Evidence
-from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.validate.pipeline.fates import Prober
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline

@@ -12,9 +12,8 @@ from PIL import Image
 
 from tests.validate.pipeline.really import jpeg, least, probing, scanned
 from tests.validate.pipeline.test_probe_pipeline import judged, run, write
-from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.certificate.certify import refusal
 from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError

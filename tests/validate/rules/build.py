@@ -15,9 +15,8 @@ from PIL import Image
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
 from wdsflow.readers.datasets import first_columns
-from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context

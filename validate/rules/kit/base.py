@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Sidecars
-from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, Part, Shape, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 
@@ -60,10 +60,10 @@ class Context:
         """Return how many samples of one run of that shape reach a batch."""
         return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
-    def unindexed(self, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the names of the readers that have no index because of a shard, and end with an exception."""
-        crashes = {reader.name: reader.at_shard(shard) for reader in self.readers}
-        return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "no-index")
+    def ends(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
+        """Return the names of the readers that end with an exception at a shard for this reason."""
+        ends = ((reader.name, reader.at_shard(shard)) for reader in self.readers)
+        return tuple(name for name, end in ends if end is not None and end.reason == reason)
 
     def titles(self, names: Iterable[str]) -> str:
         """Return readers by their titles: "OpenCLIP 3.3.0 and webdataset 1.x"."""
@@ -82,10 +82,7 @@ class Context:
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
-        Args:
-            names: names of the readers.
-            what: the samples, if they are dropped, such as "it" or "3 samples".
-            lost: the same, if they come with None.
+        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if they come with None.
         """
         wanted, ending = set(names), self.ended_by_fields()
         ended = [name for name in self.names() if name in wanted & ending]
@@ -184,7 +181,7 @@ class TallyRule(Rule):
     """A rule that fires for each shard in which one of its tallies is not zero.
 
     ``says`` is the message, a format string: ``{n:image is|images are}`` is the count with its noun, ``{verb:is|are}``
-    only the word, ``{first}`` an example in brackets, ``{detail}`` the example alone.
+    only the word, ``{first}`` an example in brackets, ``{where}`` the detail in brackets.
     """
 
     says: ClassVar[str]
@@ -193,7 +190,9 @@ class TallyRule(Rule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         """Return the one-line message for a shard; ``detail`` is already escaped."""
-        return self.says.format(n=Count(count), verb=OneOrMany(count), first=first_seen(detail), detail=detail)
+        return self.says.format(
+            n=Count(count), verb=OneOrMany(count), first=first_seen(detail), where=f" ({detail})" if detail else ""
+        )
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
@@ -232,6 +231,15 @@ class TallyRule(Rule):
         )
 
 
+def parts_seen(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
+    """Return the number of fields with a fault, by the shapes of samples, with the name of the first."""
+    tally = Tally()
+    for item in shard.runs.counted():
+        if names := [part.suffix for part in item.shape if at_fault(part)]:
+            tally.add(item.key, item.offset, names[0], item.count * len(names))
+    return tally
+
+
 def first_seen(detail: str) -> str:
     """Return an escaped detail as an example in brackets, or nothing.
 
@@ -248,38 +256,19 @@ _FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
 
 
 def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = "") -> Repair:
-    """Return ``wdsflow repair URL... -o repaired OPTIONS`` as a repair.
-
-    Args:
-        urls: shards, or the urls of the whole set as the user wrote them.
-        options: further words of the command.
-        safe: whether it loses no data.
-        note: what to know before running it.
-    """
+    """Return ``wdsflow repair URL... -o repaired OPTIONS`` as a repair; ``urls`` are shards, or the set as the user wrote it."""
     words = ["wdsflow repair", *map(quote_path, urls), "-o repaired", *([command(options)] if options else [])]
     return Repair(" ".join(words), safe, note, shards=tuple(urls), options=options)
 
 
 def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
-    """Return the repair that leaves out samples that cannot be used.
-
-    Args:
-        urls: as for ``repair``.
-        options: further words of the command.
-        number: how many samples remain for which reader, if known.
-    """
+    """Return the repair that leaves out samples that cannot be used; ``number`` tells how many remain, if known."""
     note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
     return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
 def keep(urls: Sequence[str], where: str, note: str) -> Repair:
-    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair.
-
-    Args:
-        urls: the urls of the whole set as the user wrote them.
-        where: the predicate.
-        note: what it leaves out.
-    """
+    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair; ``note`` tells what it leaves out."""
     words = ["wdsflow filter", *map(quote_path, urls), "-o filtered", command(["--where", where])]
     return Repair(" ".join(words), safe=False, note=note, where=where)
 
@@ -287,6 +276,12 @@ def keep(urls: Sequence[str], where: str, note: str) -> Repair:
 def renamed(name: str) -> str:
     """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
+
+
+def as_bytes(urls: Sequence[str], name: str) -> Repair | None:
+    """Return the repair that gives a field a name under which readers leave it as bytes; None if no option can hold it."""
+    note = "readers leave it as bytes then"
+    return repair(urls, "--rename", f"{name}={renamed(name)}", note=note) if is_option(name) else None
 
 
 def is_option(name: str) -> bool:

@@ -2,9 +2,9 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
@@ -93,6 +93,14 @@ class ImageLossRule(LossRule):
     drops_bad = True
 
 
+# What a tally counts, by its first word, and how many a shard has of them.
+_UNITS: dict[str, tuple[str, Callable[[ShardEvidence], int]]] = {
+    "image": ("image", lambda shard: shard.images.count),
+    "text": ("caption", lambda shard: shard.captions.count),
+    "media": ("member", lambda shard: shard.members),
+}
+
+
 class QualityRule(TallyRule):
     """A rule about images or captions that are used although they should not be.
 
@@ -100,7 +108,6 @@ class QualityRule(TallyRule):
     ``{n}`` is the count with its unit, and ``{where}`` in how many shards, with an example.
     """
 
-    unit: ClassVar[Literal["image", "caption", "member"]] = "image"
     common: ClassVar[float] = 0.01  # the share from which it is a warning
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -110,12 +117,13 @@ class QualityRule(TallyRule):
         if not found:
             return
         shard, first = found[0]
+        unit, count_in = _UNITS[self.tallies[0].partition(".")[0]]
         count = sum(tally.count for _, tally in found)
-        total = max(sum(self._count_in(each) for each in shards), count)
+        total = max(sum(map(count_in, shards)), count)
         where = f" in {how_many(len(found), 'shard')}" if len(shards) > 1 else ""
         # "txt" as the example says nothing: the finding already says that it is a caption.
         where += "" if first.detail == "txt" else first_seen(escape(first.detail))
-        number = f"{count:,} of {total:,} {self.unit}s" if total > count else how_many(count, self.unit)
+        number = f"{count:,} of {total:,} {unit}s" if total > count else how_many(count, unit)
         yield self.found(
             self.says.format(n=number, verb=OneOrMany(count), where=where),
             context.names(),
@@ -126,11 +134,6 @@ class QualityRule(TallyRule):
             severity=self.severity if count / total >= self.common else "info",
             fix=self.repair(*context.targets()),
         )
-
-    def _count_in(self, shard: ShardEvidence) -> int:
-        if self.unit == "member":
-            return shard.members
-        return shard.images.count if self.unit == "image" else shard.captions.count
 
 
 class TrainingRule(Rule):

@@ -28,7 +28,8 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from .base import is_option
 from .shapes import is_wild
 
-_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # not captions as they are
+# Not captions, or not images that all readers take, as they are.
+_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
 _USUAL = ("txt", "jpg", "png", "jpeg", "webp")
 
@@ -156,12 +157,9 @@ def as_caption(shape: Shape, told: bool) -> Shape:
 
 
 def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
-    """Return the evidence of shards in which every sample was edited; empty shards are left out.
+    """Return the evidence of shards after an edit of each sample; ``caption`` is the name in json that holds captions.
 
-    Args:
-        shards: unchanged evidence.
-        edit: the change to a shape.
-        caption: the name in json that holds captions.
+    Empty shards are left out.
     """
     found = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
     return [shard for shard in found if shard.runs.head is not None]
@@ -195,7 +193,7 @@ def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bo
     total: Counter[Shape] = Counter()
     for item in items:
         total[item.shape] += item.count
-    early = [item.shape for index, item in enumerate(items) if max(index, 1 + sum(item.before)) < most or index == 0]
+    early = {item.shape for index, item in enumerate(items) if not index or max(index, 1 + sum(item.before)) < most}
     return all(edit(shape, told.get(shape, 0) == total[shape]) is not None for shape in early)
 
 
@@ -207,19 +205,17 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
         having = min(told.get(item.shape, 0), item.count)
         told[item.shape] = told.get(item.shape, 0) - having
         for count, has in ((having, True), (item.count - having, False)):
-            after = edit(item.shape, has) if count else None
-            if after is not None:
+            if count and (after := edit(item.shape, has)) is not None:
                 left.append(replace(item, shape=after, count=count, before=()))
     if not left:
         return Runs()
-    first, last = left[0], left[-1]
-    ends = [Run(item.key, item.offset, item.shape) for item in (first, last)]
+    head, last = (Run(item.key, item.offset, item.shape) for item in (left[0], left[-1]))
     if shard.runs.tail is not None:
-        ends[1] = ends[1]._replace(key=shard.runs.tail.key)  # the next shard's first sample may continue it
+        last = last._replace(key=shard.runs.tail.key)  # the next shard's first sample may continue it
     if sum(item.count for item in left) == 1:
-        return Runs(ends[0])
-    inner = [replace(item, count=item.count - (item is first) - (item is last)) for item in left]
-    return Runs(ends[0], tuple(item for item in inner if item.count), ends[1])
+        return Runs(head)
+    inner = [replace(item, count=item.count - (item is left[0]) - (item is left[-1])) for item in left]
+    return Runs(head, tuple(item for item in inner if item.count), last)
 
 
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:

@@ -226,7 +226,10 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012
             missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
-            if not missing or _dots_explain(context, want.reader, shard, item.shape, missing):
+            fixed = tuple(undotted(shard, part) for part in item.shape)
+            if not missing or (
+                fixed != item.shape and all(has_role(context, want.reader, fixed, role) for role in missing)
+            ):
                 continue
             instead = alternative(want.reader, shard, item.shape, missing[0]) if len(missing) == 1 else ""
             lack = rows.get((missing, instead))
@@ -245,13 +248,6 @@ def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter
         for item in reader.runs(shard).counted(with_tail=with_tail):
             found[fold(shard, item.shape)] += item.count * merged(item.shape, partial(is_wild, shard))
     return found
-
-
-def _dots_explain(
-    context: Context, reader: Reader, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
-) -> bool:
-    fixed = tuple(undotted(shard, part) for part in shape)
-    return fixed != shape and all(has_role(context, reader, fixed, role) for role in missing)
 
 
 def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:

@@ -13,7 +13,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.filtering.where.rewriting import gathers_like
+from wdsflow.filtering.where.predicate import gathers_like
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.batching.attempt import describe
 from wdsflow.shards.atomic import write_file

@@ -26,7 +26,7 @@ from wdsflow.filtering.ledger.ledger_row import (
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.rewriting import gathers_like, with_columns
+from wdsflow.filtering.where.predicate import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.shard_identity import input_identity
@@ -83,7 +83,12 @@ class ShardLedger:
         Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if the shard has
         changed since; SourceError if the shard cannot be read.
         """
-        return self.known or _kept(*self.rows())
+        if self.known is not None:
+            return self.known
+        rows, headers = self.rows()
+        ranges = [(row.start, row.end) for row in rows if row.outcome == "kept"]
+        places = array("q", (place for each in with_headers(ranges, headers) for place in each))
+        return KeptSamples(places, len(ranges), len(rows), blake2b(places.tobytes(), digest_size=16).digest())
 
     def rows(self) -> tuple[list[Row], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
@@ -319,13 +324,6 @@ def scores_to_add(
     free = program.cheap_calls if reads else ()
     lacks = [str(call) for call in _lacking(program, there) if call not in free]
     return list(urls) if given == known else known, ",".join(lacks) or needed_scores(program.recipe)
-
-
-def _kept(rows: Sequence[Row], headers: Sequence[Range]) -> KeptSamples:
-    ranges = [(row.start, row.end) for row in rows if row.outcome == "kept"]
-    places = array("q", (place for each in with_headers(ranges, headers) for place in each))
-    digest = blake2b(places.tobytes(), digest_size=16).digest()
-    return KeptSamples(places, len(ranges), len(rows), digest)
 
 
 def _unused(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from wdsflow.filtering.samples import ShardView
 from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
-from wdsflow.models.client import Models
+from wdsflow.models.processes import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 from .outcomes import Strikes

@@ -15,9 +15,8 @@ from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import FACTS, RankPercent
-from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.where.predicate_planner import plan_by
-from wdsflow.filtering.where.rewriting import RankedNumber, ranked_number
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import UNREADABLE
@@ -103,21 +102,23 @@ def plain_value(score: Score, value: object, view: View | None) -> Value:
 
 def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
     """Return ``way``, which computes a score, with plain values; wdsflow's own scores have them, except for texts."""
-    if is_ours(score):
-        return way if score.kind != "text" else lambda view: _plain_text(way(view))
-    return lambda view: plain_value(score, way(view), view)
+    if not is_ours(score):
+        return lambda view: plain_value(score, way(view), view)
+    if score.kind != "text":
+        return way
+
+    def in_ledger(view: W) -> Value:  # a cut by the ledger must see the same value as the first run
+        value = way(view)
+        if isinstance(value, list):
+            return [in_utf8(each) if isinstance(each, str) else each for each in value]
+        return in_utf8(value) if isinstance(value, str) else value
+
+    return in_ledger
 
 
 def is_ours(score: Score) -> bool:
     """Return whether a score is wdsflow's own: its values need no check."""
     return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
-
-
-def _plain_text(value: Value) -> Value:
-    """Return a text as a ledger holds it: a cut by the ledger must see the same value as the first run."""
-    if isinstance(value, list):
-        return [in_utf8(each) if isinstance(each, str) else each for each in value]
-    return in_utf8(value) if isinstance(value, str) else value
 
 
 def _scalar(score: Score, value: object, method: str) -> Scalar:

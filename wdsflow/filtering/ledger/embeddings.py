@@ -112,7 +112,9 @@ class Spool:
         self._file.flush()
         for start in range(0, max(len(rows), 1), GROUP):
             some = rows[start : start + GROUP]
-            found: dict[str, pa.Array] = {KEYS: texts([_keys(row) for row in some])}
+            kept = [{name: [key for key, _ in each] for name, each in row.embedded.items() if each} for row in some]
+            keys = texts([json.dumps(each, sort_keys=True) if each else None for each in kept])
+            found: dict[str, pa.Array] = {KEYS: keys}
             for column in self.columns:
                 places = [[place for _, place in row.embedded.get(column.name, ())] for row in some]
                 found[column.name] = self._firsts(places, column.size)
@@ -145,11 +147,6 @@ class Spool:
             bytes(2 * size) if place is None else os.pread(self._file.fileno(), 2 * size, place) for place in places
         )
         return pa.Array.from_buffers(pa.float16(), len(places) * size, [None, pa.py_buffer(b"".join(parts))])
-
-
-def _keys(row: Row) -> str | None:
-    found = {name: [key for key, _ in kept] for name, kept in row.embedded.items() if kept}
-    return json.dumps(found, sort_keys=True) if found else None
 
 
 Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same

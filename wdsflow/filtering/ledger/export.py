@@ -12,8 +12,7 @@ from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord, finder
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.opening import open_source
 
 from .ledger_row import in_utf8

@@ -1,11 +1,11 @@
 """A row of a ledger, and the metadata of the file."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
-from wdsflow.filtering.where.values import Call, Scalar, Setting, Unknown, Value
+from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
@@ -153,11 +153,13 @@ def read_about(path: Path) -> About:
 
 def calls_of(about: About) -> dict[Call, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
-    return {Call(item["name"], _settings(item["settings"])): item["kind"] for item in about["scores"]}
-
-
-def _settings(found: Mapping[str, Scalar | list[Scalar]]) -> tuple[tuple[str, Setting], ...]:
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
+    found: dict[Call, str] = {}
+    for item in about["scores"]:
+        settings = (
+            (name, tuple(value) if isinstance(value, list) else value) for name, value in item["settings"].items()
+        )
+        found[Call(item["name"], tuple(sorted(settings)))] = item["kind"]
+    return found
 
 
 def embedding_columns(about: About) -> list[str]:

@@ -172,13 +172,14 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         "pictures": [_for_script(each) for each in views],
         "command": _command(facts),
     }
+    paths = [str(facts.folder), *(path for record in facts.records if (path := local_file(record.url)) is not None)]
     return render(
         "run.html",
         scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders or chosen else ("page.js",),
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
-        base=_base(facts),
+        base="" if all(map(os.path.isabs, paths)) else str(Path.cwd()),  # of relative paths in commands
         about=f"{how_many(len(facts.records), 'shard')}, {how_many(facts.total('samples'), 'sample')}",
         left=max(len(facts.run.get("urls", ())) - len(facts.records), 0),
         where=str(facts.recipe.get("where", "")),
@@ -294,12 +295,6 @@ def _command(facts: RunFacts) -> dict[str, str]:
         "cut": f"wdsflow cut {urls} -o {_free(facts, 'cut')} --ledger {quote_path(str(facts.folder))}{more} --where ",
         "score": f"wdsflow score {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
     }
-
-
-def _base(facts: RunFacts) -> str:
-    """Return the folder to which paths of the commands are relative; "" if none is."""
-    paths = [str(facts.folder), *(path for record in facts.records if (path := local_file(record.url)) is not None)]
-    return "" if all(map(os.path.isabs, paths)) else str(Path.cwd())
 
 
 def _free(facts: RunFacts, what: str) -> str:

@@ -175,8 +175,7 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError, such as WhereError.
     """
-    from wdsflow.filtering.where.predicate import parse, parse_score
-    from wdsflow.filtering.where.rewriting import share_predicate
+    from wdsflow.filtering.where.predicate import parse, parse_score, share_predicate
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
@@ -195,8 +194,7 @@ def conditions_told(recipe: Recipe) -> list[str]:
 
     Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
     """
-    from wdsflow.filtering.where.predicate import check_ranges, parse
-    from wdsflow.filtering.where.rewriting import share_predicate
+    from wdsflow.filtering.where.predicate import check_ranges, parse, share_predicate
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()

@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.rewriting import share_predicate
+from wdsflow.filtering.where.predicate import parse, parse_score, share_predicate
 from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.stages.scores.score_catalog import all_scores
 

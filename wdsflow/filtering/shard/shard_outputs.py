@@ -16,8 +16,7 @@ from wdsflow.models.loaded import ModelPlace
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
@@ -66,7 +65,10 @@ def kept_pieces(
         return
     wanted = {row.number: row for row in kept}
     waiting = sorted(headers, reverse=True)
-    samples = Samples(source, contents=_are_small(source))
+    first = next(iter(Walk(source)), None)
+    sizes = [row[1] for row in first.rows] if first is not None else []
+    # Reading all members is faster than a few bytes of each if they are small.
+    samples = Samples(source, contents=sum(sizes) < _SMALL * len(sizes))
     staging = Staging(stages, samples, url)
     for sample in samples:
         row = wanted.pop(sample.number, None)
@@ -85,13 +87,6 @@ def same_sample(row: Row, sample: TarSample | Row) -> bool:
     """Return whether a row of a ledger is about a sample, or about that of another row: the same key, in the same place."""
     same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # of a ledger it is plain
     return same_key and (row.start, row.end) == (sample.start, sample.end)
-
-
-def _are_small(source: Source) -> bool:
-    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
-    first = next(iter(Walk(source)), None)
-    rows = first.rows if first is not None else []
-    return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
 def write_quarantine(

@@ -53,8 +53,9 @@ class Builder:
         """Return the piece unless it is an any(x) or all(x) without its comparison."""
         if not piece.over:
             return piece
+        inner = self.source(piece).partition("(")[2].removesuffix(")")
         test = "== 'text'" if piece.node.kind == "text" else "> 0"
-        example = f"{piece.over}({_inner(self.source(piece))} {test})"
+        example = f"{piece.over}({inner} {test})"
         raise self.error(piece, f"{piece.over}(...) needs a condition or a comparison", f"write it as {example}")
 
     def condition(self, piece: Piece, place: str) -> Piece:
@@ -205,7 +206,3 @@ class Builder:
         if len(over) > 1:
             raise self.error(over[1], "any(...) and all(...) twice in one comparison", "write any(a > b)")
         return self.join(Op(over[0].over, (node,)), (piece,), start, end)
-
-
-def _inner(source: str) -> str:
-    return source[source.find("(") + 1 :].removesuffix(")")

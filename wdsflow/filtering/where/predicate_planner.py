@@ -64,7 +64,11 @@ def plan(
     rank = {call: at for at, call in enumerate(order)}
     left, known, steps = list(where.terms), set[Call](), list[PlanStep]()
     while left:
-        options = [_step(term, known, price, (passing or {}).get(term, _UNMEASURED)) for term in left]
+        options = []
+        for term in left:
+            calls = tuple(call for call in term.calls if call not in known)
+            share = (passing or {}).get(term, _UNMEASURED)
+            options.append(PlanStep(term, calls, sum(price[call] for call in calls), share))
         best = min(
             options,
             key=lambda each: (not late.isdisjoint(each.calls), each.cost / max(1 - each.passing, _LEAST_DROPPED)),
@@ -73,11 +77,6 @@ def plan(
         left.remove(best.term)
         known.update(best.calls)
     return Plan(where, tuple(steps), rank)
-
-
-def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> PlanStep:
-    fresh = tuple(call for call in term.calls if call not in known)
-    return PlanStep(term, fresh, sum(price[call] for call in fresh), passing)
 
 
 @dataclass(frozen=True)

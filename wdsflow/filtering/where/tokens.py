@@ -142,7 +142,11 @@ def _next(text: str, at: int) -> tuple[Token | None, int]:
         word = _NAME.match(text, at)
         if word is not None:  # non-ASCII letters
             return Token("name", word[0], at, word.end()), word.end()
-        raise _strange(text, at)
+        char = text[at]
+        if char in "“”„‘’«»":
+            raise WhereError(text, at, at + 1, "a typographic quote", "write 'text' or \"text\" with straight quotes")
+        shown = unicodedata.name(char, f"U+{ord(char):04X}").lower()
+        raise WhereError(text, at, at + 1, f"a character with no meaning here ({shown})")
     end = found.end()
     if found["space"]:
         return None, end
@@ -164,14 +168,6 @@ def _next(text: str, at: int) -> tuple[Token | None, int]:
         raise WhereError(text, at, end, detail, hint)
     sign = "==" if found["sign"] == "=" else found["sign"]
     return Token("sign", sign, at, end), end
-
-
-def _strange(text: str, at: int) -> WhereError:
-    char = text[at]
-    if char in "“”„‘’«»":
-        return WhereError(text, at, at + 1, "a typographic quote", "write 'text' or \"text\" with straight quotes")
-    name = unicodedata.name(char, f"U+{ord(char):04X}").lower()
-    return WhereError(text, at, at + 1, f"a character with no meaning here ({name})")
 
 
 def _number(text: str, found: re.Match[str]) -> int | float:

@@ -1,4 +1,4 @@
-"""One try at a batch: its outputs, or what went wrong, and what becomes of an item without output."""
+"""One attempt at a batch: its outputs or the error, and the failures of items."""
 
 import errno
 import re
@@ -36,20 +36,20 @@ _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1
 
 
 def is_out_of_memory(error: BaseException, outside: BaseException | None = None) -> bool:
-    """Return whether memory, of the device or the host, was too short: by the error or by one that led to it.
+    """Return whether an error, or one of its causes, means that memory of the device or the host was too short.
 
-    ``outside``: an exception that was being handled before; neither it nor what led to it counts.
+    ``outside``: an exception that was handled before; it and its causes are ignored.
     """
     return any(_is_short(each) for each in chain(error, outside))
 
 
 def is_poisoned(error: BaseException, outside: BaseException | None = None) -> bool:
-    """Return whether the error says that the device's context is lost: only a new process can go on."""
+    """Return whether an error means that the device's context is lost: only a new process can use it."""
     return any(_is_lost(each) for each in chain(error, outside))
 
 
 def requested_bytes(text: str) -> int | None:
-    """Return the size of the allocation that failed, as PyTorch's and NumPy's messages have it; None if it is not told.
+    """Return the size of the failed allocation by the messages of PyTorch and NumPy, None if they do not contain it.
 
     >>> requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
     2684354560
@@ -76,17 +76,14 @@ def text_of(error: BaseException, most: int = _KEPT) -> str:
 
 
 def drop_frames(error: BaseException, outside: BaseException | None = None) -> None:
-    """Let go of what the frames of an exception hold: tensors of a batch live as long as its traceback.
-
-    The frames of ``outside`` are somebody else's and stay.
-    """
+    """Clear the frames of an exception, which hold the tensors of a batch; those of ``outside`` stay."""
     for each in chain(error, outside):
         traceback.clear_frames(each.__traceback__)
         each.__traceback__ = None
 
 
 def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:
-    """Yield an exception, those that led to it, and those that a group of them holds; each once."""
+    """Yield an exception, its causes and the members of a group, each once."""
     seen, heap = {id(outside)} if outside else set[int](), [error]
     while heap:
         each = heap.pop()
@@ -94,7 +91,7 @@ def chain(error: BaseException, outside: BaseException | None = None) -> Iterato
             continue
         seen.add(id(each))
         yield each
-        # Also where "from None" hides it from people: it is the reason all the same.
+        # Even if "from None" hides it.
         heap.extend(more for more in (each.__context__, each.__cause__) if more is not None)
         group = getattr(each, "exceptions", None)  # ExceptionGroup, Python 3.11 and later
         heap.extend(more for more in (group if isinstance(group, tuple) else ()) if isinstance(more, BaseException))
@@ -141,10 +138,10 @@ POISONED = "poisoned-device"
 
 @dataclass(frozen=True)
 class Failure:
-    """Stands where an item's output would: the item failed by itself, not for its neighbours.
+    """The result of an item that failed on its own.
 
-    ``slug``: "out-of-memory", "poisoned-device" or "raised-" and the name of the exception's class. ``detail`` may hold
-    text from data: escape it where it is shown. ``numbers``: the item's cost, and bytes of memory by name.
+    ``slug``: "out-of-memory", "poisoned-device" or "raised-" and the name of the exception's class. ``detail`` may contain
+    text from data, to be escaped. ``numbers``: the item's cost, and bytes of memory by name.
     """
 
     slug: str
@@ -153,15 +150,14 @@ class Failure:
 
 
 class OutputsError(ValueError):
-    """``run`` returned what cannot be shared out to the items: an error of the model, not of an item."""
+    """``run`` did not return one output per item: an error of the model, not of an item."""
 
 
 class PoisonedError(RuntimeError):
-    """The process can no longer use its device; whoever catches this starts another process and goes on there.
+    """The process can no longer use its device; another process must do the rest.
 
-    ``done`` holds what is known, by position in the items of the call. ``suspects`` are the positions of the batch that
-    ran; they belong to the rest and are to be tried by themselves (``alone``). Empty where an item that was alone did
-    it: its ``Failure`` is in ``done`` then. Picklable if the outputs are.
+    ``done``: results by position in the items of the call. ``suspects``: positions of the batch that ran, to be run
+    ``alone`` next; empty if its only item ran alone, whose ``Failure`` is in ``done``. Picklable if the outputs are.
     """
 
     def __init__(self, message: str, done: Mapping[int, Any], suspects: tuple[int, ...] = ()) -> None:
@@ -175,10 +171,10 @@ class PoisonedError(RuntimeError):
 
 
 class Device(Protocol):
-    """What recovery needs of a device."""
+    """The methods of a device that recovery needs."""
 
     def release(self) -> None:
-        """Give back what can be given back; raises where the device is lost."""
+        """Free cached memory. Raises if the device is lost."""
 
     def check(self) -> None:
         """Raise if the device is lost."""
@@ -223,7 +219,7 @@ def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any])
 
 
 def lost(call: Callable[[], object]) -> str | None:
-    """Call ``release`` or ``check`` of a device; return what it raised, None if the device is well."""
+    """Call ``release`` or ``check`` of a device; return the error it raised, None if it works."""
     outside = sys.exc_info()[1]
     try:
         call()

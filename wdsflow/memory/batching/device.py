@@ -1,4 +1,4 @@
-"""Which devices to use, and the memory of one of them or of the host."""
+"""The devices to use, the memory of a device or the host, and a probe of what one item takes."""
 
 import contextlib
 import ctypes
@@ -6,14 +6,16 @@ import gc
 import glob
 import importlib.util
 import os
-import platform
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
+
+from .attempt import Device, describe, drop_frames, is_out_of_memory, requested_bytes
 
 SETTING = "expandable_segments:True"
 # The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
@@ -29,9 +31,9 @@ _FRAMEWORKS = {
 
 
 def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
-    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
+    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user has configured it.
 
-    To be called before PyTorch is imported; processes started later inherit it.
+    Call it before PyTorch is imported; processes started later inherit it.
     """
     environ = os.environ if environ is None else environ
     if not any(name in environ for name in (*NAMES, _HIP)):
@@ -44,10 +46,7 @@ def other_frameworks() -> dict[str, str]:
 
 
 class HostDevice:
-    """The CPU as a device. Its memory ends with a MemoryError only under a limit such as RLIMIT_DATA.
-
-    Without one the system kills the process: bound the ceiling before (``Ceiling(most=...)``, by ``Probe.ceiling``).
-    """
+    """The CPU as a device. Without a limit such as RLIMIT_DATA there is no MemoryError: the system kills the process."""
 
     name = "cpu"
 
@@ -55,35 +54,27 @@ class HostDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage, and give back to the system what the allocator keeps."""
+        """Collect garbage, and return free memory of the allocator to the system."""
         gc.collect()
-        _trim()
+        with contextlib.suppress(OSError, AttributeError):  # not glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
     def check(self) -> None:
-        """Do nothing: the CPU is not lost by an error."""
+        """Do nothing: no error makes the CPU unusable."""
 
     def memory(self) -> Mapping[str, int]:
         """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
         total, free = host_memory()
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
-    def facts(self) -> dict[str, Any]:
-        """Return what of the host decides how much fits: for the key of a saved ceiling."""
-        return {"device": f"cpu {platform.machine()}", "memory": self.memory()["total"]}
-
     def begin(self) -> None:
-        """Let ``took`` count from here."""
+        """Start to measure."""
         forget_peak()
         self._start = resident(os.getpid())
 
     def took(self) -> int:
-        """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
+        """Return the peak of this process since ``begin``, in bytes above the start."""
         return max(0, peak() - self._start)
-
-
-def _trim() -> None:
-    with contextlib.suppress(OSError, AttributeError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
@@ -94,8 +85,8 @@ _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 def choose(devices: str = "auto") -> list[str]:
     """Return device names: for "auto" all visible CUDA devices, else "mps", else "cpu"; for "cuda" all visible ones.
 
-    A list such as "cuda:0,cuda:2" is taken as it is. Raises ValueError for a device that is not there or not known.
-    It makes no CUDA context, so that processes can still be forked.
+    A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does not exist. It creates no
+    CUDA context, so that processes can still be forked.
     """
     named = [name.strip().lower() for name in devices.split(",")]
     if named == ["cpu"]:
@@ -138,7 +129,7 @@ def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevi
 
 
 def check_cap(name: str, memory: str | None) -> None:
-    """Raise ValueError if ``memory`` is no size and no share, or the device is the CPU; nothing is asked of a device."""
+    """Raise ValueError if ``memory`` is neither a size nor a share, or the device is the CPU."""
     if memory is not None and _is_cpu(name):
         raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
     if memory is not None:
@@ -207,7 +198,7 @@ class TorchDevice:
                 cuda.empty_cache()
 
     def check(self) -> None:
-        """Wait for the device; raises where the context is lost."""
+        """Wait for the device. Raises if the context is lost."""
         import torch
 
         torch.mps.synchronize() if self._mps else torch.cuda.synchronize(self.name)
@@ -235,7 +226,7 @@ class TorchDevice:
         return found if self.cap is None else {**found, "cap": self.cap}
 
     def begin(self) -> None:
-        """Let ``took`` count from here."""
+        """Start to measure."""
         import torch
 
         if not self._mps:
@@ -243,24 +234,10 @@ class TorchDevice:
         self._start = self._allocated(torch, most=False)
 
     def took(self) -> int:
-        """Return the most bytes allocated since ``begin`` beyond those that were then; on "mps", those that are now."""
+        """Return the peak since ``begin``, in bytes above the start; on "mps" the present value."""
         import torch
 
         return max(0, self._allocated(torch, most=True) - self._start)
-
-    def facts(self) -> dict[str, Any]:
-        """Return what of a device decides how much fits: for the key of a saved ceiling."""
-        import torch
-
-        name = "mps" if self._mps else torch.cuda.get_device_name(self.name)
-        runtime = torch.version.cuda or torch.version.hip
-        memory = self.memory()
-        return {
-            "device": name,
-            "memory": memory.get("cap", memory["total"]),
-            "torch": torch.__version__,
-            "cuda": runtime,
-        }
 
     @property
     def _mps(self) -> bool:
@@ -270,3 +247,81 @@ class TorchDevice:
         if self._mps:
             return int(torch.mps.current_allocated_memory())
         return int(torch.cuda.max_memory_allocated(self.name) if most else torch.cuda.memory_allocated(self.name))
+
+
+class MeasuredDevice(Device, Protocol):
+    """A device that also tells what a run took."""
+
+    def begin(self) -> None:
+        """Let ``took`` count from here."""
+
+    def took(self) -> int:
+        """Return the most bytes since ``begin`` beyond those that were there then."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a single item of the largest cost takes.
+
+    ``took``: bytes at the most, beyond what was there before; where it does not fit, with those that were asked for last,
+    so it needs at least as many. ``memory``: bytes of the device by name, after all was freed.
+    """
+
+    fits: bool
+    cost: int
+    took: int
+    memory: Mapping[str, int]
+    detail: str = ""
+
+    @property
+    def free(self) -> int | None:
+        """Bytes that this process could still get; None if it is not known."""
+        return self.memory.get("available", self.memory.get("free"))
+
+    def ceiling(self, budget: int) -> int | None:
+        """Return the cost of the batch that about fills a budget in bytes; None if too little was taken to tell."""
+        return max(self.cost, self.cost * budget // self.took) if self.took else None
+
+    def message(self, model: str) -> str:
+        """Return one sentence for people."""
+        what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
+        free = "an unknown number of bytes is" if self.free is None else f"{format_size(self.free)} are"
+        cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
+        if self.fits:
+            return f"{what} takes {format_size(self.took)}; {free} free{cap}"
+        return f"{what} does not fit: it needs at least {format_size(self.took)}, {free} free{cap} ({self.detail})"
+
+
+def probe(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice) -> Probe:
+    """Run one item, twice if the first time it does not fit, and return what was seen.
+
+    Raises what ``run`` raises that is not about memory: a model that cannot run its own largest item cannot run.
+    """
+    took, detail = 0, ""
+    for _ in range(2):
+        device.release()
+        device.begin()
+        error = _error_of(run, item)
+        took = max(took, device.took() + (requested_bytes(error) or 0 if error else 0))
+        if error is None:
+            return Probe(fits=True, cost=cost, took=device.took(), memory=_after(device))
+        detail = error
+    return Probe(fits=False, cost=cost, took=took, memory=_after(device), detail=detail)
+
+
+def _error_of(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any) -> str | None:
+    outside = sys.exc_info()[1]
+    try:
+        run([item])
+    except Exception as error:
+        if not is_out_of_memory(error, outside):
+            raise
+        text = describe(error)
+        drop_frames(error, outside)
+        return text
+    return None
+
+
+def _after(device: MeasuredDevice) -> Mapping[str, int]:
+    device.release()
+    return dict(device.memory())

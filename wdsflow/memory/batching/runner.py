@@ -181,7 +181,6 @@ class BatchRunner(Generic[Item, Output]):
     ``run`` returns an output for each item, in order, held off the device. ``cost`` is the size of an item before
     padding; a batch costs its longest times its length. A batch has at most ``most_items`` items and at most ``waste``
     padded cells for each real one (None: any number). ``on_cpu`` runs an item alone that does not fit on the device.
-    ``learned`` is called after a window that moved the ceiling, for instance to save it.
     """
 
     def __init__(
@@ -194,7 +193,6 @@ class BatchRunner(Generic[Item, Output]):
         waste: float | None = WASTE,
         device: Device | None = None,
         on_cpu: Callable[[Sequence[Item]], Sequence[Output]] | None = None,
-        learned: Callable[[Ceiling], object] | None = None,
     ) -> None:
         if most_items < 1:
             raise ValueError(f"most_items must be at least 1, not {most_items}")
@@ -202,7 +200,7 @@ class BatchRunner(Generic[Item, Output]):
             raise ValueError(f"waste must be at least 1, not {waste}: padded cells are never fewer than the real ones")
         self.run, self.cost, self.most_items, self.waste = run, cost, most_items, waste
         self.ceiling, self.device = ceiling or Ceiling(), device or HostDevice()
-        self.on_cpu, self.learned = on_cpu, learned
+        self.on_cpu = on_cpu
         self.tally = BatchTally()
 
     def map(self, items: Sequence[Item], alone: Collection[int] = ()) -> list[Output | Failure]:
@@ -211,29 +209,23 @@ class BatchRunner(Generic[Item, Output]):
         The items at the positions ``alone`` are run last, each in its own batch. Raises OutputsError if ``run`` does not
         return an output for each item, and PoisonedError, with what is done, if the device is lost.
         """
-        known = self.ceiling.known
         window: _Window[Item, Output] = _Window(items, alone)
         window.costs = [self._cost(window, position) for position in range(len(items))]
         window.arrange()
         self.tally.items += len(items)
-        try:
-            while window.groups:  # each attempt ends with its items done or with two smaller groups
-                positions, before = window.groups.pop()
-                costs = [window.costs[position] for position in positions[: self.most_items]]
-                size, bound = cut(costs, self.ceiling.limit, self.most_items, self.waste)
-                if size < len(positions):
-                    window.groups.append(_ItemGroup(positions[size:], before))
-                batch = positions[:size]
-                found = attempt(self.run, [items[position] for position in batch])
-                if isinstance(found, AttemptTrouble):
-                    self._recover(window, batch, found, before)
-                else:
-                    self._worked(window, batch, found, limited=bound == "ceiling")
-            return [window.done[position] for position in range(len(items))]
-        finally:
-            now = self.ceiling.known
-            if self.learned and (now.limit, now.failed) != (known.limit, known.failed):
-                self.learned(self.ceiling)
+        while window.groups:  # each attempt ends with its items done or with two smaller groups
+            positions, before = window.groups.pop()
+            costs = [window.costs[position] for position in positions[: self.most_items]]
+            size, bound = cut(costs, self.ceiling.limit, self.most_items, self.waste)
+            if size < len(positions):
+                window.groups.append(_ItemGroup(positions[size:], before))
+            batch = positions[:size]
+            found = attempt(self.run, [items[position] for position in batch])
+            if isinstance(found, AttemptTrouble):
+                self._recover(window, batch, found, before)
+            else:
+                self._worked(window, batch, found, limited=bound == "ceiling")
+        return [window.done[position] for position in range(len(items))]
 
     def _worked(
         self, window: "_Window[Item, Output]", batch: list[int], outputs: Sequence[Output], *, limited: bool

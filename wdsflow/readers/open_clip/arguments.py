@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
-from typing import Any
+from typing import TypeVar
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import release
@@ -104,6 +104,9 @@ _CHOICES = {"dataset_type": ("webdataset", "webdataset-audio", "csv", "synthetic
 # by a small one that knows the flags which decide about data.
 
 _LOCAL_MOST = 8  # accelerators a machine has, where the user does not say
+
+
+T = TypeVar("T")
 
 
 class ArgumentsError(ValueError):
@@ -234,7 +237,7 @@ def _openclip_parser(argv: Sequence[str]) -> Namespace:
     return parsed
 
 
-def parsed_by(parse: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> Any:
+def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
     """Return what a parser makes of the arguments. Raises ArgumentsError with its message, and the flag that was meant."""
     said = io.StringIO()
     try:
@@ -254,7 +257,7 @@ def parsed_by(parse: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> Any
     raise ArgumentsError(message)
 
 
-def check_numbers(arguments: Any) -> None:
+def check_numbers(arguments: object) -> None:
     """Raise ArgumentsError for a number below its least value. ``arguments``: any object with OpenCLIP's names."""
     least = {"batch_size": 1, "accum_freq": 1, "workers": 0, "epochs": 0, "val_num_samples": 0}
     for name, bound in least.items():

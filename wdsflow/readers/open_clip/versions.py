@@ -1,7 +1,16 @@
-"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers."""
+"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers; and which shards OpenCLIP gives to which rank and worker, in which order.
 
-from collections.abc import Sequence
+The arithmetic and the seeds are those of open_clip_train/data.py: detshuffle2 (with webdataset.filters._shuffle),
+split_by_node, split_by_worker, ResampledShards2, pytorch_worker_seed, and the rounding in get_wds_dataset.
+"""
+
+import math
+import os
+import random
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -31,7 +40,118 @@ from wdsflow.readers.wanted_fields import (
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Part, Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .assignment import Buffers, assign, epoch_order
+T = TypeVar("T")
+
+_RANK_SEED = 1000  # webdataset's seeds of ranks are this far apart
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Sizes of the shuffle buffers, and how far each is filled before the first item leaves; OpenCLIP's numbers."""
+
+    shards: int = 2000
+    shards_initial: int = 500
+    samples: int = 5000
+    samples_initial: int = 1000
+
+    @classmethod
+    def from_environment(cls) -> "Buffers":
+        """Return what OpenCLIP 4's environment variables say, its defaults if not set. Raises ValueError as it does."""
+        names = ("SHARD_SHUFFLE_SIZE", "SHARD_SHUFFLE_INITIAL", "SAMPLE_SHUFFLE_SIZE", "SAMPLE_SHUFFLE_INITIAL")
+        usual = (cls.shards, cls.shards_initial, cls.samples, cls.samples_initial)
+        return cls(
+            *(int(os.environ.get(f"OPENCLIP_WDS_{name}", each)) for name, each in zip(names, usual, strict=True))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLength:
+    """The length of an epoch after OpenCLIP has rounded it twice: to whole batches, and to whole workers."""
+
+    asked: int | float  # samples
+    worker_batches: int  # batches that each worker gives in one epoch
+    batches: int  # of one rank in one epoch
+    samples: int  # of all ranks in one epoch
+
+    @property
+    def inflation(self) -> float:
+        """Return how many times longer the epoch is than asked for."""
+        return self.samples / self.asked if self.asked else math.inf
+
+
+def epoch_length(samples: float, batch_size: int, world_size: int, workers: int, *, floor: bool = False) -> EpochLength:
+    """Round as get_wds_dataset does: up, unless ``floor`` is given.
+
+    >>> epoch_length(1000, batch_size=256, world_size=1, workers=8)
+    EpochLength(asked=1000, worker_batches=1, batches=8, samples=2048)
+    """
+    rounded = math.floor if floor else math.ceil
+    whole = batch_size * world_size
+    split = max(1, workers)
+    worker_batches = rounded(rounded(samples / whole) / split)
+    return EpochLength(samples, worker_batches, worker_batches * split, worker_batches * split * whole)
+
+
+def shuffled(items: Sequence[T], size: int, initial: int, rng: random.Random) -> Iterator[T]:
+    """Yield items through a shuffle buffer that fills two at a time, as webdataset's does.
+
+    >>> sorted(shuffled(range(5), 3, 2, random.Random(0)))
+    [0, 1, 2, 3, 4]
+    """
+    arriving = iter(items)
+    waiting: list[T] = []
+    enough = min(initial, size)
+    for item in arriving:
+        waiting.append(item)
+        if len(waiting) < size:
+            waiting.extend(islice(arriving, 1))
+        if len(waiting) >= enough:
+            yield _draw(waiting, rng)
+    while waiting:
+        yield _draw(waiting, rng)
+
+
+def _draw(waiting: list[T], rng: random.Random) -> T:
+    index = rng.randint(0, len(waiting) - 1)
+    waiting[index], waiting[-1] = waiting[-1], waiting[index]
+    return waiting.pop()
+
+
+def epoch_order(items: Sequence[T], seed: int, buffers: Buffers) -> Iterator[T]:
+    """Yield shards in the order of an epoch with this seed (``--seed`` and the epoch added up)."""
+    return shuffled(items, buffers.shards, buffers.shards_initial, random.Random(seed))
+
+
+def worker_share(items: Iterator[T], rank: int, world_size: int, worker: int, workers: int) -> Iterator[T]:
+    """Yield what one worker reads of all shards: they are dealt out to ranks in turn, then to a rank's workers."""
+    return islice(islice(items, rank, None, max(1, world_size)), worker, None, max(1, workers))
+
+
+def assign(items: Sequence[T], world_size: int, workers: int) -> list[list[T]]:
+    """Return the shards of all workers, rank by rank, worker by worker.
+
+    >>> assign("abcdef", 2, 2)
+    [['a', 'e'], ['c'], ['b', 'f'], ['d']]
+    """
+    return [
+        list(worker_share(iter(items), rank, world_size, worker, workers))
+        for rank in range(max(1, world_size))
+        for worker in range(max(1, workers))
+    ]
+
+
+def resampled(items: Sequence[T], weights: Sequence[float] | None, seed: int) -> Iterator[T]:
+    """Yield shards drawn with replacement, without end: ``--dataset-resampled``."""
+    rng = random.Random(seed)
+    while True:
+        yield rng.choice(items) if weights is None else rng.choices(items, weights=weights, k=1)[0]
+
+
+def worker_seed(base_seed: int, epoch: int, rank: int, worker: int, workers: int) -> int:
+    """Return the seed of a worker. ``base_seed`` is what the DataLoader drew when the first epoch began."""
+    if not workers:
+        return rank * _RANK_SEED
+    return base_seed + worker + epoch * workers
 
 
 @dataclass(frozen=True)
@@ -42,9 +162,10 @@ class Loop:
     arguments: dict[str, Any]  # by name
 
     @property
-    def args(self) -> Any:
+    def args(self) -> Namespace:
         """The parsed command line."""
-        return self.arguments["args"]
+        found: Namespace = self.arguments["args"]
+        return found
 
     @property
     def epoch(self) -> int:
@@ -52,13 +173,13 @@ class Loop:
         state = self.arguments.get("state")
         return int(self.arguments["epoch"] if state is None else state.epoch)
 
-    def checkpoint(self) -> dict[str, Any] | None:
+    def checkpoint(self) -> dict[str, object] | None:
         """Return what OpenCLIP would save now; None on ranks that save nothing. With FSDP all ranks must call it."""
         state, args = self.arguments.get("state"), self.args
         if state is not None:
             if not (args.save_logs or getattr(args, "fsdp", False)):
                 return None
-            found: dict[str, Any] = self.module.save_checkpoint(
+            found: dict[str, object] = self.module.save_checkpoint(
                 state.task,
                 state.optimizer,
                 epoch=state.epoch,
@@ -81,13 +202,13 @@ class Loop:
         return found if scaler is None else {**found, "scaler": scaler.state_dict()}
 
 
-def saves_at(args: Any, completed: int) -> bool:
+def saves_at(args: Namespace, completed: int) -> bool:
     """Return whether OpenCLIP itself writes a checkpoint after so many epochs."""
     regular = args.save_frequency > 0 and completed % args.save_frequency == 0
     return bool(completed == args.epochs or regular or args.save_most_recent)
 
 
-def why_no_checkpoints(args: Any) -> str:
+def why_no_checkpoints(args: Namespace) -> str:
     """Return why nothing can be saved inside of epochs with these arguments, "" if it can."""
     if not args.logs or args.logs.lower() == "none":
         return "with --logs none OpenCLIP keeps no checkpoints"
@@ -97,8 +218,6 @@ def why_no_checkpoints(args: Any) -> str:
         return "not with --fsdp-checkpoint sharded"
     return ""
 
-
-T = TypeVar("T")
 
 _TEXT_KEY = "txt"
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES

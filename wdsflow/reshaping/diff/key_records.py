@@ -13,8 +13,7 @@ from typing import IO, NamedTuple
 from xxhash import xxh3_64_intdigest, xxh3_128, xxh3_128_intdigest
 
 from wdsflow.shards.atomic import naming
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.tar.plain_entries import Row
 
 from .set_diff import Example, ScoreDiff, SetDiff

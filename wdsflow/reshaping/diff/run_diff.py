@@ -11,8 +11,7 @@ from threading import Event
 
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.samples.tar_sample import is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, is_harmless
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.thread_jobs import run_in_threads

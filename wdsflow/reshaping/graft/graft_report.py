@@ -99,8 +99,8 @@ class GraftReport(Report[ShardGraft]):
     def lines(self) -> Iterator[str]:
         """Yield the report."""
         for shard in self.shards:
-            what = f"{how_many(shard.written, 'sample')}, {shard.matched:,} with a row"
-            yield from shard.lines(shard.url, what if shard.output else "nothing written", shard.lost)
+            result = f"{how_many(shard.written, 'sample')}, {shard.matched:,} with a row"
+            yield from shard.lines(shard.url, result if shard.output else "nothing written", shard.lost)
         yield from self.again_lines("grafted")
         written, samples = self.total("written"), self.total("samples")
         shards = how_many(len(self.shards), "shard")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from wdsflow.pieces.new_members import member, members
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.plain_entries import Row
 

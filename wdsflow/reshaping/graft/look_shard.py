@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_row import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
-from wdsflow.shards.samples.tar_sample import TarSample, is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample, is_harmless
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError

@@ -16,8 +16,7 @@ from wdsflow.pieces.new_members import moved
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE, writing
-from wdsflow.shards.samples.tar_sample import TarSample
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import (
     LocalSource,

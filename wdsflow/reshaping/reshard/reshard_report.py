@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
-from wdsflow.shards.samples.tar_sample import is_harmless
+from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
@@ -22,7 +22,7 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     >>> evenness([100, 100, 50], Grid(1, 2))
     'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
     """
-    from wdsflow.readers.open_clip.assignment import assign  # loads all readers, which takes longer than small runs
+    from wdsflow.readers.open_clip.versions import assign  # loads all readers, which takes longer than small runs
 
     who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
     shares = assign(samples, *grid)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from functools import cache, lru_cache, partial
 from io import BytesIO
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
 
 from wdsflow.images.header import MAX_HEADER
@@ -197,6 +197,7 @@ def has_end(data: bytes, header: ImageHeader) -> bool:
 
 
 if TYPE_CHECKING:
+    from numpy import ndarray
     from PIL.Image import Image
 
 
@@ -210,16 +211,17 @@ _BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe col
 _GREY, _MOST_VISIBLE = 128, 125
 
 
-def decode_jpeg_strictly(decode: Callable[..., Any], data: bytes, tables: JpegTables | None) -> tuple[str, bool, bool]:
+def decode_jpeg_strictly(
+    decode: Callable[..., "ndarray"], data: bytes, tables: JpegTables | None
+) -> tuple[str, bool, bool]:
     """Decode a JPEG at 1/8 of its size, which reads every entropy-coded byte all the same.
 
     Returns libjpeg's warning or error, "" if it has none; whether the pixels show damage even so; and whether all pixels
     may be one colour.
 
-    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by chance, the
-    brightness of all later blocks is still off by some amount, as each is stored as a difference from the last one. A
-    mean brightness that no 8-bit picture has is proof: it is made visible by decoding with a smaller quantization step
-    for the mean, so that nothing is clipped.
+    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by chance, the brightness
+    of all later blocks is still off by some amount, as each is stored as a difference from the last one. A mean
+    brightness that no 8-bit picture has is proof: a smaller quantization step for the mean shows it without clipping.
     """
     place, wide, step = tables.mean if tables is not None else (0, False, 0)
     visible, limit = _visible_step(step) if place else (0, 0.0)
@@ -244,14 +246,9 @@ def _visible_step(step: int) -> tuple[int, float]:
     shift). Two steps and 4 grey levels of slack are left for encoders that round in their own way. The limit is in
     grey levels of the changed picture, at 1/8 level a step; (0, 0.0) where there is no room.
     """
-    if step < 1:
-        return 0, 0.0
-    possible = (1024 + 32) / step + 2
-    for visible in range(8, 0, -1):
-        limit = possible * visible / 8 + 1
-        if limit <= _MOST_VISIBLE:
-            return visible, limit
-    return 0, 0.0
+    possible = (1024 + 32) / step + 2 if step >= 1 else _MOST_VISIBLE * 8
+    limits = ((visible, possible * visible / 8 + 1) for visible in range(8, 0, -1))
+    return next(((visible, limit) for visible, limit in limits if limit <= _MOST_VISIBLE), (0, 0.0))
 
 
 def judge_warning(message: str, decode: Callable[..., object], data: bytes) -> Strict:

@@ -1,44 +1,120 @@
 """The samples of one shard, each with its range of the tar."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
 
 from wdsflow.shards.source.base import Range, Source, SourceError
-from wdsflow.shards.tar.members import Behind, Piece, PieceReader, Seen, is_junk, is_meta, split_name, why_junk
+from wdsflow.shards.tar.damaged_headers import HeaderGap
+from wdsflow.shards.tar.members import Behind, Piece, PieceReader, is_junk, is_meta, split_name, why_junk
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
 from .grouping import Repeats
-from .tar_sample import NearDamage, TarSample, is_harmless, losers, troubles
 
-_NO_NAME = "\0"  # no name begins with this
-_MOST_ALIKE = 64  # fields
-_LARGEST_GAP = 1 << 20  # bytes searched for global headers if the walk skipped something
+NO_END_MARK = "the end mark is missing"
+NO_PADDING = "the file ends inside the padding of its last member"
+CUT_AFTER_END = "the compressed stream is cut after the end mark"
+_HARMLESS = re.compile(f"at byte [0-9,]+ (?:{NO_END_MARK}|{NO_PADDING}|{CUT_AFTER_END})")
+_TROUBLE = {
+    "tar.truncated-data": "the contents of a member are cut",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.bad-header": "a header is damaged",
+    "tar.sparse": "a sparse member is not read",
+    "tar.cut-stream": "the compressed stream is cut",
+    "tar.damaged-stream": "the compressed stream is damaged",
+    "tar.no-end-blocks": NO_END_MARK,
+    "tar.no-padding": NO_PADDING,
+}
 
 
 def damage_of(walk: Walk) -> list[str]:
     """Return what is wrong with a tar, a sentence for each kind of damage, when the walk over it has ended."""
+    texts = _TROUBLE | (
+        {"tar.cut-stream": CUT_AFTER_END} if walk.ended else {}
+    )  # the last member is before an end mark
+    found = [(walk.seen[what], text) for what, text in texts.items() if what in walk.seen]
+    found += [(walk.zeros, walk.zeros.detail)] if walk.zeros.count else []
     damage = []
-    for what, text in troubles(ended=walk.ended).items():
-        seen = walk.seen.get(what)
-        if seen is not None and what == "tar.damaged-stream":
+    for seen, text in found:
+        if text == _TROUBLE["tar.damaged-stream"]:
             damage.append(seen.detail)
-        elif seen is not None:
-            damage.append(_sentence(seen, text))
-    if walk.zeros.count:
-        damage.append(_sentence(walk.zeros, walk.zeros.detail))
+            continue
+        more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+        damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
     if walk.stop is not None and walk.stop.kind in {"unreadable", "error"} and not damage:
         damage.append(f"at byte {walk.stop.offset:,}: {walk.stop.detail}")
     return damage
 
 
-def _sentence(seen: Seen, text: str) -> str:
-    more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-    return f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}"
+def is_harmless(damage: str) -> bool:
+    """Return whether nothing is lost by damage that ``damage_of`` found.
+
+    >>> is_harmless("at byte 1,024 the end mark is missing"), is_harmless("at byte 0 a header is damaged")
+    (True, False)
+    """
+    return _HARMLESS.match(damage) is not None
+
+
+class TarSample:
+    """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
+
+    __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
+
+    def __init__(self, number: int, key: str, start: int) -> None:
+        self.number, self.key, self.start, self.end = number, key, start, start
+        self.fields: dict[str, Row] = {}  # lower case name -> member
+        self.names: tuple[str, ...] | None = None  # of the fields, if earlier samples had the same
+        self.trouble = ""  # a slug if the tar itself is at fault
+
+
+@dataclass
+class NearDamage:
+    """A part of a tar that cannot be read, and the samples before and after it."""
+
+    gap: HeaderGap
+    before: TarSample | None
+    after: TarSample | None = None
+
+
+def losers(damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], least: int) -> set[int]:
+    """Return the numbers of the samples that have lost a member, or may have.
+
+    What damaged headers still tell comes first. Otherwise a sample is whole if others have the same fields in the same
+    order, and none has these and more where the damage is. ``known`` are the fields of all samples that are not next to
+    damage, ``least`` the bytes of the smallest of them.
+    """
+    seen = known | {tuple(each.fields) for damage in damages for each in (damage.before, damage.after) if each}
+    found: set[int] = set()
+    for damage in damages:
+        gap, sides = damage.gap, (damage.before, damage.after)
+        lost = gap.hurts(*sides)
+        shorter = [sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before) for sample in sides]
+        # One of the two must have lost what was in a part that is too small for a whole sample.
+        either = lost == (None, None) and not any(shorter) and 0 < gap.size < least
+        for sample, is_lost, less in zip(sides, lost, shorter, strict=True):
+            if sample is not None:
+                doubtful = is_lost is None and (less or tuple(sample.fields) not in known)
+                found |= {sample.number} if is_lost or either or doubtful else set()
+    return found
+
+
+def _is_shorter(sample: TarSample, seen: AbstractSet[tuple[str, ...]], *, at_end: bool) -> bool:
+    """Return whether another sample has the same fields and more of them, at the end or at the start."""
+    fields = tuple(sample.fields)
+    longer = (each for each in seen if len(each) > len(fields))
+    return any((each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer)
+
+
+_NO_NAME = "\0"  # no name begins with this
+_MOST_ALIKE = 64  # fields
+_LARGEST_GAP = 1 << 20  # bytes searched for global headers if the walk skipped something
 
 
 class Samples:
@@ -156,7 +232,10 @@ class Samples:
         """Take one member; yield the sample that it ends."""
         name, size, data, header, kind = row
         last, gap = self._end, header != self._end
-        self._end = data + padded(size) if kind == "file" else self._end_of(row)
+        self._end = data + padded(size) if kind == "file" else data
+        if kind != "file":
+            with suppress(Ending):
+                self._end = max(read_entry(self.source.read_at, header, {}).next, data)
         split = self._split(name, kind)
         if split is not None and is_junk(split[0]) and not self._junk:
             if self._current is not None:
@@ -285,13 +364,6 @@ class Samples:
                     least = min(least, other.end - other.start)
             self._losers = losers(others._damages, known, least)
         return sample.number in self._losers
-
-    def _end_of(self, row: Row) -> int:
-        """Return the end of a member that is not a plain file."""
-        try:
-            return max(read_entry(self.source.read_at, row[3], {}).next, row[2])
-        except Ending:
-            return row[2]
 
     def _global_headers(self, start: int, end: int) -> Iterator[Range]:
         """Find global PAX headers in bytes that belong to no member."""

@@ -2,13 +2,18 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wdsflow.text.install import install_extras, install_packages
 
 from .base import SourceChangedError, SourceError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from aiohttp import ClientResponse
 
 T = TypeVar("T")
 
@@ -111,25 +116,24 @@ class HttpFile:
 
         Raises SourceError.
         """
-        found: bytes | HttpStream = trying(lambda: self._sync(self._first, size), self.url)
-        return found
+        return trying(lambda: self._sync(partial(self._first, size)), self.url)
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return these bytes. Raises SourceError."""
         data = b""
         while start + len(data) < stop:  # servers may send less than they are asked for
-            data += trying(partial(self._sync, self._part, start + len(data), stop), self.url)
+            data += trying(partial(self._sync, partial(self._part, start + len(data), stop)), self.url)
         return data
 
     def stream(self) -> "HttpStream":
         """Ask for the whole file. Raises what aiohttp raises, and SourceError."""
-        found: HttpStream = self._sync(self._whole)
-        return found
+        return self._sync(self._whole)
 
-    def _sync(self, function: Any, *arguments: Any) -> Any:
+    def _sync(self, ask: Callable[[], Awaitable[T]]) -> T:
         from fsspec.asyn import sync
 
-        return sync(self._system.loop, function, *arguments)
+        found: T = sync(self._system.loop, ask)
+        return found
 
     async def _first(self, size: int) -> "bytes | HttpStream":
         answer = await self._ask({"Range": f"bytes=0-{size - 1}"})
@@ -149,7 +153,7 @@ class HttpFile:
     async def _whole(self) -> "HttpStream":
         return self._streamed(await self._ask({}))
 
-    async def _ask(self, headers: dict[str, str]) -> Any:
+    async def _ask(self, headers: dict[str, str]) -> "ClientResponse":
         """Send a request; ``identity``: bytes that are packed on the way are not those that are stored."""
         from aiohttp import ClientTimeout
 
@@ -159,9 +163,11 @@ class HttpFile:
             settings.setdefault("timeout", ClientTimeout(total=None, sock_connect=60, sock_read=60))
         headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
         session = await system.set_session()
-        return await session.get(system.encode_url(self.url), headers=headers, auto_decompress=False, **settings)
+        url = system.encode_url(self.url)
+        found: ClientResponse = await session.get(url, headers=headers, auto_decompress=False, **settings)
+        return found
 
-    def _streamed(self, answer: Any) -> "HttpStream":
+    def _streamed(self, answer: "ClientResponse") -> "HttpStream":
         try:
             answer.raise_for_status()
             if answer.status != 200:
@@ -173,7 +179,7 @@ class HttpFile:
             raise
         return HttpStream(self._system.loop, answer)
 
-    async def _body(self, answer: Any, start: int, stop: int) -> bytes:
+    async def _body(self, answer: "ClientResponse", start: int, stop: int) -> bytes:
         """Return the bytes of a part. Raises SourceError unless they are from ``start`` on, of this very file."""
         answer.raise_for_status()
         if answer.status == 200:
@@ -189,7 +195,7 @@ class HttpFile:
             raise SourceError("io", f"the server announced {told!r} but sent {len(data):,} bytes")
         return data
 
-    def _must_be_the_file(self, answer: Any, size: int | None) -> None:
+    def _must_be_the_file(self, answer: "ClientResponse", size: int | None) -> None:
         """Compare an answer with the first one. Raises SourceError."""
         if size is not None and size != self.size is not None:
             raise SourceChangedError(f"it had {self.size:,} bytes, now {size:,}")
@@ -206,7 +212,7 @@ class HttpFile:
 class HttpStream:
     """The body of an answer, as a file that can be read forward."""
 
-    def __init__(self, loop: Any, answer: Any) -> None:
+    def __init__(self, loop: "AbstractEventLoop", answer: "ClientResponse") -> None:
         self._loop, self._answer = loop, answer
 
     def read(self, size: int) -> bytes:

@@ -3,20 +3,21 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 from zlib import crc32
 
 from wdsflow.shards.shard_names import SUFFIXES, natural
 
 from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
 from .decompress import compression_of
-from .http import HttpFile, trying
+from .http import HttpFile, HttpStream, trying
 from .streams import ForwardSource
 
 # Bytes asked from a server: at first; on after what was read, more and more; what may be left out without that this
 # counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
 _PIECE = 256 << 10  # of a stream
+_File = IO[bytes] | HttpStream
 
 
 class RemoteSource(Source):
@@ -65,7 +66,7 @@ class RemoteSource(Source):
 class _Stream:
     """A shard on a server that sends all of it, from the start; taken up again where the connection fails."""
 
-    def __init__(self, url: str, open_file: Callable[[], Any], file: Any = None) -> None:
+    def __init__(self, url: str, open_file: Callable[[], _File], file: _File | None = None) -> None:
         self.url, self._open, self._file = url, open_file, file
         self._held, self._at, self._sum = b"", 0, 0
 
@@ -87,18 +88,17 @@ class _Stream:
         try:
             if self._file is None:
                 self._file = self._open()
-                self._skip(self._at)
-            data: bytes = self._file.read(_PIECE)
+                self._skip(self._file, self._at)
+            return self._file.read(_PIECE)
         except Exception:
             self.close()
             self._file = None
             raise
-        return data
 
-    def _skip(self, left: int) -> None:
+    def _skip(self, file: _File, left: int) -> None:
         seen = 0
         while left:
-            data = self._file.read(min(left, _PIECE))
+            data = file.read(min(left, _PIECE))
             if not data:
                 raise EOFError(f"the server sent {self._at - left:,} bytes; before, it sent {self._at:,}")
             left -= len(data)
@@ -113,11 +113,12 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
     if "https" in system.protocol:
         return _open_http(system, url, path, digest)
 
-    def opened(**settings: Any) -> Any:
+    def opened(**settings: object) -> IO[bytes]:
         try:
-            return system.open(path, "rb", **settings)
+            file: IO[bytes] = system.open(path, "rb", **settings)
         except TypeError:  # a file system that knows no such settings
-            return system.open(path, "rb")
+            file = system.open(path, "rb")
+        return file
 
     if hasattr(system, "local_expiry_check"):
         system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
@@ -151,10 +152,10 @@ def _open_http(system: object, url: str, path: str, digest: Digest | None) -> So
     return _unpacked(RemoteSource(url, size, fetch, lambda: None, start))
 
 
-def _parts_of(file: Any, url: str) -> Fetch:
+def _parts_of(file: IO[bytes], url: str) -> Fetch:
     def fetch(start: int, stop: int) -> bytes:
         file.seek(start)
-        data: bytes = file.read(stop - start)
+        data = file.read(stop - start)
         if len(data) != stop - start:
             raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
         return data

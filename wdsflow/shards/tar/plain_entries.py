@@ -107,19 +107,18 @@ class Skimmer:
             startswith, stop = window.startswith, len(window) - SPAN
             while at <= stop:
                 header = at
-                if startswith(time, at):
+                if end and startswith(time, at):
                     if window[at + end] or (strict and window[at + end - 1] != 10):
                         break
                     header = at + 1024
                     alone += 1
-                elif window[at + 156] in b"xL":
-                    known = times.get(window[at : at + BLOCK])
-                    if known and startswith(known[0], at):
+                if window[header + 156 : header + BLOCK] != tail:
+                    if window[header + 156] in b"xL":
+                        known = times.get(window[at : at + BLOCK])
+                        if header > at or not known or not startswith(known[0], at):
+                            break
                         time, end = known
-                    else:
-                        break
-                    continue
-                if not startswith(tail, header + 156):
+                        continue
                     tail = window[header + 156 : header + BLOCK]
                     sums = tails.get(tail, _NEVER)
                 head = window[header : header + 156]

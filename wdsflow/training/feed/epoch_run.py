@@ -132,7 +132,7 @@ class EpochRun:
         self._stop = False
         self.planner: Planner | None = None
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
-        self._results = engine.map(work, self._chunks())
+        self._results = engine.map(work, self._chunks())  # lazily: the planner comes later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         self._thread.start()
         self.owner = os.getpid()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wdsflow.memory.sizes import Budget, SharedBudget
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.caption_sources import Captions, TokenizedCaptions, Tokenizer
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.image_work import ImageWork
@@ -91,13 +91,16 @@ class Feed:
     def start(self, epoch: int, first: int, positions: list[LanePosition] | None) -> EpochRun:
         """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
         recipe, engine = self.recipe, self._ready_engine()
+        if self._shared is not None:
+            self._shared.clear()
+        budget = Budget(self._shares.decode) if self._shared is None else self._shared
         work = SampleWork(
             recipe.images,
             recipe.captions.at_epoch(epoch),
             self._tokens,
             self.largest,
             processes_named(recipe.options, known=recipe.images.known),
-            hold=self._budget().hold,
+            hold=budget.hold,
         )
         # Samples lost in a row that mean starvation; a lane that ends is judged at its end.
         most_lost = recipe.options.stall_samples or (_MOST_LOST if recipe.schedule.endless else sys.maxsize)
@@ -174,12 +177,6 @@ class Feed:
             known=shape is not None,
             options=self.recipe.options,
         )
-
-    def _budget(self) -> Budget | SharedBudget:
-        if self._shared is None:
-            return Budget(self._shares.decode)
-        self._shared.clear()
-        return self._shared
 
     def _share(self) -> "Shares":
         images, options = self.recipe.images, self.recipe.options

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.sample_tasks import LaneTask, SampleRef

@@ -135,14 +135,8 @@ class Catalog:
                     if len(listed) > _KEPT:
                         listed = None
                 yield item
-        if listed is not None:
-            self._keep(stamp, listed)
-
-    def count(self, url: str) -> int:
-        """Return how many samples of a shard have an image and a caption, by the names of their members."""
-        return sum(isinstance(item, SampleRef) for item in self.samples(url))
-
-    def _keep(self, stamp: tuple[str, int], listed: list[_Row]) -> None:
+        if listed is None:
+            return
         with self._lock:
             if stamp not in self._cache:
                 self._cache[stamp] = listed
@@ -150,6 +144,10 @@ class Catalog:
             while self._held > _KEPT:
                 _, gone = self._cache.popitem(last=False)
                 self._held -= len(gone) + 8
+
+    def count(self, url: str) -> int:
+        """Return how many samples of a shard have an image and a caption, by the names of their members."""
+        return sum(isinstance(item, SampleRef) for item in self.samples(url))
 
     def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
         wanted, real = self._wanted, source.view.real if isinstance(source, ViewSource) else int
@@ -210,25 +208,18 @@ def shard_list(data: str | Sequence[str]) -> list[str]:
     except ValueError:
         raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
     try:
-        found = [each for url in urls for each in _more(url)]
-        _check_there(data, found)
+        found = [each for url in urls for each in _expanded(url)]
+        gone = list(absent([path for url in found if (path := local_file(url)) is not None]))
+        if gone:
+            expand(part for part in _parts(data) if not part.startswith("pipe:"))  # raises if all of a pattern are
+        if gone and len(gone) == len(found):
+            raise NoShards(gone[0], f"no such file: {os.path.abspath(gone[0])}")
     except NoShards as error:
         raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
+    if gone:
+        number = f"{len(gone):,} of {how_many(len(found), 'shard')}"
+        say(logging.WARNING, f"feed: {number} not there, first: {escape(gone[0], 200)}")
     return found
-
-
-def _check_there(data: str | Sequence[str], urls: Sequence[str]) -> None:
-    """Warn of shards on this machine that are missing. Raises NoShards if all of a pattern are."""
-    gone = list(absent([path for url in urls if (path := local_file(url)) is not None]))
-    if not gone:
-        return
-    expand(part for part in _parts(data) if not part.startswith("pipe:"))
-    if len(gone) == len(urls):
-        raise NoShards(gone[0], f"no such file: {os.path.abspath(gone[0])}")
-    say(
-        logging.WARNING,
-        f"feed: {len(gone):,} of {how_many(len(urls), 'shard')} not there, first: {escape(gone[0], 200)}",
-    )
 
 
 def weighted_list(
@@ -313,7 +304,7 @@ def _parts(value: str | Sequence[str | float]) -> list[Any]:
     return value.split("::") if isinstance(value, str) else list(value)
 
 
-def _more(url: str) -> Iterable[str]:
+def _expanded(url: str) -> Iterable[str]:
     path = None if url.startswith("pipe:") else local_path(url)
     if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
         return (url,)

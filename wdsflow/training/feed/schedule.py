@@ -11,14 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from wdsflow.readers.open_clip.assignment import (
-    Buffers,
-    epoch_length,
-    epoch_order,
-    resampled,
-    worker_seed,
-    worker_share,
-)
+from wdsflow.readers.open_clip.versions import Buffers, epoch_length, epoch_order, resampled, worker_seed, worker_share
 from wdsflow.text.words import how_many
 from wdsflow.training.ranks import RankPlace
 

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger, StagedLedger, score_command
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import command as join

@@ -51,7 +51,7 @@ def _is_cuda(device: str) -> bool:
     return device.startswith("cuda") and torch.cuda.is_available()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CheckpointPosition:
     """The position of training: ``batch`` batches of each rank into an epoch, after ``step`` optimizer steps."""
 

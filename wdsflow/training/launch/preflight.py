@@ -1,7 +1,6 @@
 """Checks the shards of a training command before it starts: would the feed starve?"""
 
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,9 +9,8 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.startup import Sidecars, read_sidecars, start, told_size
 from wdsflow.readers.open_clip.versions import FeedReader
-from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.caption_text import JsonText
@@ -86,17 +84,17 @@ def preflight(
     progress: Found | None = None,
     dry_run: bool = False,
 ) -> Preflight | None:
-    """Read the names in the shards of a training command, and judge them by what wdsflow's feed needs.
+    """Read the names in the shards of a training command, and check that wdsflow's feed can read them.
 
     Args:
         argv: open_clip_train's arguments.
         options: settings of the feed.
         world_size: ranks that will train.
-        progress: called with the number of shards and what they are; what it returns is called after each shard.
-        dry_run: the reports will be shown, so that the lines need not name the command that shows them.
+        progress: called with the number and the name of the shards; its result is called after each shard.
+        dry_run: the reports will be shown, so that the lines need not name the command for them.
 
     Returns:
-        None where the command trains on no shards, or is one that open_clip_train itself refuses.
+        None if the command trains on no shards, or if open_clip_train itself refuses it.
     """
     options = replace(options or FeedOptions(), argv=tuple(argv))
     try:
@@ -107,7 +105,7 @@ def preflight(
         return None
     result = _look(arguments, options, progress, dry_run=dry_run)
     if arguments.val_data and not result.refused:
-        # Evaluation comes after an epoch of training: too late to learn that it has nothing to read.
+        # Evaluation comes after an epoch of training, which is too late for this error.
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, dry_run=dry_run, trains=False)
@@ -120,24 +118,25 @@ def preflight(
 def _look(
     arguments: Arguments, options: FeedOptions, progress: Found | None, *, dry_run: bool, trains: bool = True
 ) -> Preflight:
-    """Judge the shards that ``arguments.train_data`` names."""
+    """Check the shards that ``arguments.train_data`` names."""
     started, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
+
+    def refusal(why: str, *hints: str, nothing_read: bool = True) -> Preflight:
+        why = f"{title}: {why}"
+        return Preflight((*why.split("\n"), *hints), refused=True, nothing_read=nothing_read, why=why)
+
     assert arguments.train_data is not None
     try:
         expansion = expand([arguments.train_data])
     except NoShards as error:
-        hint = (f"  {escape(error.hint)}",) if error.hint else ()
-        why = f"{title}: {escape(str(error))}"
-        return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
+        return refusal(escape(str(error)), *([f"  {escape(error.hint)}"] if error.hint else []))
     begun = start(replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None)
     if trains and begun.crash is not None and begun.crash_kind == "weights":
-        why, hint = f"{title}: {begun.crash.partition(': ')[2]}", ()
-        if not arguments.dataset_resampled:
-            hint = (
-                f"  with it: {command(_with(options, ('--dataset-resampled',)), *(['--dry-run'] if dry_run else []))}",
-            )
-        return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
-    captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
+        drawn = command(_with(options, ("--dataset-resampled",)), *(["--dry-run"] if dry_run else []))
+        return refusal(
+            begun.crash.partition(": ")[2], *([] if arguments.dataset_resampled else [f"  with it: {drawn}"])
+        )
+    captions = captions_for(options.caption, arguments, keep_empty=False)  # those of OpenCLIP 3.3 are at their defaults
     urls = _some(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
@@ -149,12 +148,9 @@ def _look(
             data = arguments.train_data
             shards, subset = scan_kept(expansion.urls, urls, asked, options, data, told, dry_run=dry_run)
         except SubsetError as error:
-            why = f"{title}: {error}"
-            nothing_read = not isinstance(error, NothingKept)
-            return Preflight(tuple(why.split("\n")), refused=True, nothing_read=nothing_read, why=why)
+            return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     if text := no_verdict_text(shards):
-        nothing_read, why = all(shard.error is not None for shard in shards), f"{title}: {text}"
-        return Preflight((why,), refused=True, nothing_read=nothing_read, why=why)
+        return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
@@ -168,12 +164,6 @@ def _look(
 
 def _reads_shards(arguments: Arguments) -> bool:
     return names_shards(arguments.train_data, arguments.dataset_type) and not arguments.use_naflex
-
-
-def _modern(arguments: Arguments) -> dict[str, object]:
-    """Return the arguments of OpenCLIP 4 that say where captions are; 3.3 has none, and they are at their defaults."""
-    names = ("text_key", "json_text_key", "json_text_key_probs", "seed")
-    return {name: getattr(arguments, name) for name in names}
 
 
 def _some(urls: list[str]) -> list[str]:
@@ -191,9 +181,9 @@ def _judge(
     whole: bool,
     sidecars: bool,
 ) -> Context:
-    """Run the rules for our feed; the forecast too where each worker must fill its batches from shards of its own.
+    """Run the rules for our feed, and the forecast if each worker must fill its batches from its own shards.
 
-    ``sidecars``: files next to the shards tell about what was scanned.
+    ``sidecars``: files next to the shards describe the scanned samples.
     """
     urls = [shard.url for shard in evidence.shards]
     images = tuple(name.strip().lower() for name in (options.image or arguments.image_key).split(";") if name.strip())
@@ -210,7 +200,7 @@ def _judge(
     )
     reader = FeedReader(reads, images, captions.members)
     context = Context(
-        replace(evidence, level="headers"),  # at "names" F101 would advise a closer look, which is taken here
+        replace(evidence, level="headers"),  # at "names" F101 would advise a closer check, which is done here
         [reader],
         [judge(evidence, reader)],
         urls=(arguments.train_data or "",),
@@ -218,11 +208,11 @@ def _judge(
         environment=versions(),
     )
     if whole and options.schedule == "openclip":
-        # Unlike OpenCLIP the feed expands globs, and counts samples where the files next to the shards do not tell them.
+        # Unlike OpenCLIP the feed expands globs, and counts samples if no file next to the shards has their number.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
         given, verdict = arguments.train_num_samples, context.verdicts[0]
         counted = given is None and not told_size(urls, context.sidecars or Sidecars())
-        if counted:  # where none is usable, those that there will be after a repair
+        if counted:  # if none is usable, those after a repair
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
@@ -276,12 +266,12 @@ def _result(
 
 
 def _refused(report: Report, why: str) -> Report:
-    """Return the report on a run that does not start: a forecast of how it would go on does not apply."""
+    """Return the report on a run that does not start, without the forecast."""
     return replace(report, verdicts=[verdict.refused(why) for verdict in report.verdicts], forecasts=())
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings for which training would wait for batches that never come."""
+    """Return the findings with which training would wait for batches forever."""
     evidence, verdict = context.evidence, context.verdicts[0]
     fatal = [finding for finding in findings if finding.code in _STARVES]
     if _unreached(evidence):  # the feed reads on after damage, and may find enough there
@@ -293,7 +283,7 @@ def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _other_layout(context: Context, peeked: Sequence[ShardEvidence]) -> list[str]:
-    """Return a line on a layout that only the json shows; a finding reports one that names show."""
+    """Return a line on a layout that only the JSON shows; findings report those that names show."""
     layout = layout_of(peeked)
     if layout.is_image_text or not layout_of(context.evidence.shards).is_image_text:
         return []
@@ -305,7 +295,7 @@ def _unreached(evidence: Evidence) -> bool:
 
 
 def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]) -> list[ShardEvidence]:
-    """Look into the json of a few shards, where captions are said to be there or may be."""
+    """Read the JSON of a few shards if it should or may have captions."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     only_json = not any(isinstance(source, str) and source in fields for source in captions.sources)
     if "F101" not in codes and (codes or not only_json):
@@ -320,7 +310,7 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
 def _fixes(
     context: Context, options: FeedOptions, findings: Sequence[Finding], peeked: Sequence[ShardEvidence]
 ) -> list[str]:
-    """Return what to do, each line with the command that does it at its end."""
+    """Return what to do; each line ends with a command."""
     fatal = _fatal(context, findings)
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
@@ -341,9 +331,9 @@ def _fixes(
 
 
 def _repairs(options: FeedOptions, findings: Sequence[Finding], *, known: bool) -> Iterator[str]:
-    """Yield the repairs of all errors, those of the refusal first: what a report lists as what to do.
+    """Yield the repairs of all errors, those of the refusal first, as a report lists them.
 
-    ``known``: a place for the missing field is known, which needs no other shards.
+    ``known``: another place of the missing field is known, so that F101 needs no repair.
     """
     errors = [each for each in findings if each.severity == "error" and not (known and each.code == "F101")]
     for repair, codes in sorted(fixes_of(errors), key=lambda each: not _STARVES & set(each[1])):
@@ -354,7 +344,7 @@ def _repairs(options: FeedOptions, findings: Sequence[Finding], *, known: bool) 
 
 
 def _shared(context: Context, options: FeedOptions) -> Iterator[str]:
-    """Yield what helps workers whose shards hold too little; the predicate first, if it keeps less than one batch."""
+    """Yield fixes for workers with too few samples; the predicate first, if it keeps less than one batch."""
     usable, arguments = context.verdicts[0].usable, context.arguments
     assert arguments is not None
     if options.ledger is not None and usable < arguments.batch_size * arguments.world_size:

@@ -31,8 +31,8 @@ class ResumedRun:
 
     def __init__(self, main: ModuleType, get_data: GetData, every: int | None = None) -> None:
         self._main, self._get_data, self._every = main, get_data, every
-        self._loop: Callable[..., Any] = main.train_one_epoch
-        self._evaluation: Callable[..., Any] = main.evaluate
+        self._loop: Callable[..., object] = main.train_one_epoch
+        self._evaluation: Callable[..., object] = main.evaluate
         self._resumed: Saved | None = None
         self._states: list[dict[str, Any]] = []
         self._args: Any = None
@@ -71,7 +71,7 @@ class ResumedRun:
         """Return the error of another rank that failed, if it is the reason for this one."""
         return self.loader.explain(error) if hasattr(self.loader, "explain") else None
 
-    def with_state(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
+    def with_state(self, checkpoint: dict[str, object]) -> dict[str, object]:
         """Add the state of the feed to OpenCLIP's checkpoint at the end of an epoch."""
         if self._position is None or not self._states:
             return checkpoint
@@ -187,7 +187,7 @@ class _Saving:
     def __init__(self, run: ResumedRun) -> None:
         self._run = run
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(torch, name)
 
     def save(self, value: object, file: object, *words: object, **named: object) -> None:
@@ -222,16 +222,16 @@ class Steps:
     """
 
     def __init__(
-        self, loader: Iterable[Any], first: int, begun: Callable[[], None], done: Callable[[int], None]
+        self, loader: Iterable[object], first: int, begun: Callable[[], None], done: Callable[[int], None]
     ) -> None:
         self._loader, self._first, self._begun, self._done = loader, first, begun, done
         self.used = False
 
-    def __call__(self, items: Iterable[Any], start: int = 0) -> Iterator[tuple[int, Any]]:
+    def __call__(self, items: Iterable[object], start: int = 0) -> Iterator[tuple[int, object]]:
         """Enumerate the loader from ``first``, anything else as Python does."""
         return self._count() if items is self._loader else builtins.enumerate(items, start)
 
-    def _count(self) -> Iterator[tuple[int, Any]]:
+    def _count(self) -> Iterator[tuple[int, object]]:
         self.used = True
         batches = iter(self._loader)
         number = self._first
@@ -244,7 +244,7 @@ class Steps:
             number += 1
             self._done(number)
 
-    def _take(self, batches: Iterator[Any], number: int) -> Any:
+    def _take(self, batches: Iterator[object], number: int) -> object:
         batch = next(batches)
         if number == self._first:
             self._begun()
@@ -252,7 +252,7 @@ class Steps:
 
 
 @contextmanager
-def counted(function: Callable[..., Any], steps: Steps) -> Iterator[None]:
+def counted(function: Callable[..., object], steps: Steps) -> Iterator[None]:
     """Let the module of ``function`` enumerate by ``steps``. Raises RuntimeError if it enumerated no batch."""
     names = function.__globals__
     names["enumerate"] = steps

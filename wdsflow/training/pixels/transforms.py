@@ -1,33 +1,42 @@
-"""What a preprocessing does, told by its structure: OpenCLIP's transforms, without importing OpenCLIP or torchvision."""
+"""Recognises OpenCLIP's transforms by their structure, without importing OpenCLIP or torchvision."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 Kernel = Literal["bicubic", "bilinear"]
 Size = tuple[int, int]  # height, width
+Triple = tuple[float, float, float]
+Step: TypeAlias = Any  # of the user's torchvision, which is not imported
 
 _TORCHVISION = "torchvision.transforms.transforms"
 _OPENCLIP = "open_clip.transform"
 _KERNELS: tuple[Kernel, ...] = ("bicubic", "bilinear")
+_KNOWN = (
+    ["RandomResizedCrop"],
+    ["Resize"],
+    ["Resize", "CenterCrop"],
+    ["ResizeKeepRatio", "CenterCrop"],
+    ["ResizeKeepRatio", "CenterCropOrPad"],
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """What all known transforms end in: RGB, as floats, normalised."""
+    """The end of all known transforms: RGB, as floats, normalised."""
 
     size: Size
     kernel: Kernel
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Triple
+    std: Triple
 
 
 @dataclass(frozen=True, kw_only=True)
 class Whole(Transform):
     """Resize the whole picture, then cut its centre out, or pad it with ``fill``, to ``size``.
 
-    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides do, whatever becomes of the shape;
-    "ratio": as timm's ResizeKeepRatio with ``longest``, 1 to fit all of it in, 0 to fill the size.
+    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``, whatever the shape;
+    "ratio": as timm's ResizeKeepRatio with ``longest``, 1 to show all of the picture, 0 to fill the size.
     """
 
     fit: Literal["short", "both", "ratio"]
@@ -49,45 +58,59 @@ class Whole(Transform):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCrop(Transform):
-    """torchvision's RandomResizedCrop: a random part, of an area and a shape within bounds, resized to ``size``."""
+    """torchvision's RandomResizedCrop: a random part, with bounds for area and shape, resized to ``size``."""
 
     scale: tuple[float, float]
     ratio: tuple[float, float]
 
 
-def recognise(preprocess: Any) -> Whole | RandomCrop | None:
-    """Return what a preprocessing does, None if it is none of OpenCLIP's, or one with colour jitter and the like."""
+def recognise(preprocess: Step) -> Whole | RandomCrop | None:
+    """Return the transform, None if it is none of OpenCLIP's, or one with colour jitter and the like."""
     if _name(preprocess) != (_TORCHVISION, "Compose"):
         return None
     steps = list(preprocess.transforms)
-    normalise = _normalise(steps)
-    if normalise is None:
-        return None
+    normal = _normalise(steps)
     names = [_name(step)[1] for step in steps]
-    if names == ["RandomResizedCrop"] and _known(steps[:1]):
-        return _random_crop(steps[0], *normalise)
-    if names in (["Resize"], ["Resize", "CenterCrop"]) and _known(steps):
-        return _resize(steps, *normalise)
-    if names in (["ResizeKeepRatio", "CenterCrop"], ["ResizeKeepRatio", "CenterCropOrPad"]) and _known(steps):
-        return _keep_ratio(steps, *normalise)
-    return None
+    theirs = {"ResizeKeepRatio", "CenterCropOrPad"}
+    known = all(
+        _name(step)[0] == (_OPENCLIP if name in theirs else _TORCHVISION)
+        for step, name in zip(steps, names, strict=True)
+    )
+    if normal is None or not known or names not in _KNOWN:
+        return None
+    first, last = steps[0], steps[-1]
+    size, interpolation = _pair(first.size), getattr(first.interpolation, "value", None)
+    kernel = next((kernel for kernel in _KERNELS if kernel == interpolation), None)
+    if size is None or kernel is None:
+        return None
+    mean, std = normal
+    if names == ["RandomResizedCrop"]:
+        scale, ratio = tuple(map(float, first.scale)), tuple(map(float, first.ratio))
+        if len(scale) != 2 or len(ratio) != 2:
+            return None
+        return RandomCrop(size=size, kernel=kernel, mean=mean, std=std, scale=scale, ratio=ratio)
+    fit: Literal["short", "both", "ratio"] = "short"
+    longest, fill = 0.0, 0
+    if names[0] == "ResizeKeepRatio":
+        fit, longest, fill = "ratio", float(first.longest), getattr(last, "fill", 0)
+        if first.random_scale_prob or first.random_aspect_prob or not isinstance(fill, int):
+            return None
+    elif first.max_size is not None:
+        return None
+    elif not isinstance(first.size, int) and len(first.size) == 2:
+        fit = "both"
+    if (fit == "both") != (len(steps) == 1) or (last is not first and _pair(last.size) != size):
+        return None
+    return Whole(size=size, kernel=kernel, mean=mean, std=std, fit=fit, longest=longest, fill=fill)
 
 
-Triple = tuple[float, float, float]
-
-
-def _name(step: Any) -> tuple[str, str]:
+def _name(step: Step) -> tuple[str, str]:
     kind = step if callable(step) and hasattr(step, "__qualname__") else type(step)
     return str(kind.__module__), str(kind.__qualname__)
 
 
-def _known(steps: Sequence[Any]) -> bool:
-    theirs = {"ResizeKeepRatio", "CenterCropOrPad"}
-    return all(module == (_OPENCLIP if name in theirs else _TORCHVISION) for module, name in map(_name, steps))
-
-
-def _normalise(steps: list[Any]) -> tuple[Triple, Triple] | None:
-    """Take the steps from conversion to normalising off the end; return mean and deviation."""
+def _normalise(steps: list[Step]) -> tuple[Triple, Triple] | None:
+    """Remove the steps from conversion to normalising; return mean and deviation."""
     if len(steps) < 3 or _name(steps[-1]) != (_TORCHVISION, "Normalize"):
         return None
     last = steps.pop()
@@ -100,7 +123,7 @@ def _normalise(steps: list[Any]) -> tuple[Triple, Triple] | None:
     return (mean, std) if mean and std and all(std) else None
 
 
-def _triple(values: Any) -> Triple | None:
+def _triple(values: Iterable[float]) -> Triple | None:
     try:
         first, second, third = (float(value) for value in values)
     except (TypeError, ValueError):
@@ -108,48 +131,10 @@ def _triple(values: Any) -> Triple | None:
     return first, second, third
 
 
-def _kernel(step: Any) -> Kernel | None:
-    value = getattr(step.interpolation, "value", None)
-    return next((kernel for kernel in _KERNELS if kernel == value), None)
-
-
-def _pair(size: Any) -> Size | None:
+def _pair(size: int | Iterable[Any]) -> Size | None:
     if isinstance(size, int):
         return size, size
     sides = tuple(size)
     if len(sides) not in {1, 2} or not all(isinstance(side, int) and side > 0 for side in sides):
         return None
     return sides[0], sides[-1]
-
-
-def _random_crop(step: Any, mean: Triple, std: Triple) -> RandomCrop | None:
-    size, kernel = _pair(step.size), _kernel(step)
-    scale, ratio = tuple(map(float, step.scale)), tuple(map(float, step.ratio))
-    if size is None or kernel is None or len(scale) != 2 or len(ratio) != 2:
-        return None
-    return RandomCrop(size=size, kernel=kernel, mean=mean, std=std, scale=scale, ratio=ratio)
-
-
-def _resize(steps: list[Any], mean: Triple, std: Triple) -> Whole | None:
-    resize = steps[0]
-    size, kernel = _pair(resize.size), _kernel(resize)
-    if size is None or kernel is None or resize.max_size is not None:
-        return None
-    both = not isinstance(resize.size, int) and len(resize.size) == 2
-    if len(steps) == 1:
-        return Whole(size=size, kernel=kernel, mean=mean, std=std, fit="both") if both else None
-    if both or _pair(steps[1].size) != size:
-        return None
-    return Whole(size=size, kernel=kernel, mean=mean, std=std, fit="short")
-
-
-def _keep_ratio(steps: list[Any], mean: Triple, std: Triple) -> Whole | None:
-    resize, cut = steps
-    size, kernel = _pair(resize.size), _kernel(resize)
-    fill = getattr(cut, "fill", 0)
-    if size is None or kernel is None or _pair(cut.size) != size or not isinstance(fill, int):
-        return None
-    if resize.random_scale_prob or resize.random_aspect_prob:
-        return None
-    longest = float(resize.longest)
-    return Whole(size=size, kernel=kernel, mean=mean, std=std, fit="ratio", longest=longest, fill=fill)

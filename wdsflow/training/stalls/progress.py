@@ -12,7 +12,7 @@ from typing import NamedTuple
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedOptions
 
-from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossReason, LossTally, say
+from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossTally, say
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
 _LONG_WAIT = 30.0  # seconds without a batch that are worth a warning, on any rank
@@ -148,7 +148,10 @@ class Progress:
         what = f"{facts.batch:,} of {facts.num_batches:,} batches, {facts.samples:,} samples"
         yield f"feed: epoch {facts.epoch} done{whose}: {what}, {self._speed(facts)}"
         rows = [("seen", tally.seen, ""), ("kept", tally.kept, ""), ("lost", tally.lost, "")]
-        rows += [(f"  {item.first.stage}: {item.first.reason}", item.count, _example(item)) for item in tally.reasons]
+        for item in tally.reasons:
+            detail = f" ({escape(item.first.detail, 60)})" if item.first.detail else ""
+            example = f"first: {escape(item.first.key, 60)} in {escape(item.first.shard)}{detail}"
+            rows.append((f"  {item.first.stage}: {item.first.reason}", item.count, example))
         rows += [(f"noted: {note}", count, "") for note, count in tally.noted.most_common()]
         wide = max(len(name) for name, _, _ in rows)
         for name, count, example in rows:
@@ -156,9 +159,9 @@ class Progress:
             share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
-        for item in damage[:_MOST]:
-            what = "" if item.what in {NO_TAR, UNREADABLE} else f"{item.what}, "  # the detail contains it
-            yield f"  damaged: {escape(item.shard, 200)}: {what}{escape(item.detail)}"
+        for each in damage[:_MOST]:
+            what = "" if each.what in {NO_TAR, UNREADABLE} else f"{each.what}, "  # the detail contains it
+            yield f"  damaged: {escape(each.shard, 200)}: {what}{escape(each.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"
 
@@ -179,11 +182,6 @@ def _damaged(tally: LossTally) -> str:
 def _share(count: int, seen: int) -> str:
     share = 100 * count / seen if seen else 0.0
     return f"{share:.3g} %" if 0 < share < 1 else f"{share:.1f} %"
-
-
-def _example(item: LossReason) -> str:
-    detail = f" ({escape(item.first.detail, 60)})" if item.first.detail else ""
-    return f"first: {escape(item.first.key, 60)} in {escape(item.first.shard)}{detail}"
 
 
 class Metrics:

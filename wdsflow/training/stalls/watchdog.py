@@ -62,7 +62,11 @@ class Watchdog:
         self._stopped.clear()
         self._told = False
         if self._board is None:
-            self._board = self._connect()
+            try:
+                self._board = connect()
+            except RuntimeError as error:
+                text = f"feed: ranks cannot report a stall to each other: {escape(str(error))}"
+                say(logging.WARNING, text)
         self._thread = threading.Thread(target=self._run, name="wdsflow-watchdog", daemon=True)
         self._thread.start()
         atexit.register(self._leave)  # a daemon thread inside of torch while Python shuts down may crash it
@@ -138,13 +142,6 @@ class Watchdog:
         if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
             self._wait = (wait[0] + pause, wait[1])
 
-    def _connect(self) -> Board | None:
-        try:
-            return connect()
-        except RuntimeError as error:
-            say(logging.WARNING, f"feed: ranks cannot report a stall to each other: {escape(str(error))}")
-            return None
-
     def _leave(self) -> None:
         self.stop()
         board = self._board
@@ -209,7 +206,9 @@ class Watchdog:
 
     def _end(self, message: str) -> None:
         if not self._told:
-            _show(message)
+            if message not in _shown:
+                _shown.add(message)
+                cry(message)
             self._acknowledge()
         if self._board is None or self._stopped.wait(_GRACE):
             return
@@ -222,12 +221,6 @@ class Watchdog:
         end_commands()
         self._kill()
         os._exit(1)
-
-
-def _show(message: str) -> None:
-    if message not in _shown:
-        _shown.add(message)
-        cry(message)
 
 
 def _saving() -> bool:

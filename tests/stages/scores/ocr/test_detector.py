@@ -12,7 +12,7 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, lines_of, on_canvas
+from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, lines_of
 
 MODEL = TextDetector()
 
@@ -26,7 +26,7 @@ def pictures():
 
 
 def items(canvas=2560):
-    return [on_canvas(np.asarray(image), canvas) for image in pictures()]
+    return [OnCanvas(canvas).of(np.asarray(image)) for image in pictures()]
 
 
 @pytest.mark.deep
@@ -45,7 +45,7 @@ def test_boxes_are_those_of_bare_easyocr():
 def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
     image = written("LARGE", size=(400, 150), font=60)
     lines, _ = bare().detect(np.asarray(image), canvas_size=192)
-    item = on_canvas(np.asarray(image), 192)
+    item = OnCanvas(192).of(np.asarray(image))
     assert item.pixels.shape == (72, 192, 3)
     assert boxes_of(run(MODEL, [item])[0]).upright == [tuple(map(int, line)) for line in lines[0]]
     assert lines[0]
@@ -77,7 +77,7 @@ def test_neighbours_do_not_change_what_is_read():
 
 def test_the_cost_is_what_the_network_sees():
     assert [MODEL.cost(item) for item in items()] == [256 * 96, 256 * 192, 224 * 96, 128 * 96, 160 * 64]
-    assert MODEL.cost(on_canvas(np.zeros((9, 3000, 3), np.uint8), 320)) == 32 * 320
+    assert MODEL.cost(OnCanvas(320).of(np.zeros((9, 3000, 3), np.uint8))) == 32 * 320
 
 
 def test_what_waits_for_a_model_is_weighed_by_its_pixels():
@@ -89,7 +89,7 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
 
 @pytest.mark.deep
 def test_a_group_of_pictures_gives_what_each_gives_alone():
-    several = [on_canvas(np.asarray(written(word)), 2560) for word in ("one", "two", "three")]
+    several = [OnCanvas(2560).of(np.asarray(written(word))) for word in ("one", "two", "three")]
     with torch.inference_mode():
         together = _scores(loaded(MODEL), several, (96, 256))
     assert len(together) == 3

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from wdsflow.stages.scores.videos import Sampling, _duration
+from tests.stages.scores.fields import made
+from wdsflow.stages.scores.videos import _duration
 
 MICRO = 2_500_000  # of the container
 
@@ -35,8 +36,8 @@ def test_a_duration_is_the_streams_own_or_that_of_its_tag_or_of_the_file(ticks, 
 )
 def test_a_sampling_has_a_frame_or_all_key_frames(how, frames, fits):
     if fits:
-        assert Sampling(how, frames).checked("blur") == (how, frames)
+        assert made("classify", sampling=how, frames=frames).sampled == (how, frames)
     else:
         words = "at least 1$" if how == "uniform" else "at least 1, or 0 for all key frames"
-        with pytest.raises(ValueError, match=f"blur: frames={frames}; it has to be {words}"):
-            Sampling(how, frames).checked("blur")
+        with pytest.raises(ValueError, match=f"classify: frames={frames}; it has to be {words}"):
+            made("classify", sampling=how, frames=frames)
