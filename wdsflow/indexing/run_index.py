@@ -249,7 +249,7 @@ class _FolderIndex:
             self._record.put(name, data, of)
         if "checksums" in kinds and str(path) not in self._report.kept:
             self._report.manifests.append(str(path))
-        lacking = any(kind == "energon" and name in self._facts for kind, name in self._lacking)
+        lacking = any(kind == "energon" for kind, _ in self._lacking)
         if "energon" in self._kinds and not lacking:  # its folder names all shards, or none
             self._finish_energon(shards, of)
 
