@@ -94,7 +94,7 @@ def test_other_options_are_refused_with_commands_that_replace_or_keep(place: Pat
     [
         (
             ["--on", "key", "--set", "txt=captoin"],
-            "such as: wdsflow graft s/0.tar --from t.csv --on key --set txt=caption -o out",
+            "such as: wdsflow graft s/0.tar -o out --from t.csv --on key --set txt=caption",
         ),
         (["--on", "keys", "--set", "txt=caption"], "give key, json:NAME, sha256 or xxh3"),
         (["--on", "key", "--set", "jpg=caption"], "images stay as they are"),

@@ -26,7 +26,7 @@ def stall_message(*, options=None, **given):
 def test_a_custom_loop_is_told_options_and_arguments_instead_of_commands():
     lane = EMPTY._replace(usable=3, shards=1)
     said = stall.stall_message(tally=tally(kept=120), lane=lane, options=FeedOptions(k=3.0))
-    assert 'one share for all workers: FeedOptions(k=3.0, schedule="balanced")' in said
+    assert 'one share for all workers: FeedOptions(schedule="balanced", k=3.0)' in said
     assert 'fewer workers than 4 (args["workers"]) or args["batch_size"] = 3' in said
     said = stall.stall_message(tally=tally(kept=120), lane=EMPTY._replace(usable=90), waited=300.0)
     assert "wait longer: FeedOptions(stall_after=3000)" in said

@@ -81,8 +81,7 @@ class OwnProcess(Engine[T]):
     def __init__(self, function: Work) -> None:
         self._function = function
         self._todo: collections.deque[T] = collections.deque()
-        self._file = _shared_file()
-        self._mark = Mark(self._file.fileno())
+        self._mark = Mark()
 
     def submit(self, task: T) -> None:
         """Take a task."""
@@ -97,8 +96,8 @@ class OwnProcess(Engine[T]):
             return task, trouble_of(error)
 
     def close(self) -> None:
-        """Close the file of the mark."""
-        self._file.close()
+        """Free the memory of the mark."""
+        self._mark.close()
 
 
 class FirstHere(Engine[T]):

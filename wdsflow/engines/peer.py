@@ -218,11 +218,11 @@ def when_gone(line: Line | int, act: Callable[[], object]) -> None:
 
 
 class Note:
-    """Values in shared memory, at a file descriptor; ``layout`` is one of ``struct``."""
+    """Values in shared memory, at a file descriptor or, at -1, of this process alone; ``layout`` is one of ``struct``."""
 
     def __init__(self, layout: str, fd: int) -> None:
         self.fd, self._layout = fd, struct.Struct(layout)
-        if os.fstat(fd).st_size < mmap.PAGESIZE:
+        if fd >= 0 and os.fstat(fd).st_size < mmap.PAGESIZE:
             os.ftruncate(fd, mmap.PAGESIZE)
         self._memory = mmap.mmap(fd, mmap.PAGESIZE)
 
@@ -242,7 +242,7 @@ class Note:
 class Mark(Note):
     """The number of the sample that a process is at; -1: none."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         super().__init__("<q", fd)
         self.write(-1)
 
