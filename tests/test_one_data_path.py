@@ -9,7 +9,7 @@ from tests.trees import parsed
 
 # What shows that code does the work of a mechanism itself, and where that is its place.
 SIGNS = {
-    "headers of tars": (lambda node: _holds(node, b"ustar"), {"wdsflow.shards.tar", "wdsflow.pieces.new_members"}),
+    "headers of tars": (lambda node: _holds(node, b"ustar"), {"wdsflow.shards.tar", "wdsflow.pieces.pieces"}),
     "a walk without a rule of grouping": (
         lambda node: _calls(node, "Walk"),
         {

@@ -1,4 +1,4 @@
-"""Joins and sorts beyond memory have one place: ``wdsflow/tables``."""
+"""Joins and sorts beyond memory have one place: ``wdsflow/tables.py``."""
 
 import ast
 
@@ -21,7 +21,7 @@ def test_only_the_tables_room_imports_a_database():
         if not dots and (database := name.partition(".")[0]) in DATABASES
     }
     assert found == ALLOWED
-    assert any(name == "duckdb" for name, _ in imports_of("wdsflow.tables.tables", MODULES["wdsflow.tables.tables"]))
+    assert any(name == "duckdb" for name, _ in imports_of("wdsflow.tables", MODULES["wdsflow.tables"]))
 
 
 def test_nothing_merges_sorted_runs():

@@ -28,7 +28,7 @@ from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
-from .rules.rule_engine import check_codes, run_rules
+from .rules.rule_catalog import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 

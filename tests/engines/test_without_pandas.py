@@ -9,7 +9,7 @@ pytest.importorskip("pandas")
 
 CODE = """
 import sys
-from wdsflow.engines.without_pandas import leave_pandas_out
+from wdsflow.lazy import leave_pandas_out
 leave_pandas_out()
 leave_pandas_out()
 ours = {"__name__": "wdsflow.some.module"}

@@ -14,7 +14,7 @@ from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.reshaping.reshard.arrange import END, KEY, PLACE, START, arrange
 from wdsflow.reshaping.reshard.read_inputs import InputJob, MembersApart
-from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
+from wdsflow.reshaping.reshard.reshard_options import ReshardRequest, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
 
@@ -93,10 +93,10 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
     return jobs
 
 
-@pytest.mark.parametrize("wishes", [{"shuffle": 3}, {"by_key": True}])
-def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, wishes):
+@pytest.mark.parametrize("request", [{"shuffle": 3}, {"by_key": True}])
+def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, request):
     counts = (70_000, 0, 3, 40_000)
-    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardWishes(**wishes)), tmp_path)
+    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**request)), tmp_path)
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
     found = part.read(0, part.count)
@@ -105,7 +105,7 @@ def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Pa
     assert sorted(places) == every
     assert (found[:, END] == found[:, START] + 1024).all()
     assert (found[:, KEY] == found[:, START] // 1024 % 7).all()
-    if "by_key" in wishes:
+    if "by_key" in request:
         assert places == sorted(every, key=lambda each: str(each[1] * 3 % 1009 + 5))  # stable
     else:
         assert 0.9 < np.mean([number == 0 for number, _ in places[:10_000]]) / (70_000 / 110_003) < 1.1

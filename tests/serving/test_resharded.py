@@ -25,7 +25,7 @@ from tests.serving import served
 from tests.serving.served import WHERE, ask, serving
 from tests.shards.archives import write_tar
 from wdsflow.reshaping.reshard.read_inputs import MembersApart
-from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
+from wdsflow.reshaping.reshard.reshard_options import ReshardRequest, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.serving.resharded_tars import NotAllServed, ReshardedTars
 from wdsflow.serving.shard_tars import ShardTars
@@ -39,8 +39,8 @@ def contents(views: ReshardedTars, number: int, start: int = 0, stop: int | None
         return found
 
 
-def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedTars:
-    return ReshardedTars(ShardTars(urls), checked(ReshardWishes(**wishes)), Path(tempfile.mkdtemp(dir=place)))
+def resharded(place: Path, urls: list[str], **request: Any) -> ReshardedTars:
+    return ReshardedTars(ShardTars(urls), checked(ReshardRequest(**request)), Path(tempfile.mkdtemp(dir=place)))
 
 
 def written(place: Path) -> list[bytes]:
@@ -48,14 +48,14 @@ def written(place: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "request",
     [{"samples": 7}, {"size": "20KB"}, {"divisible_by": "2x3"}, {"shuffle": 3}, {"shards": 4, "shuffle": 3}],
     ids=str,
 )
-def test_tars_have_the_bytes_that_reshard_writes(tmp_path: Path, wishes: dict[str, Any]):
+def test_tars_have_the_bytes_that_reshard_writes(tmp_path: Path, request: dict[str, Any]):
     source = write_set(tmp_path / "in")
-    reshard_shards(source, tmp_path / "out", **wishes)
-    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), **wishes)
+    reshard_shards(source, tmp_path / "out", **request)
+    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), **request)
     assert [contents(views, number) for number in range(len(views.urls))] == written(tmp_path / "out")
     assert views.sizes == list(json.loads((tmp_path / "out" / "sizes.json").read_bytes()).values())
 

@@ -11,7 +11,7 @@ from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast, forecast
 from ..forecast.resources import working_settings
 from ..rules.kit.base import Context
-from ..rules.rule_engine import run_rules
+from ..rules.rule_catalog import run_rules
 from .invocation import merged_flags, paired_flags
 
 

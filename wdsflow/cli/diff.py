@@ -8,7 +8,7 @@ from typing import Literal
 
 from wdsflow.cli.shared.terminal import fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.reshaping.diff.diff_options import DiffOptions
+from wdsflow.reshaping.options import DiffOptions
 from wdsflow.text.options import CHECKS, argument, option
 
 

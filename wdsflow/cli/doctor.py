@@ -26,7 +26,7 @@ def doctor(_: Typed, form: Form) -> None:
 
     Exit status: 1 if something will break, otherwise 0.
     """
-    from wdsflow.validate.machine.checkup import examine
+    from wdsflow.validate.checkup import examine
 
     found = examine()
     broken = any(each.status == "error" for each in found)

@@ -13,7 +13,7 @@ from .shared.ending import interrupts_end
 def run() -> NoReturn:
     """Run the command line and end this process."""
     interrupts_end()
-    from wdsflow.engines.without_pandas import leave_pandas_out
+    from wdsflow.lazy import leave_pandas_out
 
     from .main import main
 

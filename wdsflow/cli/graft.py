@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.run_arguments import NewShards
 from wdsflow.cli.shared.terminal import fail, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.reshaping.graft.graft_options import GraftWishes
+from wdsflow.reshaping.options import GraftRequest
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_report import GraftReport
 
 
-def graft(typed: Typed, places: NewShards, wishes: GraftWishes) -> None:
+def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
     """Add captions or other fields from a table.
 
     Images and all other members are copied byte for byte; the inputs never change. Samples without a row stay as they
@@ -27,7 +27,7 @@ def graft(typed: Typed, places: NewShards, wishes: GraftWishes) -> None:
     from wdsflow.reshaping.graft.run_graft import graft_shards
 
     with progress() as begin:
-        report = graft_shards(places.urls, places.out, **vars(replace(wishes, begin=begin)))
+        report = graft_shards(places.urls, places.out, **vars(replace(request, begin=begin)))
     warn_of_twice(places.urls)
     _show(report, places.out, places.urls, typed)
 

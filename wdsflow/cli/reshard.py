@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.run_arguments import NewShards
 from wdsflow.cli.shared.terminal import print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed, free
-from wdsflow.reshaping.reshard.reshard_options import ReshardWishes
+from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_report import ReshardReport
 
 
-def reshard(typed: Typed, places: NewShards, wishes: ReshardWishes) -> None:
+def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     """Write shards of equal size: shuffled, split or by key.
 
     Copies samples byte for byte; never changes the inputs. Writes sizes.json and __len__ next to the shards. Reports how even an epoch is before and after. The same
@@ -27,7 +27,7 @@ def reshard(typed: Typed, places: NewShards, wishes: ReshardWishes) -> None:
     from wdsflow.reshaping.reshard import reshard_shards
 
     with progress() as begin:
-        report = reshard_shards(places.urls, places.out, **vars(replace(wishes, begin=begin)))
+        report = reshard_shards(places.urls, places.out, **vars(replace(request, begin=begin)))
     warn_of_twice(places.urls)
     _show(report, typed, places.urls)
     sys.exit(int(report.lost or not report.samples_written or bool(report.empty)))

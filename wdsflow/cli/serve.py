@@ -15,7 +15,7 @@ from wdsflow.cli.shared.terminal import fail, progress
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.reshaping.graft.graft_options import Ambiguous, GraftWishes
+from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.reshaping.reshard.reshard_options import ShardSizes
 from wdsflow.text.options import MACHINES, SAMPLES, option
 from wdsflow.text.shell import quote
@@ -214,7 +214,7 @@ def _grafted(
     from wdsflow.reshaping.graft.run_graft import options_of
     from wdsflow.serving.grafted_samples import GraftedSamples
 
-    options = options_of(GraftWishes(**vars(join)))
+    options = options_of(GraftRequest(**vars(join)))
     return GraftedSamples(tars, options, stack.enter_context(scratch("serve")), kept.where if kept is not None else "")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
     """Write the certificate of a report, or say on standard error why there is none; return whether there is one."""
     from wdsflow.shards.certificate import CertificateError, dump
-    from wdsflow.validate.certificate.certify import certify
+    from wdsflow.validate.certify import certify
 
     try:
         certificate = certify(report, path, pipeline)
@@ -40,7 +40,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 def write_croissant(report: "Report", path: Path) -> bool:
     """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
     from wdsflow.shards.certificate import CertificateError
-    from wdsflow.validate.certificate.certify import croissant, not_tars
+    from wdsflow.validate.certify import croissant, not_tars
 
     try:
         text = croissant(report.evidence.shards, path)

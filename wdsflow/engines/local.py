@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import IO, Any
 
+from wdsflow.lazy import leave_pandas_out
+
 from .base import Engine, T, Task, Trouble, Work, trouble_of
 from .peer import Mark, Peer, receive, send, take_line
 from .retries import TaskDeaths
 from .site import processes_pay
-from .without_pandas import leave_pandas_out
 
 
 class LocalEngine(Engine[T]):

@@ -9,7 +9,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
-from wdsflow.pieces.new_members import member, moved
+from wdsflow.pieces.pieces import member, moved
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.tar.plain_entries import Row

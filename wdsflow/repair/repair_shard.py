@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from wdsflow.pieces import new_members
 from wdsflow.pieces.pieces import END, address, length
+from wdsflow.pieces.pieces import member as new_member
+from wdsflow.pieces.pieces import moved as moved_member
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.readers.wanted_fields import CAPTION, trouble
@@ -136,9 +137,9 @@ def _repair(source: Source, planned: RepairPlan, job: Job, edits: Edits, report:
             for part in fields:
                 name = f"{sample.key}.{part.name}"
                 if part.data is not None or part.member is None:
-                    yield new_members.member(name, part.data or b"")
+                    yield new_member(name, part.data or b"")
                 else:
-                    yield from new_members.moved(name, part.member.data, part.member.size)
+                    yield from moved_member(name, part.member.data, part.member.size)
         if job.write and inputs_of(job) != report.inputs:
             raise SourceChangedError
 

@@ -12,7 +12,7 @@ from wdsflow.validate.advice.invocation import merged_flags, paired_flags, with_
 from wdsflow.validate.advice.training_advice import advise_training, try_settings
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 
 

@@ -19,7 +19,7 @@ from tests.test_readme import img2dataset
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.certificate import CertificateError
-from wdsflow.validate.certificate.certify import croissant, not_tars
+from wdsflow.validate.certify import croissant, not_tars
 
 PYTHON = os.environ.get("WDSFLOW_MLCROISSANT", sys.executable)  # of an environment that has mlcroissant
 _READ = """

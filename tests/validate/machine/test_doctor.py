@@ -7,7 +7,7 @@ import pytest
 
 from wdsflow.text.install import install_extras, install_packages
 from wdsflow.text.shell import Command
-from wdsflow.validate.machine.checkup import CHECKS, UNLIMITED, Diagnosis, Machine, examine, this_machine
+from wdsflow.validate.checkup import CHECKS, UNLIMITED, Diagnosis, Machine, examine, this_machine
 
 GIB = 1 << 30
 SOUND = {

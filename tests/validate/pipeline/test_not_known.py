@@ -14,7 +14,7 @@ from tests.validate.pipeline.really import jpeg, least, probing, scanned
 from tests.validate.pipeline.test_probe_pipeline import judged, run, write
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.scan.scan import scan_shard
-from wdsflow.validate.certificate.certify import refusal
+from wdsflow.validate.certify import refusal
 from wdsflow.validate.pipeline.fates import Estimate, bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline

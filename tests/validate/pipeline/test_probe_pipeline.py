@@ -19,7 +19,7 @@ from wdsflow.validate.pipeline.fates import bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason, Verdict
 

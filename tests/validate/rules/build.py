@@ -20,7 +20,7 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 
 Members = list[tuple[str, bytes]]

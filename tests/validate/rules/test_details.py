@@ -12,10 +12,10 @@ from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
 from wdsflow.shards.certificate import CertificateError
-from wdsflow.validate.certificate.certify import certify, identities
+from wdsflow.validate.certify import certify, identities
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.rules.kit.shapes import missing_at_end
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))

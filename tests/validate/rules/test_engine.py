@@ -9,8 +9,7 @@ from tests.validate.rules import build
 from tests.validate.rules.build import Case, context_of, jpeg, pairs, png, samples, tar
 from tests.validate.rules.cases import CASES, READERS
 from wdsflow.scan.evidence import ShardEvidence, Tally
-from wdsflow.validate.rules.rule_catalog import UnknownCode
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import UnknownCode, run_rules
 
 HEALTHY = {f"{number}.tar": tar(pairs(10, 100 * number)) for number in range(3)}
 

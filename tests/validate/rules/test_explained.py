@@ -9,7 +9,7 @@ from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
 from wdsflow.readers import READERS, DatasetsTables, scan_options
 from wdsflow.scan.scan import scan_shard
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 
 # The later ones once went unexplained.
 SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]

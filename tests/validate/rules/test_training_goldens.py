@@ -17,7 +17,7 @@ from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.validate.forecast.forecast import Forecast, forecast
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"

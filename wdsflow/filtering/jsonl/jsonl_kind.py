@@ -13,8 +13,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.samples import Scored, ShardKind, WrittenTars
 from wdsflow.filtering.where.values import Unknown
 from wdsflow.memory.sizes import parse_size
-from wdsflow.pieces.new_members import member, moved
-from wdsflow.pieces.pieces import END, address
+from wdsflow.pieces.pieces import END, address, member, moved
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines

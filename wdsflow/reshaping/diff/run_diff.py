@@ -11,6 +11,7 @@ from threading import Event
 
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.reshaping.options import DiffOptions, Ledger
 from wdsflow.shards.samples.tar_samples import Samples, is_harmless
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import seekable
@@ -18,7 +19,6 @@ from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import NoShards, expand_existing
 from wdsflow.text.options import keywords
 
-from .diff_options import DiffOptions, Ledger
 from .key_records import KeyParts, KeyRecord, compare_part, ledger_records, record_of
 from .set_diff import SetDiff, SideFacts
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, BinaryIO
 
-from wdsflow.pieces.new_members import member, members
+from wdsflow.pieces.pieces import member, members
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples, TarSample

@@ -11,9 +11,9 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from wdsflow.reshaping.options import Ambiguous
 from wdsflow.tables import Tables, TablesError
 
-from .graft_options import Ambiguous
 from .join_on import JoinOn, join_text
 from .look_shard import CELLS, ROWS, JoinValues
 from .table_rows import TableFiles

@@ -12,6 +12,7 @@ from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
@@ -21,7 +22,6 @@ from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
 from .graft_errors import ContradictedJoin, NoColumn, TableError, no_match, refuse_ambiguous
-from .graft_options import Ambiguous, GraftWishes
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
@@ -66,8 +66,8 @@ class GraftOptions:
         }
 
 
-@keywords(GraftWishes)
-def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: GraftWishes) -> GraftReport:
+@keywords(GraftRequest)
+def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request: GraftRequest) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
     All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. Memory
@@ -76,7 +76,7 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes:
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        wishes: each is a keyword argument.
+        request: each is a keyword argument.
 
     Raises:
         NoMatch, AmbiguousJoin: no sample has a row, or samples are ambiguous; nothing is written.
@@ -87,10 +87,10 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes:
         FileExistsError: an output exists that no graft wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
-    if wishes.jobs < 1:
+    if request.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    asked = options_of(wishes)
-    found, folder, force, restart = expand_existing(urls), local_folder(out), wishes.force, wishes.restart
+    asked = options_of(request)
+    found, folder, force, restart = expand_existing(urls), local_folder(out), request.force, request.restart
     names = output_names(found)
     refuse_inputs([*found, *map(str, asked.table.files)], [folder / name for name in names])
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
@@ -99,15 +99,15 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes:
         if not force:
             record.refuse_company()
         ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
-        return _graft(GraftRun(asked, folder, found, wishes.begin), record, ready, again=force)
+        return _graft(GraftRun(asked, folder, found, request.begin), record, ready, again=force)
 
 
-def options_of(wishes: GraftWishes) -> GraftOptions:
+def options_of(request: GraftRequest) -> GraftOptions:
     """Return the options of a run. Raises ValueError, TableError."""
-    table = os.fspath(wishes.table)
+    table = os.fspath(request.table)
     files = find_table(table)
-    on, fields = join_of(files, wishes.on), tuple(parse_set(wishes.fields))
-    how = wishes.ambiguous, wishes.drop_unmatched, wishes.jobs, wishes.allow_pipe
+    on, fields = join_of(files, request.on), tuple(parse_set(request.fields))
+    how = request.ambiguous, request.drop_unmatched, request.jobs, request.allow_pipe
     return GraftOptions(files, table, on, fields, *how)
 
 

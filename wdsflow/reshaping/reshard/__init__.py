@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardWishes", "reshard_shards"]
+__all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardRequest", "reshard_shards"]
 
 if TYPE_CHECKING:
     from .read_inputs import MembersApart
-    from .reshard_options import ReshardWishes
+    from .reshard_options import ReshardRequest
     from .reshard_report import ReshardReport
     from .run_reshard import NothingRead, reshard_shards
     from .write_parts import RepeatedKeys
@@ -20,7 +20,7 @@ else:
             "NothingRead": "run_reshard",
             "RepeatedKeys": "write_parts",
             "ReshardReport": "reshard_report",
-            "ReshardWishes": "reshard_options",
+            "ReshardRequest": "reshard_options",
             "reshard_shards": "run_reshard",
         },
     )

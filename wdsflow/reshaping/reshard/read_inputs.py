@@ -12,7 +12,7 @@ from threading import Event
 
 import numpy as np
 
-from wdsflow.pieces.new_members import moved
+from wdsflow.pieces.pieces import moved
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE, writing

@@ -51,7 +51,7 @@ class SplitPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ReshardOptions:
-    """All that decides the outputs, besides the inputs, as ``checked`` makes it from ``ReshardWishes``."""
+    """All that decides the outputs, besides the inputs, as ``checked`` makes it from ``ReshardRequest``."""
 
     samples: int | None = None
     size: int | None = None  # bytes
@@ -92,8 +92,8 @@ class ShardSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReshardWishes(ShardSizes):
-    """What people ask of a reshard. ``begin`` is called with the number of shards of a pass; what it returns is called after each."""
+class ReshardRequest(ShardSizes):
+    """The arguments of a reshard. ``begin`` is called with the number of shards of a pass; what it returns is called after each."""
 
     split: str | None = option(
         None,
@@ -119,9 +119,9 @@ class ReshardWishes(ShardSizes):
     begin: Begin | None = None
 
 
-def checked(wishes: ShardSizes) -> ReshardOptions:
+def checked(request: ShardSizes) -> ReshardOptions:
     """Return options that fit together. Raises ValueError."""
-    asked = wishes if isinstance(wishes, ReshardWishes) else ReshardWishes(**vars(wishes))
+    asked = request if isinstance(request, ReshardRequest) else ReshardRequest(**vars(request))
     given = [name for name, value in vars(asked).items() if value is not None and value is not False]
     for what, names in _CONFLICTS:
         flags = [_flag(name) for name in names if name in given]

@@ -22,7 +22,7 @@ from wdsflow.text.words import how_many
 
 from .arrange import RowFile, arrange, bounds_of
 from .read_inputs import InputJob, OpenInputs, read_input, refuse_apart
-from .reshard_options import USUAL_GRID, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
+from .reshard_options import USUAL_GRID, ReshardOptions, ReshardRequest, checked, parse_grid, parts_of
 from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
 from .write_parts import OutputJob, made_from, refuse_repeated, write_output
 
@@ -42,18 +42,18 @@ class NothingRead(ValueError):
     """No input could be read."""
 
 
-@keywords(ReshardWishes)
-def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishes: ReshardWishes) -> ReshardReport:
+@keywords(ReshardRequest)
+def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request: ReshardRequest) -> ReshardReport:
     """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
 
     Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
-    grow with the data. The same call resumes an interrupted run: finished shards are kept. Without wishes, there are
+    grow with the data. The same call resumes an interrupted run: finished shards are kept. Without request, there are
     as many shards as inputs, of equal numbers of samples, in the same order.
 
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        wishes: each is a keyword argument.
+        request: each is a keyword argument.
 
     Raises:
         ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
@@ -63,8 +63,8 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishe
         FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
-    options = checked(wishes)
-    even_for, jobs, begin = wishes.even_for, wishes.jobs, wishes.begin
+    options = checked(request)
+    even_for, jobs, begin = request.even_for, request.jobs, request.begin
     grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
     folder, found = local_folder(out), expand_existing(urls)
     if jobs < 1:
@@ -74,19 +74,19 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], wishe
     with ExitStack() as stack:
         root = stack.enter_context(_record(folder))
         records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
-        if not wishes.restart:
+        if not request.restart:
             root.refuse_other(options.flags())
         for record in {root, *records}:
             record.refuse_company()
         scratch = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch))
         work = [
-            InputJob(number, url, scratch, options.scattered, options.by_key, wishes.allow_pipe)
+            InputJob(number, url, scratch, options.scattered, options.by_key, request.allow_pipe)
             for number, url in enumerate(found)
         ]
         report = ReshardReport(_read(work, jobs, begin), [], grid)
         report.stale_removed = sum(record.stale for record in {*records, root})
-        _write(work, options, (root, records), report, jobs, begin, restart=wishes.restart)
+        _write(work, options, (root, records), report, jobs, begin, restart=request.restart)
     return report
 
 

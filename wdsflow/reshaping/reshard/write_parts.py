@@ -8,8 +8,7 @@ from threading import Event
 
 import numpy as np
 
-from wdsflow.pieces.new_members import header
-from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
+from wdsflow.pieces.pieces import OFFSET_BITS, address, header, number_of
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError

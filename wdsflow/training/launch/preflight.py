@@ -31,7 +31,7 @@ from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.shapes import wants
-from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 

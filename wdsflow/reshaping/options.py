@@ -1,4 +1,4 @@
-"""What people ask of a graft."""
+"""The options of ``graft`` and ``diff``, without what carries them out: the command line reads them for each help."""
 
 import os
 from collections.abc import Sequence
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import option, required
+from wdsflow.text.options import MACHINES, OTHER, option, required
 
+Ledger = str | os.PathLike[str] | None
 Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraftWishes:
-    """What people ask of a graft. ``begin`` is called with the number of shards, once for each of the two passes; what it returns is called after each shard."""
+class GraftRequest:
+    """The arguments of a graft. ``begin`` is called with the number of shards, once for each of the two passes; what it returns is called after each shard."""
 
     table: str | os.PathLike[str] = required(
         "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that score or filter wrote.",
@@ -40,4 +41,21 @@ class GraftWishes:
     restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
     jobs: int = option(2, "Shards at once.", metavar="N", least=1)
     allow_pipe: bool = option(False, "Run pipe: urls in a shell.")
+    begin: Begin | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions:
+    """What a comparison is asked for.
+
+    Attributes:
+        ledgers: output folders of ``filter`` or ``score``, whose scores are compared; by default those in the folders of
+            the shards, if both have one.
+        begin: called with the number of shards; what it returns is called after each of them.
+    """
+
+    shown: int = option(20, "Samples shown of each kind of difference.", "--show", metavar="N", least=0)
+    jobs: int = option(2, "Shards read at once.", metavar="N", panel=MACHINES, least=1)
+    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    ledgers: tuple[Ledger, Ledger] | None = None
     begin: Begin | None = None

@@ -18,11 +18,11 @@ from wdsflow.shards.shard_identity import Identity
 from wdsflow.shards.source.base import local_path
 from wdsflow.text.words import how_many, listed, size
 
-from ..inspect.overview import Overview, overview
-from ..report.as_json import clean, verdict_to_dict
-from ..report.baseline import fingerprint
-from ..report.report import Report
-from ..verdicts.wording import no_verdict_text
+from .inspect.overview import Overview, overview
+from .report.as_json import clean, verdict_to_dict
+from .report.baseline import fingerprint
+from .report.report import Report
+from .verdicts.wording import no_verdict_text
 
 _LISTED = 1000  # findings that were accepted, each in full
 

@@ -1,1 +1,0 @@
-"""Certificates: which bytes were judged, and with what result; and Croissant metadata."""

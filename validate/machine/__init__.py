@@ -1,1 +1,0 @@
-"""This computer: what is installed, and its resources, for wdsflow doctor."""
