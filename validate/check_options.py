@@ -78,7 +78,7 @@ class CheckOptions:
     max_loss: float = option(
         0.05, "Share of samples that may be lost, such as 5% or 0.05.", metavar="SHARE", parse=share
     )
-    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
     engine: EngineName = option(
         "local",
         "local: processes on this machine. ray: a Ray cluster (needs the extra ray). All its nodes must see shards that are files under the same paths.",

@@ -24,7 +24,7 @@ class InspectOptions:
     """What is shown of shards."""
 
     keys: int = option(0, "List the first N samples with their offsets.", metavar="N", least=0)
-    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
     as_json: bool = option(False, "Print JSON.", "--json")
     show: str | None = option(None, "Show the sample of this key: pictures, texts.", metavar="KEY")
     sample: int = option(0, "Show N samples that chance picks.", metavar="N", least=0)

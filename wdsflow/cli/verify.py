@@ -111,7 +111,7 @@ class VerifyOptions:
         "Where the shards are now: their folder, or all of them. By default where the certificate says.",
     )
     full: bool = option(False, "Read and hash all bytes, instead of comparing sizes and ETags or times of change.")
-    jobs: int | None = option(None, "Number of processes; by default one per core.", metavar="N", least=1)
+    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
     as_json: bool = option(False, "Print JSON, with all shards that differ.", "--json")
 
 
