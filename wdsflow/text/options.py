@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -107,15 +107,21 @@ def keywords(options: Callable[P, O_co]) -> _TakesKeywords[P, O_co]:
     ...     return f"{urls}, {options.jobs}"
     >>> run("a.tar", jobs=2)
     'a.tar, 2'
+    >>> run("a.tar", job=2)
+    Traceback (most recent call last):
+    TypeError: run() got an unexpected keyword argument 'job'
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         *own, _last = function.__code__.co_varnames[: function.__code__.co_argcount]
+        known = {each.name for each in fields(cast("Any", options))}
 
         @functools.wraps(function)
         def call(*given: object, **named: object) -> R:
             rest = {name: named.pop(name) for name in own[len(given) :] if name in named}
             make = cast("Callable[..., object]", options)
+            if unknown := [name for name in named if name not in known]:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}")
             return function(*given[: len(own)], *rest.values(), make(*given[len(own) :], **named))
 
         return call
