@@ -93,10 +93,10 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
     return jobs
 
 
-@pytest.mark.parametrize("request", [{"shuffle": 3}, {"by_key": True}])
-def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, request):
+@pytest.mark.parametrize("asked", [{"shuffle": 3}, {"by_key": True}])
+def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, asked):
     counts = (70_000, 0, 3, 40_000)
-    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**request)), tmp_path)
+    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**asked)), tmp_path)
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
     found = part.read(0, part.count)
@@ -105,7 +105,7 @@ def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Pa
     assert sorted(places) == every
     assert (found[:, END] == found[:, START] + 1024).all()
     assert (found[:, KEY] == found[:, START] // 1024 % 7).all()
-    if "by_key" in request:
+    if "by_key" in asked:
         assert places == sorted(every, key=lambda each: str(each[1] * 3 % 1009 + 5))  # stable
     else:
         assert 0.9 < np.mean([number == 0 for number, _ in places[:10_000]]) / (70_000 / 110_003) < 1.1

@@ -39,8 +39,8 @@ def contents(views: ReshardedTars, number: int, start: int = 0, stop: int | None
         return found
 
 
-def resharded(place: Path, urls: list[str], **request: Any) -> ReshardedTars:
-    return ReshardedTars(ShardTars(urls), checked(ReshardRequest(**request)), Path(tempfile.mkdtemp(dir=place)))
+def resharded(place: Path, urls: list[str], **asked: Any) -> ReshardedTars:
+    return ReshardedTars(ShardTars(urls), checked(ReshardRequest(**asked)), Path(tempfile.mkdtemp(dir=place)))
 
 
 def written(place: Path) -> list[bytes]:
@@ -48,14 +48,14 @@ def written(place: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    "request",
+    "asked",
     [{"samples": 7}, {"size": "20KB"}, {"divisible_by": "2x3"}, {"shuffle": 3}, {"shards": 4, "shuffle": 3}],
     ids=str,
 )
-def test_tars_have_the_bytes_that_reshard_writes(tmp_path: Path, request: dict[str, Any]):
+def test_tars_have_the_bytes_that_reshard_writes(tmp_path: Path, asked: dict[str, Any]):
     source = write_set(tmp_path / "in")
-    reshard_shards(source, tmp_path / "out", **request)
-    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), **request)
+    reshard_shards(source, tmp_path / "out", **asked)
+    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), **asked)
     assert [contents(views, number) for number in range(len(views.urls))] == written(tmp_path / "out")
     assert views.sizes == list(json.loads((tmp_path / "out" / "sizes.json").read_bytes()).values())
 
