@@ -27,9 +27,9 @@ class Given(dict[str, object], Generic[T]):
 
 
 class But:
-    """Marks a parameter of a command: which fields are no options of it, and which have another help::
+    """Marks a parameter of a command: which fields are no options of it, and which have another help.
 
-        Annotated[RunOptions, But("device", workers="Number of processes.")]
+    Such as ``Annotated[RunOptions, But("device", workers="Number of processes.")]``.
     """
 
     def __init__(self, *left_out: str, **help: str) -> None:  # noqa: A002 - what it is
