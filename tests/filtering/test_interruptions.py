@@ -257,7 +257,6 @@ class Killer(Score):
 """
 
 
-@pytest.mark.deep
 def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: Path):
     folder = tmp_path / "site"
     (folder / "killer-1.0.dist-info").mkdir(parents=True)
@@ -265,7 +264,7 @@ def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: 
     (folder / "killer-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
     (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text("[wdsflow.scores]\nkiller = killer:Killer\n")
     source = write_shards(tmp_path / "in", shards=1, samples=10)
-    done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", "--workers", 1, path=folder)
+    done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", path=folder)
     assert done.returncode == 0, done.stderr
     assert "quarantined: killed-worker" in done.stdout
     assert names(tmp_path / "out" / "_wdsflow" / "quarantine" / "00000.tar")[0] == "0000007.jpg"

@@ -96,8 +96,8 @@ def engine_for(
         workers = share_memory(options.memory, options.workers, len(urls), image)
         if not workers:
             return OwnProcess(run_shard)
-        sizes = [] if options.workers or program_of(recipe).reads_contents() else [file_size(url) for url in urls]
-        if sizes and all(sizes):  # only headers and captions are read, of files
+        sizes = [file_size(url) for url in urls] if options.workers is None and program_of(recipe).is_safe else []
+        if sizes and all(sizes):  # all are files of this machine
             return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
         return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))

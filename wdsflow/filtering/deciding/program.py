@@ -224,6 +224,11 @@ class Program:
         )
 
     @property
+    def is_safe(self) -> bool:
+        """Whether no sample can end the process: no image is decoded, and no code but wdsflow's own sees samples."""
+        return not self.reads_contents() and all(map(is_ours, self.scores.values()))
+
+    @property
     def gpus(self) -> float:
         """GPUs that a worker needs for all model scores: a share of one, or whole ones."""
         total = sum(score.gpus for score in self.scores.values())
