@@ -105,10 +105,10 @@ class DamagedHeader(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         place = f" ({detail})" if detail else ""
-        return f"a damaged header ends the shard for every reader{place}: {behind(shard) or 'no valid member follows'}"
+        return f"a damaged header ends the shard for every reader{place}: {never_reached(shard) or 'no valid member follows'}"
 
 
-def behind(shard: ShardEvidence) -> str:
+def never_reached(shard: ShardEvidence) -> str:
     """Return what readers never reach: "12 valid members (4 samples) after it are never read"."""
     if not shard.beyond:
         return ""
@@ -139,7 +139,7 @@ class SecondArchive(TallyRule):
     repair_note = "writes the members of all archives into one"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"a second archive follows the end mark: {behind(shard) or 'readers never reach it'}"
+        return f"a second archive follows the end mark: {never_reached(shard) or 'readers never reach it'}"
 
 
 _COMPRESSIONS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
