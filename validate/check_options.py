@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wdsflow.engines.base import EngineName
 from wdsflow.scan.evidence import Level
-from wdsflow.text.options import MACHINES, OTHER, option, several
+from wdsflow.text.options import MACHINES, OTHER, address_option, allow_pipe_option, option, processes_option, several
 
 Found = Callable[[int], Callable[[object], None] | None]
 
@@ -78,21 +78,16 @@ class CheckOptions:
     max_loss: float = option(
         0.05, "Share of samples that may be lost, such as 5% or 0.05.", metavar="SHARE", parse=share
     )
-    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
+    jobs: int | None = processes_option()
     engine: EngineName = option(
         "local",
         "local: processes on this machine. ray: a Ray cluster (needs the extra ray). All its nodes must see shards that are files under the same paths.",
         metavar="ENGINE",
         panel=MACHINES,
     )
-    address: str | None = option(
-        None,
-        "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
-        metavar="HOST:PORT",
-        panel=MACHINES,
-    )
+    address: str | None = address_option()
     world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", panel=MACHINES, least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
     progress: Found | None = None
     identify: bool = False

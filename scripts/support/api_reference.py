@@ -118,8 +118,11 @@ def _helps(node: Definition) -> Iterator[tuple[str, str]]:
 
 
 def _option(node: ast.AnnAssign) -> ast.Call | None:
-    """Return the call that makes an option of a field."""
+    """Return the call that makes an option of a field; several commands share some, each made by a function."""
     made = node.value
+    if isinstance(made, ast.Call) and (name := ast.unparse(made.func)).endswith("_option"):
+        shared = _definition("wdsflow.text.options", name)
+        made = next(each.value for each in shared.body if isinstance(each, ast.Return)) if shared else made
     is_option = isinstance(made, ast.Call) and ast.unparse(made.func) in ("option", "required")
     return made if is_option and isinstance(made, ast.Call) else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.run_arguments import Shards
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.text.options import OTHER, option
+from wdsflow.text.options import OTHER, allow_pipe_option, option, processes_option
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -24,14 +24,14 @@ class InspectOptions:
     """What is shown of shards."""
 
     keys: int = option(0, "List the first N samples with their offsets.", metavar="N", least=0)
-    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
+    jobs: int | None = processes_option()
     as_json: bool = option(False, "Print JSON.", "--json")
     show: str | None = option(None, "Show the sample of this key: pictures, texts.", metavar="KEY")
     sample: int = option(0, "Show N samples that chance picks.", metavar="N", least=0)
     seed: int = option(0, "With --sample: another number picks other samples.", metavar="N")
     ledger: Path | None = option(None, "Show scores, too: a folder that score or filter wrote.", metavar="DIR")
     html: Path | None = option(None, "With --show or --sample: write a page with thumbnails.", metavar="FILE")
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    allow_pipe: bool = allow_pipe_option(OTHER)
 
 
 def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.cli.shared.terminal import fail, no_shards, print_lines, progress, write_output
 from wdsflow.cli.shared.typed import Typed, free
-from wdsflow.text.options import argument, option
+from wdsflow.text.options import argument, option, processes_option
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class VerifyOptions:
         "Where the shards are now: their folder, or all of them. By default where the certificate says.",
     )
     full: bool = option(False, "Read and hash all bytes, instead of comparing sizes and ETags or times of change.")
-    jobs: int | None = option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
+    jobs: int | None = processes_option()
     as_json: bool = option(False, "Print JSON, with all shards that differ.", "--json")
 
 

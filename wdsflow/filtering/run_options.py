@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.memory.sizes import parse_size
-from wdsflow.text.options import MACHINES, OTHER, OUTPUT, option
+from wdsflow.text.options import MACHINES, OTHER, OUTPUT, address_option, allow_pipe_option, option, restart_option
 
 if TYPE_CHECKING:
     from .run_folder import ShardFailure, ShardRecord
@@ -35,7 +35,7 @@ class RunOptions:
         metavar="N",
         least=0,
     )
-    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    restart: bool = restart_option()
     dry_run: bool = option(False, "Write nothing; print what would be kept.")
     quarantine: Path | None = option(
         None,
@@ -56,12 +56,7 @@ class RunOptions:
         metavar="ENGINE",
         panel=MACHINES,
     )
-    address: str | None = option(
-        None,
-        "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
-        metavar="HOST:PORT",
-        panel=MACHINES,
-    )
+    address: str | None = address_option()
     device: str = option(
         "auto",
         "Where models run: auto (all GPUs, or the CPU if there is none), cpu, cuda, cuda:1.",
@@ -78,7 +73,7 @@ class RunOptions:
         least=0,
     )
     count: int = option(1, "Number of slices.", "--shard-count", metavar="N", panel=MACHINES, least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    allow_pipe: bool = allow_pipe_option(OTHER)
     say: Callable[[str], object] | None = None
     begin: "Callable[[int, str], Tell | None] | None" = None
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import option, several
+from wdsflow.text.options import allow_pipe_option, option, restart_option, several
 
 
 def _pairs(values: Sequence[str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ class RepairOptions:
     )
     dry_run: bool = option(False, "Write nothing; print what would be done.")
     force: bool = option(False, "Repair all shards again; replace outputs.")
-    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    restart: bool = restart_option()
     jobs: int = option(2, "Shards repaired at once.", metavar="N", least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.")
+    allow_pipe: bool = allow_pipe_option()
     begin: Begin | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import MACHINES, OTHER, option, required
+from wdsflow.text.options import MACHINES, OTHER, allow_pipe_option, option, required, restart_option
 
 Ledger = str | os.PathLike[str] | None
 Ambiguous = Literal["refuse", "first", "each", "drop"]
@@ -38,9 +38,9 @@ class GraftRequest:
         "Leave out samples that get nothing: without a row or the field of --on, or ambiguous under --ambiguous drop.",
     )
     force: bool = option(False, "Write all shards again; replace outputs.")
-    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    restart: bool = restart_option()
     jobs: int = option(2, "Shards at once.", metavar="N", least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.")
+    allow_pipe: bool = allow_pipe_option()
     begin: Begin | None = None
 
 
@@ -56,6 +56,6 @@ class DiffOptions:
 
     shown: int = option(20, "Samples shown of each kind of difference.", "--show", metavar="N", least=0)
     jobs: int = option(2, "Shards read at once.", metavar="N", panel=MACHINES, least=1)
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    allow_pipe: bool = allow_pipe_option(OTHER)
     ledgers: tuple[Ledger, Ledger] | None = None
     begin: Begin | None = None

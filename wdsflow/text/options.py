@@ -68,6 +68,34 @@ def required(text: str, *flags: str, metavar: str, parse: Callable[[Any], object
     return field(metadata={"option": Option(text, flags, metavar, parse=parse)})
 
 
+# Options that several commands have. Each is one call, which scripts/support/api_reference.py reads.
+
+
+def allow_pipe_option(panel: str = MAIN) -> bool:
+    """Return the field of ``--allow-pipe``."""
+    return option(False, "Run pipe: urls in a shell.", panel=panel)
+
+
+def restart_option() -> bool:
+    """Return the field of ``--restart``."""
+    return option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+
+
+def processes_option() -> int | None:
+    """Return the field of ``--jobs`` for commands that start processes where they pay."""
+    return option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
+
+
+def address_option() -> str | None:
+    """Return the field of ``--address``."""
+    return option(
+        None,
+        "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        metavar="HOST:PORT",
+        panel=MACHINES,
+    )
+
+
 def argument(metavar: str, text: str) -> Any:
     """Return a field that commands take as an argument; it is optional if its type has None or it shows brackets."""
     return field(metadata={"option": Option(text, metavar=metavar, positional=True)})

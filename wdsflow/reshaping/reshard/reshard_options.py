@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import MACHINES, OTHER, SAMPLES, option
+from wdsflow.text.options import MACHINES, OTHER, SAMPLES, allow_pipe_option, option, restart_option
 
 Repeats = Literal["number", "refuse"]
 HASHES = 1 << 64  # values of a key's hash
@@ -107,7 +107,7 @@ class ReshardRequest(ShardSizes):
         "A sample whose key is in the shard already becomes KEY-2 (number), or nothing is written (refuse).",
         panel=SAMPLES,
     )
-    restart: bool = option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    restart: bool = restart_option()
     jobs: int = option(2, "Shards read or written at once.", metavar="N", panel=MACHINES, least=1)
     even_for: str | None = option(
         None,
@@ -115,7 +115,7 @@ class ReshardRequest(ShardSizes):
         metavar="RANKSxWORKERS",
         panel=OTHER,
     )
-    allow_pipe: bool = option(False, "Run pipe: urls in a shell.", panel=OTHER)
+    allow_pipe: bool = allow_pipe_option(OTHER)
     begin: Begin | None = None
 
 
