@@ -69,6 +69,17 @@ def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (4 - here)
 
 
+def faulty(url: str, _: ScanOptions) -> ShardEvidence:
+    raise KeyError(url)
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2])
+def test_a_fault_of_ours_is_raised_and_is_no_fact_about_a_shard(jobs, tmp_path: Path) -> None:
+    urls = [write(tmp_path / name, 3) for name in ("a.tar", "b.tar")]
+    with pytest.raises(RuntimeError, match=r"KeyError: .*[ab]\.tar"):
+        scan_shards(urls, ScanOptions(), jobs, how=[faulty] * 2)
+
+
 def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:
     victim = Path(write(tmp_path / "victim.tar", 20_000))
     urls = [write(tmp_path / "a.tar", 3), str(victim), write(tmp_path / "b.tar", 4)]

@@ -133,8 +133,8 @@ class FirstHere(Engine[T]):
         start = time.process_time()
         task, answer = self._here.next()
         self._used += time.process_time() - start
-        self._done += self._size(task)
-        self._left -= self._size(task)
+        size = self._size(task)
+        self._done, self._left = self._done + size, self._left - size
         return task, answer
 
     def close(self) -> None:

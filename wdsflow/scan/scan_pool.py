@@ -56,7 +56,8 @@ def scan_shards(
         address: of the cluster.
 
     Raises:
-        EngineError: there is no cluster, or nobody there can scan.
+        EngineError: there is no cluster, or no node of it can scan.
+        OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this machine.
     """
     ways = how or [scan_shard] * len(urls)
     tasks = [ScanTask(number, url, options, way) for number, (url, way) in enumerate(zip(urls, ways, strict=True))]
@@ -70,7 +71,7 @@ def scan_shards(
     with ExitStack() as stack:
         workers = _on_ray(urls, jobs, address, stack) if engine == "ray" else _on_this_machine(tasks, jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            note(task, _dead(task.url, answer) if isinstance(answer, Trouble) else answer)
+            note(task, _after(task.url, answer) if isinstance(answer, Trouble) else answer)
     return [results[number] for number in range(len(urls))]
 
 
@@ -105,7 +106,12 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _dead(url: str, trouble: Trouble) -> ShardEvidence:
+def _after(url: str, trouble: Trouble) -> ShardEvidence:
+    """Return the evidence of a shard whose process died. Raises what was raised: that is no fact about a shard."""
+    if trouble.errno:
+        raise OSError(trouble.errno, trouble.text)
+    if trouble.where:
+        raise RuntimeError(trouble.where)
     shard = ShardEvidence(url)
     shard.fail("worker-died", trouble.text)
     return shard
