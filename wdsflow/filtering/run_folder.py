@@ -22,7 +22,7 @@ from .kinds import kind_of
 class ShardRecord(Line):
     """A finished shard."""
 
-    passing: ClassVar[frozenset[str]] = frozenset({"struck"})
+    passing: ClassVar[frozenset[str]] = frozenset({"failing"})
 
     shard: int  # its index among all shards of the run
     url: str
@@ -47,7 +47,7 @@ class ShardRecord(Line):
     # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
-    struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    failing: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
     @property
     def counted(self) -> int:

@@ -12,7 +12,7 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.filtering.deciding.outcomes import RunStrikes
+from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
@@ -233,14 +233,14 @@ class Pass:
             locks = [lock.fd for lock in record.locks] if record is not None else []
             engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
             tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
-            strikes = RunStrikes(report.records)
+            guard = BrokenRunGuard(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
-                result = _taken(task, answer, report, strikes)
-                done = strikes.take(result) if isinstance(result, ShardRecord) else []
+                result = _taken(task, answer, report, guard)
+                done = guard.take(result) if isinstance(result, ShardRecord) else []
                 _note(done, record)
                 if tell is not None:
                     tell(result)
-            _note(strikes.rest(), record)
+            _note(guard.rest(), record)
 
     def _lacking(self, todo: Sequence[tuple[int, str, str]]) -> set[Call]:
         """Return the scores that the ledgers of some shards lack."""
@@ -295,13 +295,13 @@ class Pass:
         ]
 
 
-def _taken(task: ShardTask, answer: object, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
+def _taken(task: ShardTask, answer: object, report: RunReport, guard: BrokenRunGuard) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
         if answer.errno and answer.errno not in UNREADABLE:  # a fault of the output: all others would fail too
             raise OutputError(answer.errno, answer.text)
         failure = ShardFailure(task.shard, task.url, task.name, answer.text)
         report.failures.append(failure)
-        strikes.failed(failure, answer.blames)
+        guard.failed(failure, answer.blames)
         return failure
     if isinstance(answer, ShardFailure):
         report.failures.append(answer)

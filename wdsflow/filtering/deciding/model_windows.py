@@ -18,7 +18,7 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.processes import Models
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
-from .outcomes import Strikes
+from .outcomes import BrokenScoreGuard
 from .program import Program, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
@@ -80,9 +80,9 @@ class Modelled(AbstractContextManager["Modelled"]):
     """
 
     def __init__(
-        self, program: Program, models: Models, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings
+        self, program: Program, models: Models, mark: Mark, guard: BrokenScoreGuard, embeddings: ShardEmbeddings
     ) -> None:
-        self._program, self._models, self._mark, self._strikes = program, models, mark, strikes
+        self._program, self._models, self._mark, self._guard = program, models, mark, guard
         self._embeddings = embeddings if embeddings.in_use else None
         self._window = _Window()
         self._asked: tuple[_Window, Future[None] | None] | None = None
@@ -131,8 +131,8 @@ class Modelled(AbstractContextManager["Modelled"]):
                 row, view = together[0].row, together[0].view
                 self._program.resume(row, view)
                 self._prepare(window, row, view)
-                if self._strikes.open:
-                    self._strikes.see(row)
+                if self._guard.open:
+                    self._guard.check(row)
                 if window.full:
                     self._run_next(window)
             if window.pending:

@@ -34,13 +34,13 @@ class BrokenRunError(EngineError):
     """A score fails for all samples so far: the run ends."""
 
 
-class Strikes:
+class BrokenScoreGuard:
     """Checks the first samples of a shard for which each score is computed."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         self.open: dict[Call, set[int]] = {call: set() for call in calls}
 
-    def see(self, row: Row) -> None:
+    def check(self, row: Row) -> None:
         """Count a sample, as far as it is computed; it may come again. Raises BrokenScoreError."""
         for call in [*self.open]:
             value = row.values.get(call)
@@ -59,7 +59,7 @@ def is_fault(error: Unknown) -> bool:
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
-def struck_in(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[int, str, str]]:
+def always_failing(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[int, str, str]]:
     """Return which of some scores failed for all samples: how often, error and detail."""
     found: dict[Call, tuple[int, str, str]] = {}
     for row in rows:
@@ -73,7 +73,7 @@ def struck_in(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[i
     return {str(call): item for call, item in found.items()}
 
 
-class RunStrikes:
+class BrokenRunGuard:
     """Checks the shards of a run, because single shards may be too small.
 
     Shards in which a score failed for all samples are held back until another shard proves the score. If the run ends
@@ -86,13 +86,13 @@ class RunStrikes:
 
     def take(self, record: ShardRecord) -> list[ShardRecord]:
         """Return the shards that now count as done. Raises BrokenRunError."""
-        if not record.struck or self._proven:
+        if not record.failing or self._proven:
             self._proven = self._proven or bool(record.samples)
             return [*self.rest(), record]
         self._held.append(record)
-        for call, (_, slug, detail) in record.struck.items():
-            count = sum(held.struck[call][0] for held in self._held if call in held.struck)
-            if count >= MOST and all(call in held.struck for held in self._held):
+        for call, (_, slug, detail) in record.failing.items():
+            count = sum(held.failing[call][0] for held in self._held if call in held.failing)
+            if count >= MOST and all(call in held.failing for held in self._held):
                 raise BrokenRunError(str(BrokenScoreError(call, Unknown(slug, detail), record.url)))
         return []
 

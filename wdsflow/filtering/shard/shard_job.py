@@ -10,7 +10,7 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.outcomes import Strikes, count, struck_in
+from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings import (
@@ -124,7 +124,7 @@ class _Job:
                     kept = (row for row in rows if row.outcome == "kept")
                     kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
             count(rows, record, program.terms)
-            record.struck = struck_in(rows, self.calls) if record.failed else {}
+            record.failing = always_failing(rows, self.calls) if record.failed else {}
             record.check()
             if task.write:
                 self._write(source, rows, embeddings)
@@ -200,9 +200,9 @@ class _Job:
         options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
         contents = program.reads_contents(known.calls if known is not None else ())
         samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
-        strikes = Strikes(self.calls)
-        with self._modelled(strikes, embeddings) as modelled:
-            rows = self._read(samples, views, embeddings, strikes, modelled)
+        guard = BrokenScoreGuard(self.calls)
+        with self._modelled(guard, embeddings) as modelled:
+            rows = self._read(samples, views, embeddings, guard, modelled)
         if known is not None:
             known.check(rows)
         _find_scattered(rows)
@@ -213,17 +213,24 @@ class _Job:
             add_resolved(program, rows, task.layout, task.name)
         return rows
 
-    def _modelled(self, strikes: Strikes, embeddings: ShardEmbeddings) -> AbstractContextManager[Modelled | None]:
+    def _modelled(
+        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings
+    ) -> AbstractContextManager[Modelled | None]:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
         served = task.embedded.served if task.embedded is not None else ()
         wanted = [model for model in program.models_of(self.calls) if model not in served]
         models = models_at(task.models, task.shard, wanted)
-        return Modelled(program, models, self.mark, strikes, embeddings)
+        return Modelled(program, models, self.mark, guard, embeddings)
 
     def _read(
-        self, samples: Samples, views: Views, embeddings: ShardEmbeddings, strikes: Strikes, modelled: Modelled | None
+        self,
+        samples: Samples,
+        views: Views,
+        embeddings: ShardEmbeddings,
+        guard: BrokenScoreGuard,
+        modelled: Modelled | None,
     ) -> list[Row]:
         rows, known = [], self.known
         score = self.program.score if self.program.asks_more else self.program.resume
@@ -244,8 +251,8 @@ class _Job:
                     row.trouble, row.about = gone.trouble, gone.detail
                     continue
                 score(row, view)
-                if strikes.open:
-                    strikes.see(row)
+                if guard.open:
+                    guard.check(row)
                 if modelled is not None:
                     modelled.add(row, view)
         self.mark.set(-1)
