@@ -78,19 +78,22 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
 
 
 @pytest.mark.parametrize(
-    ("where", "workers", "expected"),
+    ("where", "workers", "scores", "expected"),
     [
-        ("width > 0", None, FirstHere),
-        ("width > 0", 1, LocalEngine),
-        ("width > 0", 0, OwnProcess),
-        ("blur > 0", None, LocalEngine),  # a picture may end who decodes it
+        ("width > 0", None, True, FirstHere),
+        ("width > 0", 1, True, LocalEngine),
+        ("width > 0", 0, True, OwnProcess),
+        ("blur > 0", None, True, LocalEngine),  # a picture may end the process that decodes it
+        ("blur > 0", None, False, FirstHere),  # ledgers have its values
     ],
 )
-def test_a_filter_begins_in_this_process_where_it_decodes_nothing(tmp_path: Path, where, workers, expected) -> None:
+def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
+    tmp_path: Path, where, workers, scores, expected
+) -> None:
     source = write_shards(tmp_path / "in", shards=2, samples=1)
     urls = [f"{source}/00000.tar", f"{source}/00001.tar"]
     options = RunOptions(workers=workers)
-    engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=True)
+    engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores)
     engine.close()
     assert type(engine) is expected
 

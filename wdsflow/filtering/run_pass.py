@@ -96,7 +96,8 @@ def engine_for(
         workers = share_memory(options.memory, options.workers, len(urls), image)
         if not workers:
             return OwnProcess(run_shard)
-        sizes = [file_size(url) for url in urls] if options.workers is None and program_of(recipe).is_safe else []
+        here = options.workers is None and program_of(recipe).is_safe(scores=scores)
+        sizes = [file_size(url) for url in urls] if here else []
         if sizes and all(sizes):  # all are files of this machine
             return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
         return LocalEngine(run_shard, workers, locks)

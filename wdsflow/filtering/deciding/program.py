@@ -223,10 +223,12 @@ class Program:
             if call not in known
         )
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether no sample can end the process: no image is decoded, and no code but wdsflow's own sees samples."""
-        return not self.reads_contents() and all(map(is_ours, self.scores.values()))
+    def is_safe(self, *, scores: bool) -> bool:
+        """Return whether no sample can end the process: no image is decoded, and only code of wdsflow sees samples.
+
+        ``scores``: whether scores are computed, not taken from ledgers.
+        """
+        return not (scores and self.reads_contents()) and all(map(is_ours, self.scores.values()))
 
     @property
     def gpus(self) -> float:
