@@ -25,7 +25,7 @@ from .kinds import kind_of
 from .samples import Gone, ShardView
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
-_DEEPEST, _MOST_NAMES = 4, 1_000  # levels of nested objects, and names, that are looked at
+_DEEPEST, _MOST_NAMES = 4, 1_000  # searched levels of nested objects, and names
 _LISTED = 8  # names that a message lists
 _OF_KIND: dict[type, type[InJson]] = {int: JsonNumber, float: JsonNumber, str: JsonTextFact}
 _UNREAD: dict[type, str] = {bool: "true or false", list: "a list", dict: "an object", type(None): "null"}
@@ -33,7 +33,7 @@ _KIND = {"json_number": "number", "json_text": "text"}
 
 
 class FoundName(NamedTuple):
-    """A name in json that may be meant, with the score that reads it, and how many of the checked samples have it."""
+    """A name in json that may be meant, the score that reads it, and how many of the checked samples have it."""
 
     score: str
     path: str
@@ -46,7 +46,7 @@ class FoundName(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """How many samples were searched for a name, and whether these are all."""
+    """The number of samples searched for a name, and whether these are all."""
 
     samples: int
     shards: int
@@ -54,7 +54,7 @@ class Looked(NamedTuple):
 
     @property
     def none(self) -> str:
-        """The subject of a sentence that says what no sample has."""
+        """The subject of the message."""
         return "no sample" if self.every else "none of the checked samples"
 
 
@@ -62,7 +62,7 @@ class NoJsonValue(ValueError):
     """No sample has the value of a score of json.
 
     ``found`` is the name that may be meant, None if none is similar; ``there`` are then some that samples have.
-    ``every``: all samples were searched. ``instead``: what samples have under the name, if they have it.
+    ``every``: all samples were searched. ``instead``: the values that samples have under the name, if any.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class NoJsonValue(ValueError):
 
 
 def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None, list[FoundName], str]:
-    """Return the name in the json of some samples that is nearest to that of a score, and the most frequent names.
+    """Return the name in the json of some samples nearest to that of a score, and the most frequent names.
 
-    The nearest is one of the score's kind, if there is any. The others are at most 8, those of its kind first. The text
-    describes what samples have under the name of the score if no score reads that.
+    The nearest is one of the score's kind if possible. The others are at most 8, those of its kind first. The text
+    describes the values under the score's name if no score reads them.
     """
-    unread: Counter[str] = Counter()  # what the name stands for
+    unread: Counter[str] = Counter()  # kind of value under the name
     counts: Counter[tuple[str, str]] = Counter()  # name of a score, path
     samples = 0
     for view in views:
@@ -107,9 +107,9 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
         if path := score.path if name in others else nearest(score.path, known) or next(ends_alike, ""):
             return FoundName(name, path, counts[name, path], samples), [], ""
     what, count = unread.most_common(1)[0] if unread else ("", 0)
-    told = f"{count:,} of {samples:,} checked samples have {what} there, which no score reads" if what else ""
+    rejected = f"{count:,} of {samples:,} checked samples have {what} there, which no score reads" if what else ""
     names = sorted(counts, key=lambda name: (name[0] != score.name, -counts[name]))[:_LISTED]
-    return None, [FoundName(*name, counts[name], samples) for name in names], told
+    return None, [FoundName(*name, counts[name], samples) for name in names], rejected
 
 
 def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str, object]]:
@@ -121,11 +121,10 @@ def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str
 
 
 AUTO = "auto"
-# Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
-# command that may take long.
+# Most shards that are searched for a sample with a caption, spread evenly. The command of a pipe may take long.
 _MOST_LOCAL, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
-_CHECKED = 20_000  # samples of all these shards together: a rare name is not searched for in a whole set
-_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that are searched for captions
+_CHECKED = 20_000  # samples of all these shards together: a rare name must not cause a search of the whole set
+_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, searched for captions
 _NO_CAPTION = frozenset({"no-caption", "not-text"})
 _JSON = ("json", "jsn")
 _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
@@ -133,7 +132,7 @@ _SIGNS = frozenset("|:;*")  # characters with a meaning in a place
 
 
 class FoundCaptions(NamedTuple):
-    """The place of captions, as for --captions, and in how many of the checked samples they are."""
+    """The place of captions, as for --captions, and how many of the checked samples have one."""
 
     place: str
     there: int
@@ -145,7 +144,7 @@ class FoundCaptions(NamedTuple):
 
 
 class NoCaptions(ValueError):
-    """No sample has a caption where a recipe looks for it: in ``place``. ``found`` is a place with captions."""
+    """No sample has a caption in ``place``, where the recipe looks for it. ``found`` is a place with captions."""
 
     def __init__(self, place: str, looked: Looked, names: Sequence[str], found: FoundCaptions | None) -> None:
         of = f"{looked.samples:,} samples in {how_many(looked.shards, 'shard')}"
@@ -159,24 +158,24 @@ def with_captions(
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
     ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search. Otherwise shards
-    are read until some sample has a caption in each given place, at most 20,000 samples of them. Raises NoCaptions if
+    are read until each given place had a caption in some sample, at most 20,000 samples. Raises NoCaptions if
     none has.
     """
     tars = [url for url in urls if kind_of(url).by_fields]
-    told = ""
+    line = ""
     if recipe.captions == AUTO:
         picked = (earlier or {}).get("captions")
         found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
         place = str(picked or (found.place if found else CAPTIONS))
         recipe = replace(recipe, captions=place)
-        told = f"--captions auto: {found or place}" if tars else ""
+        line = f"--captions auto: {found or place}" if tars else ""
     if not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
         check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
-    return recipe, told
+    return recipe, line
 
 
 def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
-    """Check that some sample of tars has what scores of a recipe read: its caption, its values in json.
+    """Check that some sample of tars has the input of a recipe's scores: captions, values in json.
 
     Raises NoCaptions, NoJsonValue.
     """
@@ -197,9 +196,9 @@ def check_captions(
     *,
     allow_pipe: bool = False,
 ) -> None:
-    """Raise NoCaptions if no sample of tars has a caption in a place; by default in those of the recipe.
+    """Raise NoCaptions if no sample of tars has a caption in a place; by default, in those of the recipe.
 
-    A place may be a value in json; then NoJsonValue.
+    For a place that is a value in json, raise NoJsonValue.
     """
     missing = dict.fromkeys(_places(recipe, program_of(recipe).scores) if places is None else places)
     shards, samples, names = 0, 0, Counter[str]()
@@ -226,9 +225,9 @@ def check_captions(
 def find_captions(
     urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
 ) -> FoundCaptions | None:
-    """Return the most likely place of captions in tars, by the first samples of three shards; None if there is none.
+    """Return the most likely place of captions in tars, by the first samples of three shards; None if not found.
 
-    ``like``: a place without captions; the nearest name in json comes first. The same shards give the same answer.
+    ``like``: a place without captions; the nearest name in json comes first. Deterministic for the same shards.
     """
     survey = _Survey()
     for view in _first(urls, recipe, allow_pipe=allow_pipe):
@@ -240,7 +239,7 @@ def find_captions(
 
 
 def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
-    """Return the places of captions that some scores of a recipe use, and a given place if all scores are asked for."""
+    """Return the places of captions that some scores of a recipe use, and a given place if all scores are checked."""
     program = program_of(recipe)
     tested = _may_be_null(program)
     used = [
@@ -256,7 +255,7 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
 
 
 def _may_be_null(program: Program) -> set[Call]:
-    """Return the scores that the predicate tests for null: it decides itself about samples without their input."""
+    """Return the scores that the predicate tests for null: it handles samples without their input."""
     tests = (
         node
         for term in program.terms
@@ -272,7 +271,7 @@ def _has(view: ShardView, place: str | InJson) -> bool:
         place.score(view) if isinstance(place, InJson) else view.captions(place)
     except ScoreError as error:
         return error.slug not in (_NO_VALUE if isinstance(place, InJson) else _NO_CAPTION)
-    except OSError:  # a stream that cannot go back to it: unknown
+    except OSError:  # a stream that cannot seek back: unknown
         return True
     return True
 
@@ -334,7 +333,7 @@ class _Survey:
                 self._texts[place] += bool(_text(view, place))
 
     def best(self, like: str) -> str:
-        """Return the place with most captions, followed by the other kind if the first is not enough."""
+        """Return the place with most captions, followed by the other kind if some samples lack it."""
         counts: dict[str, int] = {}
         texts = [name for name, count in self._texts.items() if count]
         if texts:

@@ -1,4 +1,4 @@
-"""A stage that keeps what a predicate keeps, by the scores in ledgers."""
+"""A stage that keeps the samples that pass a predicate, by the scores in ledgers."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
 
-_HELD = 1 << 20  # samples whose outcomes are held: those of the latest shards
+_HELD = 1 << 20  # samples of the latest shards whose outcomes are held
 _KEPT, _AMBIGUOUS = "", "\0"
 
 
@@ -43,10 +43,10 @@ class _Outcomes:
 
 @dataclass(frozen=True)
 class KeepFromLedger(SampleStage):
-    """Keep samples that a predicate keeps, by scores that ``wdsflow score`` computed; nothing is scored.
+    """Keep samples that pass a predicate, by scores that ``wdsflow score`` computed; nothing is scored.
 
-    A sample is found by ``__url__`` and ``__key__``, so that this works at any place of a pipeline; early, fewer samples
-    are decoded. Others are dropped, counted by the term of the predicate that they fail.
+    A sample is found by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline; the earlier, the fewer
+    samples are decoded. Others are dropped, and counted by the term of the predicate that they fail.
 
     Args:
         ledger: the folder that ``wdsflow score`` or ``filter`` wrote.
@@ -77,7 +77,7 @@ class KeepFromLedger(SampleStage):
             raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow cut and train can do that")
 
     def apply(self, sample: Sample) -> Sample:
-        """Let a sample go that the predicate does not keep."""
+        """Drop a sample that does not pass the predicate."""
         url, key = str(sample.get("__url__", "")), in_utf8(str(sample.get("__key__", "")))
         if not url:
             raise StageError("no-url", "without __url__ its shard is unknown: put this stage before those that drop it")

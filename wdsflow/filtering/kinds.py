@@ -1,4 +1,4 @@
-"""The kind of a shard, by its name. Nothing else looks at the end of a name to find out what a shard is."""
+"""The kind of a shard, by its name. Only this module derives it from the extension."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _TARS, _LINES, _LINES_TO_TARS = ShardKind(), JsonLines(), LinesToTars()
 
 
 def kind_of(url: str, lines_to: str = "jsonl") -> ShardKind:
-    """Return the kind of a shard, or of an output. ``lines_to``: that of the recipe, where outputs of lines matter.
+    """Return the kind of a shard, or of an output. ``lines_to``: from the recipe; affects JSON lines only.
 
     >>> [kind_of(url).noun for url in ("a.jsonl.zst", "https://host/a.jsonl?x=1", "a.tar", "pipe:cat a.jsonl")]
     ['a file of JSON lines', 'a file of JSON lines', 'a tar', 'a tar']
@@ -34,7 +34,7 @@ def names_of(urls: Sequence[str]) -> list[str]:
 
 
 def check_shards(urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
-    """Refuse requests that are not possible for the kind of a shard. Raises ValueError."""
+    """Raise ValueError for requests that are not possible for the kind of a shard."""
     by_kind: dict[ShardKind, list[str]] = {}
     for url in urls:
         by_kind.setdefault(kind_of(url, recipe.lines_to), []).append(url)

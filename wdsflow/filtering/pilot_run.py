@@ -27,8 +27,8 @@ _Values = dict[Call, Value | Unknown]
 def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
     """Compute every score of a predicate for 500 samples of a few shards.
 
-    A score that compares all samples cannot be judged by a few: only its cost is measured, and all samples pass.
-    Decoding for several scores counts for the first of them. Raises ValueError if there is no predicate.
+    A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
+    Decoding shared by several scores counts for the first. Raises ValueError without a predicate.
     """
     found = expand([urls] if isinstance(urls, str) else urls).urls
     recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
@@ -45,9 +45,9 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
 
 
 def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, advice: str = "") -> str:
-    """Return the plan of a run with measured costs, and a better one where the measurement suggests it.
+    """Return the plan of a run with measured costs, and a better one if the measurement suggests it.
 
-    ``advice`` is then the way to run in that order.
+    ``advice``, appended then, explains how to run in that order.
     """
     recipe = canonical_recipe(recipe)
     pilot = measure(urls, recipe, allow_pipe=allow_pipe)

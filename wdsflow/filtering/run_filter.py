@@ -42,7 +42,7 @@ def filter_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        recipe: what is computed, and which samples are kept.
+        recipe: the scores to compute, and the predicate for samples to keep.
         options: how the run works; they do not change the output.
         ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
@@ -68,13 +68,12 @@ def score_shards(
 ) -> RunReport:
     """Write the ledgers only, without shards.
 
-    Ledgers of an earlier call get the scores that they lack; those that they have are not computed again, and stay as
-    they are.
+    Ledgers of an earlier call get the scores that they lack; existing scores are neither computed again nor changed.
 
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        recipe: what is computed; its predicate is ignored. If ``out`` holds ledgers, all but the scores must be the same.
+        recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the scores may differ.
         options: how the run works; they do not change the output.
         ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
@@ -93,14 +92,14 @@ def cut_shards(
 ) -> RunReport:
     """Write shards using the scores in ledgers; nothing is decoded.
 
-    Scores of headers and texts that the ledgers lack are computed. A shard is one of the report's failures if it has no ledger, if its ledger lacks a value that the predicate needs, or
-    if the shard has changed since.
+    Missing scores of headers and texts are computed. The report counts a shard as a failure if it has no ledger, if its
+    ledger lacks a value that the predicate needs, or if the shard has changed since.
 
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
         ledger: the folder that ``score_shards`` or ``filter_shards`` wrote.
-        recipe: which samples are kept.
+        recipe: the predicate for samples to keep.
         options: how the run works; they do not change the output.
 
     Raises:
@@ -148,8 +147,8 @@ def _scored_first(
     adding = ""
     if kind == "score" and not options.restart:
         recipe, adding = _with_earlier(recipe, layout)
-    recipe, told = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
-    for line in filter(None, (adding, told)):
+    recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
+    for line in filter(None, (adding, line_on_captions)):
         if options.say is not None:
             options.say(line)
     embedded = _reuse(ledger, names, layout, recipe, options)
@@ -189,17 +188,17 @@ def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
 
 
 def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
-    """Return the recipe with the scores that the folder's ledgers have, and a line on what it adds to them."""
+    """Return the recipe with the scores that the folder's ledgers have, and a line on the added scores."""
     earlier = RunRecord(layout, "score").begun_scores()
     more = [score for score in recipe.scores if score not in earlier]
-    told = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
-    return replace(recipe, scores=(*earlier, *more)), told
+    line = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
+    return replace(recipe, scores=(*earlier, *more)), line
 
 
 def _reuse(
     ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
 ) -> Reuse | None:
-    """Return what is taken from an earlier run. Raises LedgerError; ValueError if no embeddings could be kept."""
+    """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored."""
     program = program_of(recipe)
     if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
         raise ValueError(
@@ -230,7 +229,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
         raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
     for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
-        with suppress(SourceError):  # even if it cannot be read now, the others are unaffected
+        with suppress(SourceError):  # if one cannot be read now, the others are unaffected
             record = ShardRecord(0, url, name, "", input_identity(url))
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
@@ -246,8 +245,8 @@ def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
 
 
 def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
-    aside = None if options.quarantine is None else local_folder(options.quarantine)
-    return Layout(local_folder(out), aside, dense=tars and recipe.numbering == "dense")
+    quarantine = None if options.quarantine is None else local_folder(options.quarantine)
+    return Layout(local_folder(out), quarantine, dense=tars and recipe.numbering == "dense")
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:

@@ -31,10 +31,10 @@ class ShardRecord(Line):
     input: dict[str, object]
     samples: int = 0
     kept: int = 0
-    uncounted: int = 0  # kept, but no samples to readers: of a key that came before
+    uncounted: int = 0  # kept, but not read as samples: their key is a duplicate
     dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
-    failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, also those decided without it
+    failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, including those decided without it
     members: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # reason why members belong to no sample -> members
     headers: list[Range] = field(default_factory=list)  # global PAX headers
@@ -44,14 +44,14 @@ class ShardRecord(Line):
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, object] = field(default_factory=dict)  # identity
     quarantine: dict[str, object] | None = None  # identity
-    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and details.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
     failing: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
     @property
     def counted(self) -> int:
-        """The samples of the output as readers count them."""
+        """The number of samples that readers find in the output."""
         return self.kept - self.uncounted
 
     @property
@@ -61,7 +61,7 @@ class ShardRecord(Line):
 
     @property
     def origin(self) -> dict[str, object]:
-        """What decides its files."""
+        """The inputs that determine its files."""
         return {"from": [self.shard, self.url], "recipe": self.recipe, "input": self.input}
 
     def sums(self) -> Iterable[Counts]:
@@ -74,7 +74,7 @@ class ShardRecord(Line):
 
     @classmethod
     def from_line(cls, line: bytes) -> "ShardRecord":
-        """Read a line. Raises ValueError if it is invalid: cut, of another version, or of another form."""
+        """Read a line. Raises ValueError if it is invalid: truncated, of another version, or malformed."""
         record = super().from_line(line)
         if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
             raise ValueError("a tar without its number of samples")
@@ -83,9 +83,9 @@ class ShardRecord(Line):
 
 @dataclass
 class ShardFailure:
-    """A shard that could not be processed; the next run tries it again.
+    """A shard that could not be processed; the next run retries it.
 
-    ``kind``: that of a SourceError, "ledger" if its ledger does not fit, otherwise "". ``lacks``: the score that the
+    ``kind``: that of a SourceError, "ledger" if its ledger does not match, otherwise "". ``lacks``: the score that the
     ledger lacks, if that is the reason.
     """
 
@@ -101,7 +101,7 @@ class ShardFailure:
 class Layout:
     """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
 
-    ``dense``: outputs wait inside until all are done, and are then numbered.
+    ``dense``: outputs stay inside until all are done, then they are numbered.
     """
 
     folder: Path
@@ -120,7 +120,7 @@ class Layout:
 
     @property
     def has_ledgers(self) -> bool:
-        """Whether a run worked here, even one that finished no shard."""
+        """Whether a run was started here, even if it finished no shard."""
         return self.run_file.is_file() or (self.inside / "ledger").is_dir()
 
     @property
@@ -202,7 +202,7 @@ def records_in_order(layout: Layout) -> list[ShardRecord]:
 
 
 def dense_name(number: int) -> str:
-    """Return the name of an output by its place among those that have samples."""
+    """Return the name of an output by its index among those with samples."""
     return f"{number:05d}.tar"
 
 
@@ -223,17 +223,17 @@ def finder(layout: Layout) -> Callable[[str], Path]:
     """Return a function that returns the current path of an output."""
     numbers = {name: dense for dense, name in numbered(layout).items()}
 
-    def lies_at(name: str) -> Path:
+    def current_path(name: str) -> Path:
         waiting = layout.waiting / name
         if waiting.exists():
             return waiting
         return layout.folder / numbers[name] if name in numbers else layout.tar(name)
 
-    return lies_at
+    return current_path
 
 
 def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, int]:
-    """Move all outputs out, under their numbers; return samples by name. If killed, the next call continues."""
+    """Move all outputs out and rename them by number; return samples by name. If killed, the next call continues."""
     with_samples = [record for record in records if record.output is not None]
     names = {dense_name(number): record.name for number, record in enumerate(with_samples)}
     if names != numbered(layout):
@@ -248,7 +248,7 @@ def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, in
 
 
 def take_numbers(layout: Layout) -> None:
-    """Move all outputs back inside: one of them is written again and may change the numbers of others."""
+    """Move all outputs back inside: one of them is written again, which may change the numbers of others."""
     names = numbered(layout)
     if not names:
         return
@@ -288,7 +288,7 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
 
 
 def outputs_of(path: Path, asked: Mapping[str, Any]) -> list[Path]:
-    """Return the files that there may be of an output of a run."""
+    """Return the files that an output of a run may have."""
     recipe = asked.get("recipe")
     return kind_of(path.name, recipe.get("lines_to", "") if isinstance(recipe, dict) else "").outputs(path)
 
@@ -301,7 +301,7 @@ def aside_of(layout: Layout) -> str | None:
 
 
 def _refuse_aside(layout: Layout) -> None:
-    """Raise FileExistsError if samples quarantined would lie among others of their name."""
+    """Raise FileExistsError if quarantined samples could mix with other files of the same names."""
     if layout.quarantine_folder is None:
         return
     aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))

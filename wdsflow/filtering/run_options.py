@@ -1,4 +1,4 @@
-"""How a run works; these options do not change a byte of the output."""
+"""Options of a run that do not change a byte of the output."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class OutputError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run works. ``memory`` is in bytes.
+    """Options of a run that do not change its output. ``memory`` is in bytes.
 
     Attributes:
         say: called with lines about loaded models.
-        begin: called with the number of shards and what is done to them, "scoring" or "writing". What it returns is
-            called after each shard.
+        begin: called with the number of shards and the activity, "scoring" or "writing". Its result is called after
+            each shard.
     """
 
     workers: int | None = option(

@@ -50,11 +50,11 @@ class TooLittleMemory(ValueError):
 def share_memory(
     memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
 ) -> int:
-    """Return the number of worker processes; 0 stays 0, which is work in this process.
+    """Return the number of worker processes; 0 stays 0: work in this process.
 
-    ``memory`` bounds all processes together, the caller included: it allows as many workers as can each hold an image
-    of ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
-    first sample. Raises ValueError if it is not enough for one.
+    ``memory`` bounds all processes together, including the caller: each worker must be able to hold an image of
+    ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
+    first sample. Raises ValueError if memory is not enough for one worker.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
@@ -114,14 +114,14 @@ def _actors(
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
     gpus = gpus if has_gpus(ray) else 0.0
-    if memory is not None:  # otherwise as many as the cluster has room for at that time
+    if memory is not None:  # otherwise as many as fit into the cluster at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
 
 
 @dataclass
 class Pass:
-    """The common input of a run's tasks, and the place of their results.
+    """The common input of a run's tasks, and the destination of their results.
 
     ``scored``: ledgers that have all values, if no sample needs to be read. ``embedded``: ledgers whose embeddings are
     used. ``compares``: values of scores that compare all samples are read from the folder. ``cluster``: a cluster that
@@ -144,7 +144,7 @@ class Pass:
     sources: object = None  # further inputs of the result
     other: Layout | None = None
     asked: dict[str, object] = field(init=False)
-    _was_whole: bool = field(default=False, init=False)  # it had no mark of an unfinished run
+    _was_whole: bool = field(default=False, init=False)  # without the mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ class Pass:
 
     @property
     def identity(self) -> str:
-        """The digest by which a later run returns whether a shard is done."""
+        """The digest by which a later run decides whether a shard is done."""
         identities = program_of(self.recipe).identities()
         return digest({"recipe": self.recipe.to_dict(), **identities, "kind": self.kind, "sources": self.sources})
 
@@ -212,7 +212,9 @@ class Pass:
         record: RunRecord | None = None
         if options.dry_run:
             folder = self.layout.folder.absolute()
-            shared = next(path for path in (folder, *folder.parents) if path.is_dir())  # others see it as the output
+            shared = next(
+                path for path in (folder, *folder.parents) if path.is_dir()
+            )  # visible to other nodes like the output
             self.layout = Layout(stack.enter_context(scratch("run", shared if options.engine == "ray" else None)))
         else:
             record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
@@ -233,14 +235,14 @@ class Pass:
             cluster = self.cluster or stack.enter_context(joined(options))
             locks = [lock.fd for lock in record.locks] if record is not None else []
             engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
-            tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
+            report_shard = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
             guard = BrokenRunGuard(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
                 result = _taken(task, answer, report, guard)
                 done = guard.take(result) if isinstance(result, ShardRecord) else []
                 _note(done, record)
-                if tell is not None:
-                    tell(result)
+                if report_shard is not None:
+                    report_shard(result)
             _note(guard.rest(), record)
 
     def _lacking(self, todo: Sequence[tuple[int, str, str]]) -> set[Call]:
@@ -250,9 +252,9 @@ class Pass:
         return {call for call in program_of(self.recipe).scores if str(call) not in common}
 
     def _models(self, stack: ExitStack, todo: Sequence[tuple[int, str, str]]) -> ModelPlace:
-        """Return the place of models: on this machine one process per device, loaded and tried before the first shard."""
+        """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, models = self.options, program_of(self.recipe).models
-        apart = options.engine != "local"  # a lost process is replaced without its worker
+        apart = options.engine != "local"  # a dead process is replaced without its worker
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
         if todo and all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
             models = program_of(self.recipe).models_of(self._lacking(todo))

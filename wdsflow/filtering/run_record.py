@@ -1,4 +1,4 @@
-"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, ledgers that get more scores; and how runs differ."""
+"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, growing ledgers, and differences of runs."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ class Differs(ValueError):
 
 
 def differ(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
-    """Return whether two runs differ: another version of wdsflow does not matter, unless ``code`` differs."""
+    """Return whether two runs differ: the version of wdsflow does not count, unless ``code`` differs."""
     one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
     return canonical(one) != canonical(other)
 
@@ -85,20 +85,20 @@ def _agree(old: object, new: object) -> bool:
 
 
 def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    told = before.get("kind") != asked.get("kind")
+    found_any = before.get("kind") != asked.get("kind")
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
-        adds = not told and before.get("kind") == "score"  # other scores are added to those that are there
+        adds = not found_any and before.get("kind") == "score"  # other scores are added to the existing ones
         for name in (each for each in new if not (adds and each == "scores")):
             if canonical(old.get(name)) != canonical(new[name]):
-                told = True
+                found_any = True
                 yield _option(name, old.get(name), defaults), _option(name, new[name], defaults)
     for name in ("urls", "quarantine"):
         if canonical(before.get(name)) != canonical(asked.get(name)):
-            told = True
+            found_any = True
             yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
-    if not told:  # the same command, with other libraries or another version of wdsflow
+    if not found_any:  # the same command, with other libraries or another version of wdsflow
         for found in differences(_rest(before), _rest(asked)):
             yield _parted(found)
 
@@ -144,13 +144,13 @@ class LeftOver(NamedTuple):
 
     done: dict[str, ShardRecord]
     fewer: list[str]  # names of shards whose ledgers have some of the scores
-    changed: list[str]  # other shards that were finished once, and why they do not count as done
+    changed: list[str]  # other finished shards, and why they must be redone
 
 
 class RunRecord(OutputRecord[ShardRecord]):
     """The record of a run in ``run.json`` and ``manifest.jsonl``.
 
-    ``identity``: the digest of all that decides the result; shards with another one are processed again.
+    ``identity``: the digest of everything that determines the result; shards with another one are processed again.
     """
 
     patience = 5.0  # workers of a killed run take a moment to notice
@@ -183,7 +183,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return found
 
     def take_numbers(self) -> None:
-        """Move densely numbered outputs back inside: one of them is written again and may change the numbers of others."""
+        """Move densely numbered outputs back inside: one is written again, which may change the numbers of others."""
         with self.together("finish"):
             take_numbers(self.layout)
 
@@ -203,7 +203,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return tuple(score for score in scores_of(self.options) if score in found)
 
     def all_paths(self) -> Iterator[Path]:
-        """Yield the files that there may be of all outputs, as an earlier run may have named them."""
+        """Yield the files that outputs may have, under the names of an earlier run."""
         before = self.options or {}
         there = _as_it_was(self.layout, before)
         lies_at = finder(there)
@@ -228,7 +228,7 @@ class RunRecord(OutputRecord[ShardRecord]):
             yield from ((path, THERE) for path in kind_of(line.name).outputs(output)[1:])
 
     def samples(self, done: Sequence[ShardRecord], *, whole: bool) -> dict[str, int] | None:
-        """Return the samples of all tars; densely numbered ones get their numbers when all are there."""
+        """Return the samples of all tars; densely numbered ones get their numbers when all are done."""
         if self.layout.dense:
             return give_numbers(self.layout, done) if whole else None
         sizes = dict[str, int]()
@@ -239,7 +239,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return sizes
 
     def is_current(self, line: ShardRecord) -> bool:
-        """Return whether a shard has the results of this run."""
+        """Return whether the results of a shard are of this run."""
         return line.recipe == self.identity
 
     def keeps(self, options: Mapping[str, object]) -> bool:
@@ -247,11 +247,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         return self.options is not None and not differ(self.options, options)
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
-        """Raise Differs if the folder holds a run that does something else; ledgers can get more scores."""
+        """Raise Differs if the folder holds a different run; ledgers can get more scores."""
         before = self.options
         if before is None or self.keeps(options):
             return
-        # Another slice may be at work on the scores of the earlier run.
+        # Another slice may still compute the scores of the earlier run.
         alone = self.is_alone or set(scores_of(before)) <= set(scores_of(options))
         if not (grows(before, options) and alone):
             raise Differs(self.folder, before, options)
@@ -270,7 +270,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return [self.layout.spool, self.layout.resolved_folder]
 
     def await_others(self) -> None:
-        """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
+        """Wait until all workers of a run, or of a slice, have ended on all machines. Raises Busy."""
         for path in (
             sorted(self.layout.inside.glob("lock*.workers"))
             if self.is_alone
@@ -285,7 +285,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return found
 
     def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
-        """Read it. Raises KeyError, TypeError, ValueError."""
+        """Read the request. Raises KeyError, TypeError, ValueError."""
         if not all(isinstance(found[name], list) for name in ("names", "urls")):
             raise ValueError("not a request")
         return found, found["names"]

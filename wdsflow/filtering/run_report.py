@@ -14,8 +14,8 @@ from wdsflow.text.words import how_many
 
 from .run_folder import ShardFailure, ShardRecord
 
-_SHOWN = 20  # shown shards that are processed again
-_NAMED = 3  # shown shards with the same failure
+_SHOWN = 20  # listed shards that are processed again
+_NAMED = 3  # listed shards with the same failure
 
 
 @dataclass
@@ -50,23 +50,23 @@ class RunReport(Report[ShardRecord]):
 
     @property
     def warning(self) -> str:
-        """What is wrong with the result as a whole, "" if nothing is.
+        """A problem of the result as a whole, "" if none.
 
         It is set if nothing was kept, half or more was quarantined, a score has no value for half or more of the
         samples (of ``score_shards``), or the shards had no samples; with the main reason and an example.
         """
-        samples, aside = self.total("samples"), self.merged("quarantined")
+        samples, quarantined = self.total("samples"), self.merged("quarantined")
         if not samples:
             return f"no samples: {how_many(len(self.records), 'shard')} read, and none has any" if self.records else ""
         if self.tars and not self.total("kept"):
-            gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
-            gone.update({("quarantined", what): count for what, count in aside.items()})
-            (kind, what), count = by_count(gone)[0]
+            lost = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
+            lost.update({("quarantined", what): count for what, count in quarantined.items()})
+            (kind, what), count = by_count(lost)[0]
             by = "by" if kind == "dropped" else "for"
             return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
-        if 2 * aside.total() >= samples:
-            what, count = by_count(aside)[0]
-            total = aside.total()
+        if 2 * quarantined.total() >= samples:
+            what, count = by_count(quarantined)[0]
+            total = quarantined.total()
             most = f", {count:,} of them" if count < total else ""
             done = "was quarantined" if self.tars else "cannot be scored"
             example = self._example("quarantined", what)

@@ -1,4 +1,4 @@
-"""The samples of a tar as scores see them: read in place, and changed by stages."""
+"""The samples of a tar as scores see them: read in place, changed by stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captio
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
-_LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it
+_LARGEST = 17 << 20  # bytes of a text; the stages' own limits are lower
 
 
 class Gone(Exception):
@@ -100,7 +100,7 @@ class Staging:
 def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) -> Iterator[Piece]:
     """Yield the parts of a sample after its stages: ranges of the tar, and new bytes.
 
-    A member that no stage changed stays in its place, with everything between members.
+    A member that no stage changed stays in place, as do all bytes between members.
     """
     at = sample.start
     new = {name: value for name, value in found.items() if not _as_it_was(name, value, sample, samples)}
@@ -135,7 +135,7 @@ def _member(name: str, value: Member) -> Iterator[Piece]:
 
 
 _HEAD = 4096  # bytes; nearly all headers fit
-_PLAIN = frozenset(("jpeg", "png", "webp"))  # for these one read of the first bytes is enough
+_PLAIN = frozenset(("jpeg", "png", "webp"))  # formats for which one read of the first bytes is enough
 _CAPTION = 4096  # bytes; longer ones take the general path
 
 Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: use the general path
@@ -189,7 +189,7 @@ class ShardView(View):
         self._caption: str | None = None
 
     def plain_header(self) -> ImageHeader | None:
-        """Return the header of the only image, None if that takes more than one look."""
+        """Return the header of the only image, None if it needs more than one read."""
         header = self._header
         if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self._rows[name]
@@ -311,10 +311,10 @@ class ShardKind:
 
     Attributes:
         noun: the name of the kind, in messages.
-        ending: the end of an output's name.
-        reasons: the end of the name of the reasons, next to quarantined samples.
-        is_tar: it can be read as a tar, and ends as one.
-        by_fields: the names of its fields decide which are images and captions.
+        ending: the extension of an output.
+        reasons: the extension of the reasons, next to quarantined samples.
+        is_tar: it is read and named as a tar.
+        by_fields: field names identify images and captions.
     """
 
     noun: ClassVar[str] = "a tar"
@@ -324,7 +324,7 @@ class ShardKind:
     by_fields: ClassVar[bool] = True
 
     def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
-        """Refuse requests that are not possible for shards of this kind. ``names``: all outputs. Raises ValueError."""
+        """Raise ValueError for requests that are not possible for this kind. ``names``: all outputs."""
 
     def opened(
         self, source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool
@@ -337,7 +337,7 @@ class ShardKind:
         return samples, Views(samples, options, url, recipe.stages)
 
     def outputs(self, path: Path) -> list[Path]:
-        """Return the files that there may be of an output; the first is the output itself, if it is a file."""
+        """Return the files that an output may have; the first is the output itself, if it is a file."""
         return [path]
 
     def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Iterable[Scored]) -> None:

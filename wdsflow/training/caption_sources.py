@@ -1,4 +1,4 @@
-"""Where captions are: text members and names in JSON, in the order in which they are tried; and their tokens."""
+"""Where captions are: text members and names in JSON, in the order of trial; and their tokens."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.stages.tokenize import TokenizerContract
 
-LARGEST = 1 << 20  # bytes of a text member: a book is no caption
+LARGEST = 1 << 20  # bytes of a text member: longer texts are not captions
 Tokenizer: TypeAlias = Callable[[Any], Any]
 
 
@@ -40,7 +40,7 @@ class Captions:
         return "|".join(parts)
 
     def at_epoch(self, epoch: int) -> "Captions":
-        """Return the same with random choices drawn for this epoch."""
+        """Return a copy whose random choices are drawn for this epoch."""
         if all(isinstance(source, str) or source.json_text_key_probs is None for source in self.sources):
             return self
         sources = tuple(source if isinstance(source, str) else replace(source, epoch=epoch) for source in self.sources)
@@ -96,7 +96,7 @@ def parse_captions(text: str) -> Captions:
 
 
 def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captions:
-    """Return where captions are: as ``given``, otherwise as OpenCLIP's arguments say (version 4 has some for it)."""
+    """Return the caption sources: ``given`` if set, otherwise from OpenCLIP's arguments (version 4 has some for it)."""
     if given:
         return parse_captions(given)
     key = getattr(args, "json_text_key", None)
@@ -109,9 +109,9 @@ def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captio
 
 
 class TokenizedCaptions:
-    """Tokenizes captions, many at once if the tokenizer's results are the same then.
+    """Tokenizes captions, in batches if the tokenizer returns the same for batches.
 
-    One call at a time: threads cannot share Hugging Face's fast tokenizers, and Python's own would gain nothing.
+    Calls are serialised: Hugging Face's fast tokenizers are not thread-safe, and pure Python ones would gain nothing.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

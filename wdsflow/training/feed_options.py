@@ -13,7 +13,7 @@ from wdsflow.text.options import CHECKS, MACHINES, SAMPLES, option
 
 
 class NoOpenClip(ModuleNotFoundError):
-    """OpenCLIP's training part is not installed, or something that it needs."""
+    """OpenCLIP's training part, or one of its dependencies, is not installed."""
 
     def __init__(self, missing: str = "open_clip_train") -> None:
         super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}", name=missing)
@@ -24,7 +24,7 @@ class FeedStopped(RuntimeError):
 
 
 class DecoderError(FeedStopped):
-    """A decoding process ended; the message has the reason and its sample."""
+    """A decoding process died; the message has the reason and its sample."""
 
 
 class SampleError(FeedStopped):
@@ -32,7 +32,7 @@ class SampleError(FeedStopped):
 
 
 class FeedError(FeedStopped):
-    """There is no feed for these arguments or this data."""
+    """These arguments or this data cannot be fed."""
 
 
 class ShardsError(FeedStopped, ValueError):
@@ -183,16 +183,16 @@ _COUNT = (
     "world_size",
 )
 _LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
-_SURE = 0.77  # similarity from which on a name is a misspelled one: num_workers is, local_rank is not
-_SHORT = 5  # letters of names that too many others are similar to
+_SURE = 0.77  # least similarity of a misspelled name: num_workers is one, local_rank is not
+_SHORT = 5  # names of at most so many letters are similar to too many others
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     """Return arguments with defaults for missing ones; the same object if none is missing.
 
     Raises:
-        TypeError: ``args`` has no attributes, or a value is no whole number where one is needed.
-        ValueError: a number is too small, or a name is similar to a missing one that counts.
+        TypeError: ``args`` has no attributes, or a value that must be a whole number is not one.
+        ValueError: a number is too small, or a name is a likely misspelling of a missing one that is read.
     """
     try:
         given = dict(args) if isinstance(args, Mapping) else vars(args)

@@ -46,7 +46,7 @@ from .ranks import RankPlace, place, talks
 
 DataInfo = upstream.DataInfo
 
-# Kept, because ours may replace them in their module.
+# The originals: ours may replace them in their module.
 _get_wds_dataset = upstream.get_wds_dataset
 _get_dataset_fn = upstream.get_dataset_fn
 _get_imagenet = upstream.get_imagenet
@@ -98,10 +98,10 @@ def get_data(
         A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args`` names.
 
     Raises:
-        TypeError: a transform or the tokenizer cannot be called, ``args`` has no attributes, or no number where one must be.
+        TypeError: a transform or the tokenizer cannot be called, ``args`` has no attributes, or one has a wrong type.
         ValueError: ``args`` names no data, a number in it is too small, a name in it is misspelled, or no sample of its
             shards has an image and a caption.
-        ShardsError: a ValueError; the shards are not there.
+        ShardsError: a ValueError; the shards do not exist.
         NoOpenClip: an ImportError when this module is imported: OpenCLIP is not installed.
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
@@ -188,7 +188,7 @@ def get_wds_dataset(
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
-    """Raise TypeError here, not in a decoder, which would name a sample."""
+    """Raise TypeError before training; an error in a decoder would name a sample."""
     if not callable(preprocess):
         which = "training" if is_train else "validation"
         raise TypeError(
@@ -211,7 +211,7 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
 def _schedule(
     args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
 ) -> tuple[Schedule, Subset | None]:
-    """Return the schedule of a rank; with a ledger, also the kept samples, which the catalog then lists alone."""
+    """Return the schedule of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
     if not is_train:
         samples = args.val_num_samples or 0
         return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
@@ -254,11 +254,11 @@ def _schedule(
 
 
 def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
-    """Return the samples of an epoch: as given, or by a file next to the shards, or counted."""
+    """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
     if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
-        known = _size_beside(args.train_data, len(urls))
+        known = _known_size(args.train_data, len(urls))
         if known is not None:
             return known
     started = time.perf_counter()
@@ -274,8 +274,8 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     return counted
 
 
-def _size_beside(data: str, shards: int) -> float | None:
-    """Return the samples by ``sizes.json`` or ``__len__`` next to the shards, as OpenCLIP reads them; None if unusable.
+def _known_size(data: str, shards: int) -> float | None:
+    """Return the number of samples in ``sizes.json`` or ``__len__`` next to the shards, as OpenCLIP; None if unusable.
 
     OpenCLIP itself fails if a shard is not listed, or a file is malformed.
     """
@@ -283,13 +283,13 @@ def _size_beside(data: str, shards: int) -> float | None:
         known, listed = upstream.get_dataset_size(data)
         size = float(known or 0)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
-        told = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
+        reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
         folder = os.path.dirname(data) or "."
         file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
         _log.warning(
             "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --force",
             os.path.join(folder, file),
-            told,
+            reason,
             quote_path(folder),
         )
         return None

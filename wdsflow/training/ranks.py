@@ -22,7 +22,7 @@ _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANK
 _RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
 _ANSWER = timedelta(seconds=5)  # for one request to the store
 _CONNECT = timedelta(seconds=60)  # all ranks may start at once, on a busy machine
-_FAREWELL = 1.5  # seconds; others look once a second
+_FAREWELL = 1.5  # seconds; other ranks poll once a second
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -33,7 +33,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def launcher_words() -> list[str]:
-    """Return the launcher in front of the command of several ranks, as far as the environment shows it."""
+    """Return the launcher's part of a multi-rank command, as far as the environment shows it."""
     world = rank_and_world()[1]
     if world == 1:
         return []
@@ -76,16 +76,16 @@ def _number(names: Sequence[str], default: int) -> int:
 
 
 class RankPlace(NamedTuple):
-    """A rank among all."""
+    """A rank and the number of ranks."""
 
     rank: int
     world_size: int
 
 
 def place(args: Namespace | None = None) -> RankPlace:
-    """Return this process's rank: by RANK and WORLD_SIZE, then by torch.distributed, then by OpenCLIP's arguments.
+    """Return this process's rank: from RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
 
-    webdataset, and so OpenCLIP's loader, omits the last one, and gives every rank all shards under Horovod.
+    webdataset, and so OpenCLIP's loader, ignores the arguments: under Horovod every rank reads all shards.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
@@ -109,9 +109,9 @@ def gathered(own: T) -> list[T]:
         return [own]
     import torch.distributed
 
-    everyone: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(everyone, own)
-    return everyone
+    values: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(values, own)
+    return values
 
 
 def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]) -> list[T]:
@@ -128,21 +128,21 @@ def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dic
 
 
 def decoders_for(asked: int | None) -> int:
-    """Return how many threads or processes decode: as asked, otherwise this rank's share of the processors."""
+    """Return the number of decoding threads or processes: ``asked``, or this rank's share of the processors."""
     return cores_for_rank() if asked is None else asked
 
 
 def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
     """Return the start method of decoding processes, None for threads.
 
-    For one of OpenCLIP's transforms (``known``) they are forked, and "auto" decides as torch's DataLoader would start
+    For one of OpenCLIP's transforms (``known``) they are forked; "auto" follows the way torch's DataLoader would start
     its workers. Any other transform always runs in processes, with the default method.
 
     Raises ValueError if no process can be started.
     """
     import multiprocessing
 
-    methods = multiprocessing.get_all_start_methods()  # the usual one comes first
+    methods = multiprocessing.get_all_start_methods()  # the default is first
     usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without fixing it for the user
     daemon = multiprocessing.current_process().daemon
     can = not daemon and ("fork" in methods or not known)
@@ -156,22 +156,22 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
 
 
 class Board:
-    """A message for all ranks, and single words, in torch.distributed's store. Raises RuntimeError if it is gone."""
+    """A message for all ranks, and single words, in torch.distributed's store. Raises RuntimeError if it is lost."""
 
     def __init__(self, store: "Store", rank: int, world_size: int) -> None:
         self.rank, self.world_size = rank, world_size
         self._store = store
-        # Otherwise rank 0 keeps it in its process.
+        # Otherwise the store is in rank 0's process.
         self._lasts = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
     def post(self, message: str) -> None:
-        """Write a message, unless there is one."""
+        """Write a message, unless one has been posted."""
         if not self._store.check(["message"]):
             self._store.set("message", message)
         self.acknowledge()
 
     def read(self) -> str | None:
-        """Return the message, None if there is none, without waiting."""
+        """Return the message, or None, without waiting."""
         return self._store.get("message").decode(errors="replace") if self._store.check(["message"]) else None
 
     def tell(self, name: str, value: str) -> None:
@@ -179,7 +179,7 @@ class Board:
         self._store.set(f"word/{name}", value)
 
     def ask(self, name: str, patience: timedelta) -> str:
-        """Wait for such a word. Raises RuntimeError if it does not come."""
+        """Wait for a word that a rank wrote. Raises RuntimeError on timeout."""
         self._store.wait([f"word/{name}"], patience)
         return self._store.get(f"word/{name}").decode()
 
@@ -192,13 +192,13 @@ class Board:
         return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
 
     def is_open(self) -> bool:
-        """Return whether torch.distributed is still set up. If not, the store may be gone, of which torch warns."""
+        """Return whether torch.distributed is still set up. If not, using the store may print torch's warnings."""
         from torch import distributed
 
         return bool(distributed.is_initialized())
 
     def is_over(self) -> bool:
-        """Return whether the store must no longer be used, because its process ends or torch.distributed has ended."""
+        """Return whether the store is unusable: its process is ending, or torch.distributed was shut down."""
         if not self.is_open():
             return True
         if self._lasts or not self._store.check(["left/0"]):
@@ -207,19 +207,19 @@ class Board:
         return True
 
     def leave(self) -> None:
-        """Announce the end of this process; if it keeps the store, let the others notice first."""
+        """Announce the end of this process; if it holds the store, wait until the others have noticed."""
         self._store.set(f"left/{self.rank}", "1")
         if self.rank == 0 and not self._lasts:
-            everybody = [f"left/{rank}" for rank in range(self.world_size)]
+            all_left = [f"left/{rank}" for rank in range(self.world_size)]
             until = time.monotonic() + _FAREWELL
-            while time.monotonic() < until and not self._store.check(everybody):
+            while time.monotonic() < until and not self._store.check(all_left):
                 time.sleep(0.05)
 
 
 def connect() -> Board | None:
     """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
 
-    It has its own connection: a main thread that blocks in the store holds the lock of the other one.
+    It has its own connection: a main thread that blocks in the store holds the lock of the default one.
     """
     if "torch" not in sys.modules:
         return None
@@ -241,7 +241,7 @@ def own_connection(store: Any) -> "Store":
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun keeps its store when it restarts ranks
     prefix = f"wdsflow/{attempt}"
-    if hasattr(store, "clone"):  # of newer torch
+    if hasattr(store, "clone"):  # newer torch
         return PrefixStore(prefix, store.clone())
     while hasattr(store, "underlying_store"):
         store = store.underlying_store

@@ -35,7 +35,7 @@ class SampleRef(NamedTuple):
 
 
 class LaneTask(NamedTuple):
-    """One sample to be made, and its random seed."""
+    """One sample to make, and its random seed."""
 
     ref: SampleRef
     seed: int
@@ -44,7 +44,7 @@ class LaneTask(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Tasks of one lane that go to a decoder together."""
+    """Tasks of one lane that are sent to a decoder together."""
 
     lane: int
     tasks: Sequence[LaneTask]

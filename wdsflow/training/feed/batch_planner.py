@@ -1,4 +1,4 @@
-"""The samples to be made next, and the borders of batches."""
+"""The next samples to make, and the boundaries of batches."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ class Cut(NamedTuple):
 
 
 class StarvedError(RuntimeError):
-    """A lane will never fill a batch. ``usable``: samples of its last whole pass; ``in_a_row``: lost ones that ended it."""
+    """A lane cannot fill a batch. ``usable``: samples of its last whole pass; ``in_a_row``: lost samples in a row."""
 
     def __init__(self, lane: int, usable: int, in_a_row: int | None = None) -> None:
         super().__init__(lane, usable, in_a_row)
@@ -33,7 +33,7 @@ class StarvedError(RuntimeError):
 
 
 class _Stream:
-    """A lane, its samples that are being made, and those that wait for a batch."""
+    """A lane, its samples in progress, and those that wait for a batch."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -43,7 +43,7 @@ class _Stream:
         self.over = False  # no more tasks
         self.turn = lane.turn  # pass of the present results
         self.made = 0  # samples of that pass
-        self.whole = lane.begun == 0  # it was read from its beginning
+        self.whole = lane.begun == 0  # read from its beginning
 
     @property
     def expected(self) -> int:
@@ -53,19 +53,19 @@ class _Stream:
 class Planner:
     """Hands out chunks in the order in which batches need them, and cuts batches from the results.
 
-    Used by one thread. Decisions depend on the results alone, never on their time.
+    Used by one thread. Decisions depend only on the results, never on timing.
 
     Args:
         schedule: the lanes, and the sizes of batches.
         lanes: makes the lanes, from the function that they call with samples lost while listing.
         tally: counts samples.
         ahead: samples beyond the next batch that may be made.
-        most_bytes: of raw content that samples in work may hold.
+        most_bytes: limit of raw content held by samples in progress.
         chunk: samples of a chunk.
         first: number of the next batch.
         last: number of batches of the epoch, if known.
-        most_lost: samples lost in a row that mean starvation.
-        idle: called now and then if listing takes long; may raise.
+        most_lost: samples lost in a row that count as starvation.
+        idle: called periodically if listing takes long; may raise.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Planner:
         return not self._order
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the next chunks; an empty one if enough is on its way."""
+        """Yield the next chunks; an empty one if enough samples are in progress."""
         while not self.finished:
             stream, count = self._neediest()
             if stream is None or self._held >= self._most_bytes:
@@ -120,7 +120,7 @@ class Planner:
             yield Chunk(stream.lane.number, tasks)
 
     def lose(self, loss: FeedLoss, turn: int = 0) -> None:
-        """Count a lost sample, once an epoch: not in later passes. Raises StarvedError if too many were lost in a row."""
+        """Count a lost sample once per epoch, not per pass. Raises StarvedError if too many were lost in a row."""
         if not turn:
             self._tally.lose(loss)
         if loss.stage == "select" and not turn:
@@ -179,7 +179,7 @@ class Planner:
         return cut
 
     def _neediest(self) -> tuple[_Stream | None, int]:
-        """Return the stream of the earliest incomplete batch, and the number of samples that it lacks."""
+        """Return the stream of the earliest incomplete batch, and how many samples it lacks."""
         budget = self._schedule.size(self.next_batch) + self._ahead
         wanted: dict[int, int] = {}
         number = self.next_batch
@@ -210,7 +210,7 @@ class Planner:
         return tasks
 
     def _end_pass(self, stream: _Stream) -> None:
-        """End a pass that has all its results."""
+        """End a pass whose results are complete."""
         size = self._schedule.size(self.next_batch)
         if self._schedule.at_end == "restart":
             left = sum(task.turn == stream.turn for task, _ in stream.ready) % size

@@ -1,4 +1,4 @@
-"""One epoch: a thread that keeps decoders busy, and joins their samples to batches. Imports numpy and torch."""
+"""One epoch: a thread that keeps decoders busy and assembles batches. Imports numpy and torch."""
 
 import atexit
 import contextlib
@@ -30,23 +30,23 @@ from .lanes import LanePosition
 
 Batch: TypeAlias = list[object] | dict[str, object]
 _MOST_LOOKS = 2  # iterations in a row that ended after one batch
-_COUNTS = 2  # batches of an iteration that is more than a look
-_LOOK = 0.5  # seconds between two looks at the other ranks
+_COUNTS = 2  # batches from which on an iteration is not a look
+_LOOK = 0.5  # seconds between two checks of the other ranks
 _AT_EXIT = 3.0  # seconds that a thread has to end when Python does
 
 
 class EpochCounter:
-    """Counts the epochs of one loader. Without ``advances``, as for evaluation, the epoch changes only if asked for.
+    """Counts the epochs of one loader. Without ``advances``, as for evaluation, the epoch changes only on request.
 
-    An iteration counts as an epoch when it gives its second batch, or the last one. Before that it is a look, as by
-    ``next(iter(loader))``, and the next iteration begins the same epoch: some ranks may look, and others not.
+    An iteration counts as an epoch once it yields its second or last batch. Before that it is a look, as by
+    ``next(iter(loader))``, and the next iteration begins the same epoch: not all ranks may have looked.
     """
 
     def __init__(self, epoch: int, *, advances: bool) -> None:
         self.next = epoch
         self.asked = False  # since an iteration began
         self._advances = advances
-        self._epoch = epoch  # of the present iteration
+        self._epoch = epoch  # of the current iteration
         self._given = 0  # its batches
         self._counted = False  # as an epoch
         self._read: set[int] = set()
@@ -62,7 +62,7 @@ class EpochCounter:
         self._read = {epoch} if done else set()
 
     def begin(self) -> int:
-        """Return the epoch of an iteration that begins. Warns if the caller repeats what was read before."""
+        """Begin an iteration and return its epoch. Warns if the caller reads the same data again."""
         asked, self.asked = self.asked, False
         self._looks = 0 if self._counted or asked else self._looks + bool(self._given)
         self._epoch, self._given, self._counted = self.next, 0, False
@@ -81,7 +81,7 @@ class EpochCounter:
         return self._epoch
 
     def give(self, *, last: bool) -> bool:
-        """Count a batch; return whether the iteration counts as an epoch from this batch on."""
+        """Count a batch; return whether this batch makes the iteration count as an epoch."""
         self._given += 1
         if self._counted or not (last or self._given == _COUNTS):
             return False
@@ -106,7 +106,7 @@ class _End(NamedTuple):
 
 
 class _Stopped(Exception):
-    """No more batches are wanted."""
+    """The run was closed."""
 
 
 _living: "weakref.WeakSet[EpochRun]" = weakref.WeakSet()
@@ -124,15 +124,15 @@ class EpochRun:
     ) -> None:
         self.engine = engine
         self._work, self._assemble, self._plan = work, assemble, plan
-        # An abandoned iterator is closed during garbage collection, maybe inside these very calls: closing may take no
-        # lock that they hold. queue.Queue and threading.Event have one, SimpleQueue has none.
+        # An abandoned iterator is closed during garbage collection, maybe inside these calls: closing must not take a
+        # lock that they hold. queue.Queue and threading.Event have one, SimpleQueue does not.
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
-        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each batch that may still be put there
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
         self._room.put(None)
         self._stop = False
         self.planner: Planner | None = None
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
-        self._results = engine.map(work, self._chunks())  # lazily: the planner comes later
+        self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         self._thread.start()
         self.owner = os.getpid()
@@ -163,7 +163,7 @@ class EpochRun:
             return None
 
     def close(self, wait: float = 5.0) -> None:
-        """Stop; wait so many seconds for the present work."""
+        """Stop; wait up to ``wait`` seconds for the current work."""
         if self._stop:  # by an earlier call
             return
         self._stop = True
@@ -173,7 +173,7 @@ class EpochRun:
         self._room.put(None)  # wakes the thread
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
-            if self._thread.is_alive():  # it sends something to a process that hangs
+            if self._thread.is_alive():  # it is sending to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
 
@@ -227,7 +227,7 @@ class EpochRun:
 
 @atexit.register
 def _close_all() -> None:
-    """Close the runs of loops that an error has ended."""
+    """Close the runs that were left open when an error ended their loop."""
     for run in list(_living):
         if run.owner == os.getpid():
             run.close(wait=_AT_EXIT)
@@ -236,7 +236,7 @@ def _close_all() -> None:
 class BatchPool:
     """Lends float32 memory for batches: new pages for each batch would cost as much as resizing the images.
 
-    Memory returns when the last tensor or view that shares it is gone, so a batch that the user keeps stays as it is.
+    Memory is reused once no tensor or view shares it, so a batch that the user keeps does not change.
     """
 
     def __init__(self, spare: int = 3) -> None:
@@ -261,7 +261,7 @@ class BatchPool:
 
 
 class Assembler:
-    """Joins samples to a list [images, texts], or to a dict of both for OpenCLIP 4."""
+    """Joins samples into a list [images, texts], or a dict of both for OpenCLIP 4."""
 
     def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
         self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
@@ -271,9 +271,9 @@ class Assembler:
         shapes = [getattr(made.image, "shape", None) for made in samples]
         other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is not None:
-            told = [f"{list(shapes[number] or ())} for {at([tasks[number]])}" for number in (0, other)]
+            described = [f"{list(shapes[number] or ())} for {at([tasks[number]])}" for number in (0, other)]
             raise SampleError(
-                f"the image transform returned shapes that make no batch: {', and '.join(told)}\n"
+                f"the image transform returned shapes that make no batch: {', and '.join(described)}\n"
                 "Let it return tensors of one shape, for instance by a crop at its end."
             )
         first, room = samples[0].image, None

@@ -1,4 +1,4 @@
-"""One feed: everything that makes batches, and its share of the memory. Imports torch."""
+"""One feed: all parts that make batches, and their shares of the memory. Imports torch."""
 
 import math
 import os
@@ -36,7 +36,7 @@ _MOST_LOST = 50_000  # samples in a row, if shards are drawn forever
 _BATCHES = 3  # one in training, one ready, one being made
 _LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused
 _DEFAULT = 2 << 30
-_CHUNKS = 16  # a decoder, on their way: work does not pause while a batch is joined
+_CHUNKS = 16  # in progress for each decoder: work does not pause while a batch is assembled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +54,19 @@ class FeedRecipe:
     seed: int
     shuffle: Buffers | None  # None for evaluation
     as_dict: bool  # batches of OpenCLIP 4
-    processes: int = 1  # for a transform that needs processes
+    processes: int = 1  # for a transform that must run in processes
     data: str = ""  # the shards as the user named them
 
 
 class Feed:
-    """Starts epochs, and keeps what they share: buffers, threads, lists of samples."""
+    """Starts epochs, and holds their shared state: buffers, threads, lists of samples."""
 
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
         self._decoders = decoders_for(recipe.options.decoders)
         self._method = start_method(recipe.options.decode_in, known=recipe.images.known)
         self._workers = self._decoders if recipe.images.known else max(1, recipe.processes)
-        # Small enough for all decoders to have a part in each batch.
+        # Small enough for all decoders to work on each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
@@ -75,17 +75,17 @@ class Feed:
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
         self._tokens = TokenizedCaptions(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
-        # Images are judged by their headers before Pillow decodes them: its warnings would only repeat that.
+        # Image headers are checked before Pillow decodes: its warnings would only repeat that.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         self._engine: Threads | Decoders | None = None
         self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
 
     def limit(self, largest: int) -> None:
-        """Refuse images that take more than ``largest`` bytes, as the feed did that is resumed."""
+        """Refuse images that take more than ``largest`` bytes, as the resumed feed did."""
         recipe, self.largest = self.recipe, largest
         if recipe.options.memory is not None:
-            # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
+            # An image larger than the share is refused. Processes cannot coordinate: each gets an equal part.
             recipe.images.limit(largest // (1 if recipe.images.known else max(1, recipe.processes)))
 
     def start(self, epoch: int, first: int, positions: list[LanePosition] | None) -> EpochRun:
@@ -102,7 +102,7 @@ class Feed:
             processes_named(recipe.options, known=recipe.images.known),
             hold=budget.hold,
         )
-        # Samples lost in a row that mean starvation; a lane that ends is judged at its end.
+        # Samples lost in a row that count as starvation; a finite lane is judged at its end.
         most_lost = recipe.options.stall_samples or (_MOST_LOST if recipe.schedule.endless else sys.maxsize)
 
         def plan(idle: Callable[[], None]) -> Planner:
@@ -200,7 +200,7 @@ class Feed:
 
 
 class TooLittleMemory(ValueError):
-    """Not even three batches and one image fit; ``least`` bytes are needed."""
+    """Three batches and one image do not fit; ``least`` bytes are needed."""
 
     def __init__(self, message: str, least: int) -> None:
         super().__init__(message)
@@ -220,9 +220,9 @@ class Shares(NamedTuple):
 
 
 def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, lanes: int) -> Shares:
-    """Divide ``memory`` bytes; None stands for a sensible amount, at most half of this machine's share.
+    """Divide ``memory`` bytes; None selects a sensible amount, at most half of this machine's share.
 
-    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
+    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits for its batch.
     The share of shuffling does not depend on ``decoders``, because the order of samples depends on it. Raises
     TooLittleMemory.
     """

@@ -20,8 +20,8 @@ from .schedule import Schedule
 
 T = TypeVar("T")
 
-_BARREN = 20  # times as many draws as there are shards; the chance that one is not drawn by then is 1 in 10**8
-_AHEAD = 4  # this part of a lane's bytes is for reading ahead, the rest for shuffling
+_BARREN = 20  # draws per shard; the chance that a shard is never drawn is 1 in 10**8
+_AHEAD = 4  # one part in four of a lane's bytes is for reading ahead, the rest for shuffling
 _IDLE = 1000  # skipped samples between two calls of ``idle``
 _PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
 _MOST_WAITING = 4096  # items that were read ahead
@@ -31,9 +31,9 @@ _POLL = 0.2
 def mixed(
     refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
 ) -> Iterator[SampleRef]:
-    """Yield references in an order drawn by ``rng``, the first one when the buffer is full or has ``initial``.
+    """Yield references in an order drawn by ``rng``; begin when the buffer is full or has ``initial``.
 
-    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards' have none.
+    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards have none.
     """
     waiting: list[SampleRef] = []
     held = 0
@@ -71,11 +71,11 @@ class LanePosition(NamedTuple):
 
 
 class Lane:
-    """Hands out tasks in order.
+    """Yields tasks in order.
 
     ``shuffle`` is None if samples stay in the order of the shards. Samples lost while listing go to ``lose``, except
-    those before ``position``, which have been counted already. ``idle`` is called now and then during waiting or
-    skipping, and may raise. Shards that can only be read from front to back are read ahead.
+    those before ``position``, which have been counted. ``idle`` is called periodically during waiting or
+    skipping, and may raise. Shards that cannot seek are read ahead.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Lane:
         position: LanePosition,
     ) -> None:
         self.number = number
-        self.turn = position.turn  # the present pass
+        self.turn = position.turn  # the current pass
         self.begun = position.number  # samples of this pass that were done when the lane was resumed
         self.handed = 0  # samples of this pass so far
         self._schedule, self._catalog, self._epoch, self._seed = schedule, catalog, epoch, f"{seed} {number}"
@@ -120,7 +120,7 @@ class Lane:
         return LaneTask(ref, self._sample_seed(ref), self.turn, self.handed - 1)
 
     def turn_over(self) -> None:
-        """Begin another pass."""
+        """Begin the next pass."""
         self.turn += 1
         self.begun = self.handed = 0
         self._refs = self._pass()
@@ -133,7 +133,7 @@ class Lane:
     def _pass(self) -> Iterator[SampleRef]:
         items: Iterator[Listed] = self._items()
         first = next((piece.url for piece in self._schedule.pieces(self._epoch, self.number)), "")
-        if is_stream(first):  # begins at once: the other lanes are not waited for
+        if is_stream(first):  # begins at once, without waiting for the other lanes
             self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
             items = iter(self._ahead)
         refs = self._counted(items)
@@ -152,7 +152,7 @@ class Lane:
                 self._lose(item, turn)
 
     def _items(self) -> Generator[Listed, None, None]:
-        barren = 0  # shards in a row without a sample: an endless schedule would otherwise draw forever
+        barren = 0  # shards in a row without a sample: without a limit, an endless schedule would draw forever
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1
             for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):
@@ -164,7 +164,7 @@ class Lane:
 
     @staticmethod
     def _cut(items: Iterator[Listed], start: int, stop: int | None) -> Iterator[Listed]:
-        """Yield a stretch of a shard; a loss belongs to the sample after it."""
+        """Yield a slice of a shard; a loss belongs to the sample after it."""
         if not start and stop is None:
             yield from items
             return
@@ -188,7 +188,7 @@ def _weigh(item: Listed) -> int:
 
 
 def is_stream(url: str) -> bool:
-    """Return whether a shard is most likely read from front to back: a pipe, a remote or a compressed one.
+    """Return whether a shard most likely cannot seek: a pipe, or a remote or compressed shard.
 
     >>> is_stream("a.tar"), is_stream("a.tar.gz"), is_stream("pipe:cat a.tar"), is_stream("s3://bucket/a.tar")
     (False, True, True, True)
@@ -203,7 +203,7 @@ class _End(NamedTuple):
 class ReadAhead(Generic[T]):
     """Iterates in a thread, at most ``most_bytes`` by ``weigh`` ahead of the caller, in order.
 
-    While the caller waits for an item, it calls ``idle`` now and then, which may raise. The thread closes ``items``.
+    While the caller waits, it calls ``idle`` periodically, which may raise. The thread closes ``items``.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class ReadAhead(Generic[T]):
             yield item
 
     def close(self) -> None:
-        """Let the thread end after its present read; a command that it waits for is killed."""
+        """End the thread after its current read; kill a command that it waits for."""
         self._stop.set()
         end_commands(self._thread)
 

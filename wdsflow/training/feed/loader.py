@@ -42,7 +42,7 @@ class Loader:
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
 
     Each iteration over training data begins the next epoch, with other shards first, other batches and other crops.
-    ``set_epoch`` chooses the epoch, as OpenCLIP's loop does. An iteration from which one batch was taken is a look, and
+    ``set_epoch`` selects the epoch, as OpenCLIP's loop does. An iteration from which one batch was taken is a look and
     does not count. An iteration that ends early, after two batches or more, counts.
 
     ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: counts of samples kept and
@@ -58,7 +58,7 @@ class Loader:
         self.waited = 0.0
         self._recipe, self._identity = recipe, dict(identity)
         self._epochs = EpochCounter(epoch, advances=recipe.shuffle is not None)
-        self._running = epoch  # epoch of the present iteration
+        self._running = epoch  # epoch of the current iteration
         self._feed = Feed(recipe)
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
@@ -83,7 +83,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration begin this epoch; if a state of this epoch was loaded, continue after that state.
 
-        An iteration that has not given a batch yet begins this epoch, too.
+        An iteration that has not yielded a batch yet also begins this epoch.
         """
         self._epochs.ask(epoch)
         if self._resumed is None or self._resumed["epoch"] != epoch:
@@ -100,13 +100,13 @@ class Loader:
         return self._batches(*self._begin())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the feed after the batch that was given last, as JSON values."""
+        """Return the position of the feed after the last yielded batch, as JSON values."""
         return {**(self._state or self._position(self.epoch, 0, ()))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
 
-        Raises ValueError, naming what differs, if the state is of other shards or of other settings, OtherSubset if a
+        Raises ValueError, which lists the differences, if shards or settings of the state differ, OtherSubset if a
         ledger keeps other samples. The number of threads may differ.
         """
         try:
@@ -121,7 +121,7 @@ class Loader:
         self._resumed = None if done else loaded
         if loaded["base_seed"] is not None:
             self._base_seed = int(loaded["base_seed"])
-        # With more or less memory, or other decoders, samples would come in another order, or be refused.
+        # With a different amount of memory or other decoders, order and refusals of samples would differ.
         self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
         self._feed.limit(int(state.get("largest", self._feed.largest)))
 
@@ -142,8 +142,8 @@ class Loader:
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()
-        self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is asked for
-        if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds follow from it
+        self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is requested
+        if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds derive from it
             self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
         self._recipe.schedule.base_seed = self._base_seed
         first, positions, state = 0, None, self._resumed
@@ -168,15 +168,15 @@ class Loader:
                 self._state = self._position(epoch, ready.number + 1, ready.positions)
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
                 if self._epochs.give(last=ready.number + 1 == self.num_batches):
-                    self._resumed = None  # not begun again
+                    self._resumed = None  # resume only once
                 batch = ready.batch
                 del ready  # only training references the batch now
                 yield batch
                 del batch
             self._progress.end(self.tally, self.waited)
             if self._recipe.shuffle is None and not any_batch:
-                # OpenCLIP's evaluation would fail at an empty list, and leave the other ranks waiting.
-                raise self._told(self._stall(run))
+                # OpenCLIP's evaluation would fail on an empty list, and the other ranks would hang.
+                raise self._announced(self._stall(run))
         finally:
             run.close()
 
@@ -188,7 +188,7 @@ class Loader:
         except StallError:
             raise
         except StarvedError as error:
-            raise self._told(self._stall(run, starved=error)) from None
+            raise self._announced(self._stall(run, starved=error)) from None
         except (DecoderError, SampleError) as error:
             raise self._placed(error) from error.__cause__
         except Exception as error:
@@ -198,16 +198,16 @@ class Loader:
             self.waited += time.perf_counter() - started
 
     def _placed(self, error: FeedStopped) -> FeedStopped:
-        """Return an error that names this rank, after all ranks have been told of it."""
-        return self._told(type(error)(f"{rank_name(*self._recipe.place)}: {error}"))
+        """Notify all ranks of an error, then return it with the name of this rank."""
+        return self._announced(type(error)(f"{rank_name(*self._recipe.place)}: {error}"))
 
-    def _told(self, error: FeedStopped) -> FeedStopped:
+    def _announced(self, error: FeedStopped) -> FeedStopped:
         self._watchdog.failed(error)
         return error
 
     def _look(self, waited: float) -> None:
         if self._run is not None and self._run.planner is None:
-            self._watchdog.again()  # still skipping the samples that were given before the state was saved
+            self._watchdog.again()  # still skipping the samples that were yielded before the state was saved
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
@@ -250,9 +250,9 @@ class Loader:
 
 
 class OtherSubset(ValueError):
-    """A state of a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
+    """A state belongs to a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
 
-    ``again``: this feed would be the same with them. ``fixes``: lines that end with a command.
+    ``again``: with them, this feed would match. ``fixes``: lines that end with a command.
     """
 
     fixes: Sequence[str] = ()
@@ -266,7 +266,7 @@ class OtherSubset(ValueError):
 
 
 def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise ValueError if a state is of another feed; names what differs. Raises OtherSubset if it read other samples."""
+    """Raise ValueError, with the differences, if a state is of another feed; OtherSubset if it read other samples."""
     if state.get("version") != _VERSION:
         raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
     own, other = dict(identity), dict(state["identity"])
@@ -281,7 +281,7 @@ def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
 
 
 def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
-    """Return what to do if a run cannot resume because it would read other samples; each line ends with a command."""
+    """Return fixes for a run that cannot resume because it would read other samples; each line ends with a command."""
     if not options.argv:
         return []
     fixes = []

@@ -1,4 +1,4 @@
-"""The shards of a training and the samples in them."""
+"""The shards of a training run and their samples."""
 
 import glob
 import logging
@@ -39,16 +39,16 @@ from wdsflow.training.stalls.loss_tally import (
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
-_INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
+_INSIDE_STREAM = 32 << 20  # larger members of streams cannot be read as a whole
 
 
 _LOOK = 0.2  # seconds between two checks of a count
 _COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
-_LOOKED_AT = 100  # samples without an image or a caption whose fields are named
+_LOOKED_AT = 100  # samples without an image or a caption whose fields are reported
 
 Listed = SampleRef | FeedLoss
-# The garbage collector traverses containers now and then, but not plain tuples of numbers and strings: lists of
-# references would stop training for a second.
+# The garbage collector traverses containers, but not plain tuples of numbers and strings: lists of references
+# would stop training for a second.
 _Row = FeedLoss | tuple[str | int, ...]
 
 
@@ -62,7 +62,7 @@ def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
 
 
 class _Wait:
-    """The progress of listing a shard; ``since``: when the next sample was asked for, None if it was not."""
+    """The progress of listing a shard; ``since``: when the next sample was requested, None if it was not."""
 
     def __init__(self, url: str) -> None:
         self.url, self.samples, self.key = url, 0, ""
@@ -72,7 +72,7 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. Damage
+    ``images`` and ``texts`` are fields; the first image wins. A sample without either becomes a ``FeedLoss``. Damage
     of a shard goes to ``hurt``; samples after it are listed too. ``view`` returns the part of a shard that is read.
     """
 
@@ -94,14 +94,14 @@ class Catalog:
         self._waits.add(wait)
         try:
             for item in self._samples(url):
-                wait.since = None  # the caller may take its time
+                wait.since = None  # the caller's time does not count
                 yield item
                 wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
         finally:
             self._waits.discard(wait)
 
     def reading(self, seconds: float) -> list[Reading]:
-        """Return the shards that have owed a sample for so long. Any thread may call it."""
+        """Return the shards whose next sample has been awaited for ``seconds``. Thread-safe."""
         now = time.monotonic()
         waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
         return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
@@ -142,11 +142,11 @@ class Catalog:
                 self._cache[stamp] = listed
                 self._held += len(listed) + 8
             while self._held > _KEPT:
-                _, gone = self._cache.popitem(last=False)
-                self._held -= len(gone) + 8
+                _, evicted = self._cache.popitem(last=False)
+                self._held -= len(evicted) + 8
 
     def count(self, url: str) -> int:
-        """Return how many samples of a shard have an image and a caption, by the names of their members."""
+        """Return how many samples of a shard have an image and a caption, judged by member names."""
         return sum(isinstance(item, SampleRef) for item in self.samples(url))
 
     def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
@@ -209,16 +209,18 @@ def shard_list(data: str | Sequence[str]) -> list[str]:
         raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
     try:
         found = [each for url in urls for each in _expanded(url)]
-        gone = list(absent([path for url in found if (path := local_file(url)) is not None]))
-        if gone:
-            expand(part for part in _parts(data) if not part.startswith("pipe:"))  # raises if all of a pattern are
-        if gone and len(gone) == len(found):
-            raise NoShards(gone[0], f"no such file: {os.path.abspath(gone[0])}")
+        missing = list(absent([path for url in found if (path := local_file(url)) is not None]))
+        if missing:
+            expand(
+                part for part in _parts(data) if not part.startswith("pipe:")
+            )  # raises if a pattern matches nothing that exists
+        if missing and len(missing) == len(found):
+            raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
     except NoShards as error:
         raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
-    if gone:
-        number = f"{len(gone):,} of {how_many(len(found), 'shard')}"
-        say(logging.WARNING, f"feed: {number} not there, first: {escape(gone[0], 200)}")
+    if missing:
+        number = f"{len(missing):,} of {how_many(len(found), 'shard')}"
+        say(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
     return found
 
 
@@ -229,7 +231,7 @@ def weighted_list(
     *,
     resampled: bool,
 ) -> tuple[list[str], list[float] | None]:
-    """Return shards, and a weight for each if ``train_data_upsampling_factors`` are given.
+    """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
 
     Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
     """
@@ -255,9 +257,9 @@ def weighted_list(
 
 
 def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:
-    """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work.
+    """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
 
-    Raises StallError if a shard gives nothing for ``options.stall_after`` seconds.
+    Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
 
     def count(numbers: Iterable[int]) -> dict[int, int]:
@@ -269,7 +271,7 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, optio
             except BaseException as error:  # noqa: BLE001 - raised by result()
                 found.set_exception(error)
 
-        thread = threading.Thread(target=run, name="wdsflow-count", daemon=True)  # left alone if storage hangs
+        thread = threading.Thread(target=run, name="wdsflow-count", daemon=True)  # abandoned if storage hangs
         thread.start()
         while not wait([found], timeout=_LOOK).done:
             hanging = catalog.reading(options.stall_after)
@@ -283,7 +285,7 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, optio
 
 
 def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
-    """Return the error for shards without a single image and caption; it names other fields that may have them."""
+    """Return the error for shards without any image and caption; it lists other fields that may hold them."""
     tally = LossTally()
     for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
         if isinstance(item, FeedLoss):

@@ -38,7 +38,7 @@ class Schedule(ABC):
     num_batches: int  # of this rank, an epoch
     num_samples: int  # of all ranks, an epoch
     at_end: Literal["restart", "fill", "stop"] = "restart"
-    endless: bool = False  # a pass never ends
+    endless: bool = False  # passes never end
     base_seed: int = 0
 
     @abstractmethod
@@ -67,7 +67,7 @@ class InOrder(Schedule):
 
 @dataclass(frozen=True)
 class Workload:
-    """The length of an epoch of training, in OpenCLIP's words."""
+    """The length of an epoch of training, in OpenCLIP's terms."""
 
     place: RankPlace
     workers: int  # of this rank; 0 is one lane
@@ -79,7 +79,7 @@ class Workload:
 
 
 class _Training(Schedule):
-    """An epoch of OpenCLIP's training: as many full batches as the number of samples needs, rounded up twice."""
+    """An epoch of OpenCLIP's training: enough full batches for all samples, rounded up twice."""
 
     name = "openclip"
 
@@ -90,7 +90,7 @@ class _Training(Schedule):
         self.num_batches, self.num_samples = length.batches, length.samples
 
     def worker_seed(self, lane: int, epoch: int) -> int:
-        """Return the seed that OpenCLIP's worker would have."""
+        """Return the seed that OpenCLIP would give its worker."""
         return worker_seed(self.base_seed, epoch, self._work.place.rank, lane, self._work.workers)
 
 
@@ -118,7 +118,7 @@ class OpenClip(_Training):
 
 
 class ResampledSchedule(_Training):
-    """Shards drawn with replacement, without end: ``--dataset-resampled``.
+    """An endless stream of shards drawn with replacement: ``--dataset-resampled``.
 
     Source: open_clip_train/data.py, ResampledShards2.
     """
@@ -136,11 +136,11 @@ class ResampledSchedule(_Training):
 
 
 class Balanced(Schedule):
-    """The shuffled shards of an epoch in a row, cut into stretches of equal length, one for each rank.
+    """The shuffled shards of an epoch in a row, divided into stretches of equal length, one for each rank.
 
     A rank has one lane; there may be fewer shards than ranks. Batches of an epoch differ by at most one sample in size,
     none exceeds the batch size. If ranks train together (``together``), their batches have equal sizes at each step,
-    which a gathered loss needs: samples that the ranks cannot share equally, fewer than there are ranks, rest for one
+    which a gathered loss needs: a remainder that cannot be shared equally, less than one per rank, is skipped for one
     epoch. Otherwise some ranks get one sample more. Unreadable samples are replaced from the beginning of the stretch.
 
     ``counts``: samples of each shard that have an image and a caption. Raises ValueError if there are fewer samples
@@ -194,7 +194,7 @@ class Balanced(Schedule):
     def _order(self, epoch: int) -> list[tuple[str, int]]:
         order = list(self._shards)
         random.Random(f"{self._seed} {epoch}").shuffle(order)
-        # The resting samples are in the last shard, another one in each epoch.
+        # The skipped samples are in the last shard, a different one each epoch.
         last = self._last[epoch % len(self._last)]
         order.remove(last)
         return [*order, last]

@@ -24,7 +24,7 @@ from wdsflow.training.ranks import RankPlace, shared_out
 from wdsflow.training.stalls.field_fixes import command
 
 _HELD = 1 << 22  # sample positions held for later passes, 8 bytes each
-_LEDGER = "ledger"  # error of a shard whose ledger does not fit
+_LEDGER = "ledger"  # error of a shard whose ledger does not match
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -39,8 +39,8 @@ class _Share(NamedTuple):
 class Subset:
     """Samples that a predicate keeps by the scores in ledgers.
 
-    ``urls``: the shards to train on, without those of which nothing is kept, as ``cut`` writes none for them;
-    ``weights`` belong to them. ``digest``: of all kept samples. Raises SubsetError.
+    ``urls``: the shards to train on, without those of which nothing is kept, as with ``cut``; ``weights``
+    belong to them. ``digest``: of all kept samples. Raises SubsetError.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Subset:
         except LedgerError as error:
             raise _explained(error, self._options, self._data) from None
         with self._lock:
-            gone = self._held.pop(url, None)
-            self._size += len(kept.places) - (len(gone[1].places) if gone else 0)
+            evicted = self._held.pop(url, None)
+            self._size += len(kept.places) - (len(evicted[1].places) if evicted else 0)
             self._held[url] = stamp, kept
             while self._size > _HELD and len(self._held) > 1:
                 _, (_, old) = self._held.popitem(last=False)
@@ -89,12 +89,12 @@ class Subset:
         return view_of(source, kept.ranges)
 
     def _shares(self, urls: Sequence[str], place: RankPlace) -> list[_Share]:
-        """Return how much of each shard is kept; ranks share the work. Raises SubsetError, on all ranks."""
+        """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
 
         def share(shard: ShardLedger) -> _Share:
             try:
                 kept = shard.kept()
-            except SourceError:  # as without a ledger: it is reported when it is read
+            except SourceError:  # as without a ledger: reported when it is read
                 return _Share(-1, b"")
             except LedgerError as error:
                 return _Share(0, b"", str(error))
@@ -121,7 +121,7 @@ class _KeptScan:
         except LedgerError as error:
             return ShardEvidence(url, error=_LEDGER, error_detail=str(error), error_fix=getattr(error, "call", ""))
         except SourceError:
-            return scan_shard(url, options)  # reports it
+            return scan_shard(url, options)  # reports the error
         if not kept.kept:
             return ShardEvidence(url)
         return scan_shard(url, options, view=lambda source: view_of(source, kept.ranges))
@@ -133,7 +133,7 @@ def scan_kept(
     asked: ScanOptions,
     options: FeedOptions,
     data: str,
-    told: Progress | None,
+    progress: Progress | None,
     *,
     dry_run: bool = False,
 ) -> tuple[list[ShardEvidence], str]:
@@ -142,14 +142,14 @@ def scan_kept(
     Args:
         every: all shards of the run: a predicate may compare the samples of all of them.
         some: those to scan.
-        asked: how deep to look.
+        asked: the depth of the scan.
         options: settings of the feed, with ``ledger`` and ``where``.
         data: the shards as the user named them.
-        told: called after each shard.
-        dry_run: whether fixes name a dry run too.
+        progress: called after each shard.
+        dry_run: whether fixes include a dry run.
 
     Raises:
-        SubsetError: a ledger does not fit, or nothing is kept (NothingKept).
+        SubsetError: a ledger does not match its shard, or nothing is kept (NothingKept).
     """
     flags = ["--dry-run"] if dry_run else []
     try:
@@ -158,7 +158,7 @@ def scan_kept(
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
         raise _explained(error, options, data, *flags) from None
-    found = scan_shards(some, asked, progress=told, how=[_KeptScan(shards[url]) for url in some])
+    found = scan_shards(some, asked, progress=progress, how=[_KeptScan(shards[url]) for url in some])
     for shard in found:
         if shard.error == _LEDGER:
             lacks, what = shard.error_fix, shard.error_detail
@@ -170,7 +170,7 @@ def scan_kept(
 
 
 def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str) -> list[str]:
-    """Return what to do about a ledger that cannot be used; each line ends with a command. ``flags``: further ones."""
+    """Return fixes for a ledger that cannot be used; each line ends with a command. ``flags``: further ones."""
     if options.ledger is None or options.where is None or not isinstance(error, LedgerError):
         return []
     urls = _urls(data)
@@ -182,12 +182,12 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str)
 
 
 def to_see_terms(options: FeedOptions, data: str) -> str:
-    """Return what to do about a predicate that keeps too little; it ends with a command."""
+    """Return a fix for a predicate that keeps too little; it ends with a command."""
     return f"to see which term drops how many: {_cut(options, _urls(data))} --dry-run"
 
 
 def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
-    """Return how much of shards is kept.
+    """Return a line on the kept share of shards.
 
     >>> kept_text(30, 100, 4, 5)
     'the ledger keeps 30 of 100 samples (30.0%), in 4 of 5 shards'

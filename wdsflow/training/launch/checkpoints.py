@@ -15,7 +15,7 @@ from wdsflow.shards.atomic import create, discard, naming, sync_folder
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import ResumeError
 
-_PYTHON_VERSION = 3  # of random.getstate()
+_PYTHON_VERSION = 3  # version of random.getstate()
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # OpenCLIP's name
 # OpenCLIP sorts names to find the latest. This one sorts after epoch_3.pt and before epoch_4.pt.
@@ -73,7 +73,7 @@ class Saved:
     ranks: list[dict[str, Any]]  # {"feed": the loader's state, "random": states of the generators}
 
     def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
-        """Return the states of a rank. Raises ResumeError if there were more or fewer ranks."""
+        """Return the states of a rank. Raises ResumeError if the number of ranks differs."""
         if len(self.ranks) != world_size:
             written = how_many(len(self.ranks), "rank")
             raise ResumeError(f"the checkpoint was written by {written}; now there are {world_size}")
@@ -113,7 +113,7 @@ def save(checkpoint: object, path: Path) -> None:
 
 
 def tidy(newest: Path) -> None:
-    """Remove older checkpoints from within epochs, next to ``newest``, which is one of OpenCLIP's or of ours."""
+    """Remove older checkpoints from within epochs, next to ``newest``, which OpenCLIP or wdsflow wrote."""
     place = _place(newest.name)
     if place is None:
         return
@@ -125,7 +125,7 @@ def tidy(newest: Path) -> None:
 
 
 def _place(name: str) -> tuple[int, int] | None:
-    """Return completed epochs and, within an epoch, steps.
+    """Return the number of completed epochs and of steps within the next.
 
     >>> _place("epoch_3.step_120.pt"), _place("epoch_4.pt"), _place("epoch_latest.pt")
     ((3, 120), (4, 0), None)

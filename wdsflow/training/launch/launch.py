@@ -19,12 +19,12 @@ from wdsflow.training.ranks import connect
 if TYPE_CHECKING:
     from .resume import GetData
 
-_PATIENCE = timedelta(minutes=2)  # that connected ranks may be apart
-_FAREWELL = 5.0  # seconds in which the other ranks read the decision, before the process with the store ends
+_PATIENCE = timedelta(minutes=2)  # maximum lag between connected ranks
+_FAREWELL = 5.0  # seconds for the other ranks to read the decision before the process with the store ends
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """Return open_clip_train's parsed arguments; its parser explains wrong ones and exits with status 2. Raises NoOpenClip."""
+    """Return open_clip_train's parsed arguments; its parser reports errors and exits with 2. Raises NoOpenClip."""
     if importlib.util.find_spec("open_clip_train") is None:
         raise NoOpenClip
     from open_clip_train.params import parse_args  # imports argparse and ast only
@@ -47,13 +47,13 @@ def launch(
         options: settings of the feed.
         checkpoint_every: optimizer steps between checkpoints within epochs; None for none.
         get_data: replaces OpenCLIP's ``get_data``; by default wdsflow's.
-        refused: this is the first of several ranks, and all of them must end before they train.
+        refused: this is the first of several ranks, and none of them may train.
 
     Raises:
         Refused: the first rank has refused to train.
         NoOpenClip: OpenCLIP is not installed.
         ResumeError: the run cannot continue from the checkpoint that it was given.
-        FeedError: there is no feed for these arguments.
+        FeedError: these arguments cannot be fed.
         StallError: training would hang.
     """
     parse(argv)
@@ -68,10 +68,10 @@ def launch(
         with run.installed(), shared(main, refused):
             result = main.main(list(argv))
     except Exception as error:
-        told = run.explain(error)
-        if told is None:
+        other = run.explain(error)
+        if other is None:
             raise
-        raise told from error
+        raise other from error
     finally:
         run.close()
         for child in multiprocessing.active_children():  # such as OpenCLIP's own for --remote-sync
@@ -86,7 +86,7 @@ def _feed(options: FeedOptions) -> "GetData":
 
 
 class Refused(Exception):
-    """The first rank refuses to train on these shards, and has explained it."""
+    """The first rank refuses to train on these shards and has reported why."""
 
 
 def ends_others() -> bool:
@@ -96,9 +96,9 @@ def ends_others() -> bool:
 
 @contextmanager
 def shared(main: ModuleType, refused: bool) -> Iterator[None]:
-    """Tell all ranks of ``open_clip_train.main`` the first one's decision, as soon as they are connected.
+    """Send the first rank's decision to all ranks of ``open_clip_train.main`` once they are connected.
 
-    Raises Refused on each of them if it is to refuse.
+    Raises Refused on each of them if it is a refusal.
     """
     original = getattr(main, "init_distributed_device", None)
     if original is None:
@@ -122,7 +122,7 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
 
 def _decision(refused: bool) -> bool:
     """Return the first rank's decision; ``refused`` is its own."""
-    with suppress(RuntimeError):  # without an answer of the store, training begins
+    with suppress(RuntimeError):  # if the store does not answer, training begins
         board = connect()
         if board is None:
             return refused

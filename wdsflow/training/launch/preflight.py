@@ -1,4 +1,4 @@
-"""Checks the shards of a training command before it starts: would the feed starve?"""
+"""Checks before a training command starts whether its shards would starve the feed."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
-# Shards that are read; of more shards, an even selection. A pipe must be read to its end.
+# Most shards that are read, spread evenly. A pipe must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
@@ -44,7 +44,7 @@ Found = Callable[..., Progress | None]
 
 @dataclass(frozen=True)
 class _Asked(Invocation):
-    """The command of this run, whose settings can be tried with other flags."""
+    """The command of this run; its settings can be checked with other flags."""
 
     options: FeedOptions = field(default_factory=FeedOptions)
 
@@ -91,7 +91,7 @@ def preflight(
         options: settings of the feed.
         world_size: ranks that will train.
         progress: called with the number and the name of the shards; its result is called after each shard.
-        dry_run: the reports will be shown, so that the lines need not name the command for them.
+        dry_run: the reports will be shown, so the lines omit the command for them.
 
     Returns:
         None if the command trains on no shards, or if open_clip_train itself refuses it.
@@ -105,7 +105,7 @@ def preflight(
         return None
     result = _look(arguments, options, progress, dry_run=dry_run)
     if arguments.val_data and not result.refused:
-        # Evaluation comes after an epoch of training, which is too late for this error.
+        # Evaluation comes after an epoch of training: too late to report this error.
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, dry_run=dry_run, trains=False)
@@ -139,14 +139,14 @@ def _look(
     captions = captions_for(options.caption, arguments, keep_empty=False)  # those of OpenCLIP 3.3 are at their defaults
     urls = _some(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
-    told = progress(len(urls), what) if progress is not None else None
+    report = progress(len(urls), what) if progress is not None else None
     asked, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
     if options.ledger is None or not trains:
-        shards = scan_shards(urls, asked, progress=told)
+        shards = scan_shards(urls, asked, progress=report)
     else:
         try:
             data = arguments.train_data
-            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, told, dry_run=dry_run)
+            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, report, dry_run=dry_run)
         except SubsetError as error:
             return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     if text := no_verdict_text(shards):
@@ -154,7 +154,7 @@ def _look(
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
-    # Weights belong to patterns, which also name shards of which nothing is kept.
+    # Weights belong to patterns, which also match shards of which nothing is kept.
     whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
     context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
@@ -181,7 +181,7 @@ def _judge(
     whole: bool,
     sidecars: bool,
 ) -> Context:
-    """Run the rules for our feed, and the forecast if each worker must fill its batches from its own shards.
+    """Run the rules for our feed, and the forecast if workers fill batches from their own shards only.
 
     ``sidecars``: files next to the shards describe the scanned samples.
     """
@@ -200,7 +200,7 @@ def _judge(
     )
     reader = FeedReader(reads, images, captions.members)
     context = Context(
-        replace(evidence, level="headers"),  # at "names" F101 would advise a closer check, which is done here
+        replace(evidence, level="headers"),  # at "names" F101 would advise a deeper check, which is done here
         [reader],
         [judge(evidence, reader)],
         urls=(arguments.train_data or "",),
@@ -208,21 +208,21 @@ def _judge(
         environment=versions(),
     )
     if whole and options.schedule == "openclip":
-        # Unlike OpenCLIP the feed expands globs, and counts samples if no file next to the shards has their number.
+        # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards has the count.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
         given, verdict = arguments.train_num_samples, context.verdicts[0]
         counted = given is None and not told_size(urls, context.sidecars or Sidecars())
-        if counted:  # if none is usable, those after a repair
+        if counted:  # if none is usable, the samples after a repair
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
-        told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
-        found = forecast(evidence, reader, told, context.sidecars)
+        trained = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
+        found = forecast(evidence, reader, trained, context.sidecars)
         if counted:
             found = replace(found, length_source="counted by name")
         if _unreached(evidence):
             note = "the feed also reads what follows damage in a shard, which is not counted here"
             found = replace(found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note))
-        context = replace(context, arguments=told, forecasts=(found,))
+        context = replace(context, arguments=trained, forecasts=(found,))
     return context
 
 
@@ -261,8 +261,8 @@ def _result(
     fixes += [] if dry_run else [f"full report: {command(options, '--dry-run')}"]
     fixes += [f"to train without this check: {command(options, '--no-preflight')}"]
     why = wrong or (f"{subset}: {fatal[0].message}" if subset else fatal[0].message)
-    told = (*lines, *(f"  {fix}" for fix in fixes))
-    return Preflight(told, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")
+    printed = (*lines, *(f"  {fix}" for fix in fixes))
+    return Preflight(printed, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")
 
 
 def _refused(report: Report, why: str) -> Report:
@@ -271,10 +271,10 @@ def _refused(report: Report, why: str) -> Report:
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with which training would wait for batches forever."""
+    """Return the findings that would make training hang."""
     evidence, verdict = context.evidence, context.verdicts[0]
     fatal = [finding for finding in findings if finding.code in _STARVES]
-    if _unreached(evidence):  # the feed reads on after damage, and may find enough there
+    if _unreached(evidence):  # the feed reads past damage, and may find enough samples there
         return [finding for finding in fatal if finding.code == "P303"]
     if not verdict.usable and not fatal:
         reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
@@ -283,7 +283,7 @@ def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _other_layout(context: Context, peeked: Sequence[ShardEvidence]) -> list[str]:
-    """Return a line on a layout that only the JSON shows; findings report those that names show."""
+    """Return a line on a layout that is visible in the JSON only; findings report layouts visible in names."""
     layout = layout_of(peeked)
     if layout.is_image_text or not layout_of(context.evidence.shards).is_image_text:
         return []
@@ -310,7 +310,7 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
 def _fixes(
     context: Context, options: FeedOptions, findings: Sequence[Finding], peeked: Sequence[ShardEvidence]
 ) -> list[str]:
-    """Return what to do; each line ends with a command."""
+    """Return fixes; each line ends with a command."""
     fatal = _fatal(context, findings)
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
@@ -318,8 +318,8 @@ def _fixes(
     image = likely_image(names) if "image" in absent else ""
     if "caption" in absent or not fatal:
         both = replace(options, image=image) if image else options
-        told = f"images may be in {escape(image, 40)}, " if image else ""
-        fixes += [f"{told}{each}" for each in caption_fixes(both, names, peeked)]
+        note = f"images may be in {escape(image, 40)}, " if image else ""
+        fixes += [f"{note}{each}" for each in caption_fixes(both, names, peeked)]
     if "image" in absent and not fixes:
         fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):

@@ -1,4 +1,4 @@
-"""Ends a preflight that hangs, for instance at a command or a server that sends nothing."""
+"""Ends a preflight that hangs, for example on a command or a server that sends nothing."""
 
 import os
 import threading
@@ -13,16 +13,16 @@ from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 
-_TICKS = 4  # looks in the time that a preflight may be idle
+_TICKS = 4  # checks in the time that a preflight may be idle
 # Less than this in one tick counts as idle.
 _WORK = 0.1  # of a processor's time; a progress bar takes some
 _BYTES = 16 << 10  # read
 
-Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and their name
+Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # called with a number of shards, and their name
 
 
 class _Life:
-    """The work of this process and its children, without that of measuring it."""
+    """The work of this process and its children, without that of the measurement."""
 
     def __init__(self) -> None:
         self._me, self._own = psutil.Process(), 0  # bytes read for measuring
@@ -62,13 +62,13 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
 
     def began(count: int, what: str = "") -> Callable[[ShardEvidence], None]:
         nonlocal total
-        total, told = total + count, begin(count, what)
+        total, report = total + count, begin(count, what)
 
         def read(shard: ShardEvidence) -> None:
             nonlocal done
             done += 1
-            if told is not None:
-                told(shard)
+            if report is not None:
+                report(shard)
 
         return read
 
@@ -82,7 +82,7 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
                 nothing = f"{done:,} of {total:,} shards were read, then nothing came for {options.stall_after:g} s"
                 show(_message(nothing, options))
                 end_commands()
-                os._exit(1)  # the main thread hangs in other code
+                os._exit(1)  # the main thread hangs in foreign code
 
     thread = threading.Thread(target=watch, name="wdsflow-preflight", daemon=True)
     thread.start()

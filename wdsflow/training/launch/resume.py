@@ -140,7 +140,7 @@ class ResumedRun:
         return result
 
     def _evaluate(self, *words: object, **named: object) -> object:
-        """Evaluate and restore the random generators: a resumed run has not done the earlier evaluations."""
+        """Evaluate, then restore the random generators: a resumed run skips earlier evaluations."""
         before = checkpoints.capture(self._args.device)
         try:
             return self._evaluation(*words, **named)
@@ -156,7 +156,7 @@ class ResumedRun:
             self._write(loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state()))
 
     def _end(self, loop: Loop) -> None:
-        """Keep the state of the feed for OpenCLIP's checkpoint of this epoch, or save one if it saves none."""
+        """Keep the state of the feed for OpenCLIP's checkpoint of this epoch; if it saves none, save one."""
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
         self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
         self._states = gathered(self._state())
@@ -216,7 +216,7 @@ def _put(stack: ExitStack, module: ModuleType, name: str, value: object) -> None
 class Steps:
     """Replaces ``enumerate`` in OpenCLIP's loop: counts the batches of one loader from ``first``.
 
-    The loop computes the step, the learning rate and its log lines from this number, so that a resumed epoch continues.
+    The loop computes the step, the learning rate and its log lines from this number, so a resumed epoch continues.
     ``begun`` is called before the first batch is given, ``done`` with the number of finished batches each time the loop
     asks for the next one.
     """
@@ -253,7 +253,7 @@ class Steps:
 
 @contextmanager
 def counted(function: Callable[..., object], steps: Steps) -> Iterator[None]:
-    """Let the module of ``function`` enumerate by ``steps``. Raises RuntimeError if it enumerated no batch."""
+    """Replace ``enumerate`` in the module of ``function`` by ``steps``. Raises RuntimeError if none was enumerated."""
     names = function.__globals__
     names["enumerate"] = steps
     try:

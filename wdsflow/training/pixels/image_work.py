@@ -18,13 +18,13 @@ from .transforms import RandomCrop, Whole, recognise
 if TYPE_CHECKING:
     import torch
 
-_NOISE = (256, 256, 3)  # a picture that any preprocessing takes
+_NOISE = (256, 256, 3)  # a picture that any preprocessing accepts
 Hold = Callable[[int], AbstractContextManager[None]]
 Preprocess: TypeAlias = Callable[[Any], Any]  # of a PIL image, by the user
 
 
 class TransformError(RuntimeError):
-    """The user's preprocessing raised, see the cause, or returned no image. ``always``: it does so for any image."""
+    """The user's preprocessing raised (see the cause) or returned no image. ``always``: it fails for any image."""
 
     def __init__(self, message: str, *, always: bool = False) -> None:
         super().__init__(message)
@@ -39,9 +39,9 @@ def image_work(
     max_pixels: int | None = None,
     budget: int | None = None,
 ) -> "ImageWork":
-    """Return the work that a preprocessing of PIL images asks for; the options are those of ``Decode``.
+    """Return the work for a preprocessing of PIL images; the options are those of ``Decode``.
 
-    Known are the transforms of ``open_clip.image_transform``, except timm's and those with colour jitter or grey.
+    Recognised are the transforms of ``open_clip.image_transform``, except timm's and those with colour jitter or grey.
     In mode "reference" their results equal OpenCLIP's in every bit, given the same random numbers; only if a picture
     would grow beyond 67 million pixels before its centre is cut out, levels may differ by one. In mode "exact" they
     differ by at most 2 of 255 levels, except for images of more than 8 bits: see ``Decode``. Mode "fast" decodes JPEGs
@@ -57,10 +57,10 @@ def image_work(
 
 
 class ImageWork:
-    """Decodes and preprocesses images individually, and joins them to batches. Can be pickled.
+    """Decodes and preprocesses images individually, and joins them into batches. Picklable.
 
     ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with its own random
-    generator for each image. ``shape``: (3, height, width) of the results, None if that is not known beforehand.
+    generator for each image. ``shape``: (3, height, width) of the results, None if unknown in advance.
     """
 
     def __init__(self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None) -> None:
@@ -73,7 +73,7 @@ class ImageWork:
         self._decode = replace(self._decode, budget=budget)
 
     def import_all(self) -> None:
-        """Import what ``run`` needs for most images, by running it on a small one.
+        """Import the modules that ``run`` needs for most images, by running it on a small one.
 
         Forked processes then import nothing: one would hang at a module that another thread of its parent was
         importing during the fork.
@@ -82,16 +82,16 @@ class ImageWork:
 
         small = io.BytesIO()
         Image.new("RGB", (64, 64)).save(small, "JPEG")
-        with suppress(StageError, Dropped):  # it is refused where memory is small
+        with suppress(StageError, Dropped):  # refused if memory is scarce
             if self._transform is None:
                 self._decode.decode(small.getvalue())
             else:
                 self.run(small.getvalue(), 0)
 
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
-        """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
+        """Return an item for ``collate``: a uint8 array (3, height, width), or the result of the preprocessing.
 
-        A known transform draws as after ``torch.manual_seed(seed)``; for others the global generators of Python, numpy
+        A known transform draws as after ``torch.manual_seed(seed)``; otherwise the global generators of Python, numpy
         and torch are seeded. ``hold`` returns a context for a number of bytes, the most that the image takes until it
         is small. Raises Dropped and StageError for faults of the image, TransformError if the user's preprocessing
         raises, or returns None or NaN.
@@ -126,14 +126,14 @@ class ImageWork:
         torch.default_generator.manual_seed(seed)
         made, wrong, error = self._try(image)
         if wrong:
-            # A picture of noise shows whether the code or the image is at fault.
+            # A picture of noise shows whether the code or the image is faulty.
             again = self._try(Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8)))
             always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(error, OSError)
             raise TransformError(f"it {wrong}", always=always) from error
         return made
 
     def _try(self, image: object) -> tuple[object, str, BaseException | None]:
-        """Return the preprocessed image, what is wrong with it, and the error that was raised. Raises MemoryError."""
+        """Return the preprocessed image, its fault, and the raised error. Raises MemoryError."""
         assert self._preprocess is not None
         try:
             made = self._preprocess(image)
@@ -146,9 +146,9 @@ class ImageWork:
         return made, "returned None" if made is None else "returned numbers that are NaN" if nan else "", None
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
-        """Join results of ``run`` to a batch: floats (n, 3, height, width), normalised, in ``out`` if that is given.
+        """Join results of ``run`` into a batch: normalised floats (n, 3, height, width), in ``out`` if given.
 
-        Tensors of an unknown preprocessing are stacked, in ``out`` where that fits; other things come as a list.
+        Tensors of an unknown preprocessing are stacked, in ``out`` if it fits; other values form a list.
         """
         import torch
 
@@ -171,7 +171,7 @@ class ImageWork:
 
 
 def as_tensor(item: object) -> Any:
-    """Return an array of numbers as a tensor, as a DataLoader does; anything else as it is."""
+    """Return an array of numbers as a tensor, as a DataLoader does; anything else unchanged."""
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":

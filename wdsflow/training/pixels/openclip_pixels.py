@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 Part = tuple[int, int, int, int]  # left, top, right, bottom
 
-_MOST_PIXELS = 1 << 26  # of a picture that is resized as a whole: one of 10,000 x 1 would become 2 million x 224
+_MOST_PIXELS = 1 << 26  # of a picture resized as a whole: 10,000 x 1 would become 2 million x 224
 _MOST_SHIFT = 0.03  # output pixels that a crop may be shifted by decoding it smaller
 _TRIES = 10
 _BITS = np.uint64(0xFFFFFF)
@@ -84,7 +84,7 @@ def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admi
 def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
     """Return the size of the whole image that makes the part as large as ``size``, or larger if that is too coarse.
 
-    Parts of images that are decoded smaller begin between two pixels, so that not every position is possible.
+    In images that are decoded smaller, parts may begin between two pixels: not every position is possible.
     """
     left, top, right, bottom = part
     height, width = whole
@@ -128,7 +128,7 @@ def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
 def random_part(width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int) -> Part:
     """Return the part that ``RandomResizedCrop.get_params`` draws after ``torch.manual_seed(seed)``.
 
-    The numbers equal torch's, draw by draw and bit by bit; torch's global generator stays as it is. They come from
+    The numbers equal torch's, draw by draw and bit by bit; torch's global generator is not changed. They come from
     numpy's generator, the same Mersenne twister: each of torch's thirty small calls would release Python's lock, and
     threads would spend more time waiting for it than working.
     """
@@ -155,19 +155,19 @@ def random_part(width: int, height: int, scale: tuple[float, float], ratio: tupl
 
 
 def _draws(seed: int) -> NDArray[np.uint64]:
-    """Return the first numbers of 32 bits that torch's generator gives after seeding."""
+    """Return the first 32-bit numbers of torch's generator after seeding."""
     pair = getattr(_local, "pair", None)
     if pair is None:
         bits = np.random.MT19937()
         pair = _local.pair = bits, np.random.RandomState(bits)
     bits, state = pair
-    state.seed(seed & 0xFFFFFFFF)  # torch, too, takes no more of it
+    state.seed(seed & 0xFFFFFFFF)  # torch also uses 32 bits only
     draws: NDArray[np.uint64] = bits.random_raw(2 * _TRIES + 2)
     return draws
 
 
 def _uniform(draws: NDArray[np.uint64], low: float, high: float) -> NDArray[np.float32]:
-    """Return what torch's ``uniform_`` makes of draws: 24 bits of each, multiplied and added in one step."""
+    """Return the result of torch's ``uniform_`` for draws: 24 bits of each, in a fused multiply-add."""
     start, step = _steps(low, high)
     return ((draws & _BITS) * step + start).astype(np.float32)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 Kernel = Literal["bicubic", "bilinear"]
 Size = tuple[int, int]  # height, width
 Triple = tuple[float, float, float]
-Step: TypeAlias = Any  # of the user's torchvision, which is not imported
+Step: TypeAlias = Any  # from the user's torchvision, which is not imported
 
 _TORCHVISION = "torchvision.transforms.transforms"
 _OPENCLIP = "open_clip.transform"
@@ -23,7 +23,7 @@ _KNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """The end of all known transforms: RGB, as floats, normalised."""
+    """The last steps of all known transforms: RGB, floats, normalisation."""
 
     size: Size
     kernel: Kernel
@@ -35,7 +35,7 @@ class Transform:
 class Whole(Transform):
     """Resize the whole picture, then cut its centre out, or pad it with ``fill``, to ``size``.
 
-    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``, whatever the shape;
+    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``, regardless of shape;
     "ratio": as timm's ResizeKeepRatio with ``longest``, 1 to show all of the picture, 0 to fill the size.
     """
 
@@ -65,7 +65,7 @@ class RandomCrop(Transform):
 
 
 def recognise(preprocess: Step) -> Whole | RandomCrop | None:
-    """Return the transform, None if it is none of OpenCLIP's, or one with colour jitter and the like."""
+    """Return the transform; None if it is not OpenCLIP's, or has steps such as colour jitter."""
     if _name(preprocess) != (_TORCHVISION, "Compose"):
         return None
     steps = list(preprocess.transforms)
@@ -110,7 +110,7 @@ def _name(step: Step) -> tuple[str, str]:
 
 
 def _normalise(steps: list[Step]) -> tuple[Triple, Triple] | None:
-    """Remove the steps from conversion to normalising; return mean and deviation."""
+    """Remove the steps from conversion to normalisation; return mean and standard deviation."""
     if len(steps) < 3 or _name(steps[-1]) != (_TORCHVISION, "Normalize"):
         return None
     last = steps.pop()

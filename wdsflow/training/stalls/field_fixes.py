@@ -1,4 +1,4 @@
-"""Fixes that messages name: wdsflow train options for fields, commands for a sample or a shard that hangs."""
+"""Fixes in messages: wdsflow train options for fields, commands for a sample or a shard that hangs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -58,7 +58,7 @@ def _literal(name: str, value: object) -> str:
 
 
 def argument(options: FeedOptions, name: str) -> str:
-    """Return how the user names an OpenCLIP argument: as a flag, or in a custom loop's ``args``.
+    """Return the user's name of an OpenCLIP argument: a flag, or an item of a custom loop's ``args``.
 
     >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
     ('args["batch_size"]', '--batch-size')
@@ -67,7 +67,7 @@ def argument(options: FeedOptions, name: str) -> str:
 
 
 def processes_named(options: FeedOptions, *, known: bool) -> str:
-    """Return how the user names the number of decoding processes. ``known``: the transform is one of OpenCLIP's.
+    """Return the user's name of the number of decoding processes. ``known``: the transform is one of OpenCLIP's.
 
     >>> processes_named(FeedOptions(), known=True), processes_named(FeedOptions(argv=("--seed", "2")), known=False)
     ('FeedOptions(decoders=...)', '--workers')
@@ -100,7 +100,7 @@ def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
 
 
 def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
-    """Return a place for captions, after the requested one if these shards lack that one but others may have it."""
+    """Return a place for captions, after the requested one if only these shards may lack that."""
     if options.caption is None or set(parse_captions(options.caption).members) & set(names):
         return place
     return f"{options.caption}|{place}"
@@ -136,7 +136,7 @@ def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
     return min(ranked)[1] if ranked else ""
 
 
-_MOST = 8  # samples that are named
+_MOST = 8  # samples that are listed
 _SHOWN = 3  # decoders and readers, and functions of a stack
 
 
@@ -144,9 +144,9 @@ class BusyWith(NamedTuple):
     """A decoder that has been at one sample for some time."""
 
     who: str  # "decoder 1 (process 4242)"
-    tasks: Sequence[LaneTask]  # one; several if it is unknown which; none between two
+    tasks: Sequence[LaneTask]  # one; several if unknown which; none between two
     seconds: float
-    stack: Sequence[str] = ()  # its functions, innermost first
+    stack: Sequence[str] = ()  # function names, innermost first
     stopped: bool = False  # by a signal
     tokens: bool = False  # it is in the tokenizer
 
@@ -178,7 +178,7 @@ def inspect(shard: str) -> str:
 
 
 def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
-    """Yield what hangs. Decoders in others' code come first: the rest may wait for them."""
+    """Yield lines on what hangs. Decoders in foreign code come first: the others may wait for them."""
     for each in sorted(busy, key=_blame)[:_SHOWN]:
         where = f"at {at(each.tasks, tokens=each.tokens)}" if each.tasks else "between two samples"
         frames = ", called by ".join(escape(frame, 200) for frame in each.stack[:_SHOWN])
@@ -193,7 +193,7 @@ def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[st
 
 
 def hanging_fixes(busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
-    """Yield what to do about decoders and shards that hang."""
+    """Yield fixes for decoders and shards that hang."""
     if any(each.stopped for each in busy):
         yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
     for each in sorted(busy, key=_blame)[:1]:

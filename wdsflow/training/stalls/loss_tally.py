@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
-NO_TAR = "no-tar"  # nothing in an open shard can be read; the detail has the reason
-WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream is damaged, which shows after its samples have been read
+NO_TAR = "no-tar"  # an opened shard cannot be read at all; the detail has the reason
+WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream is damaged, detected after its samples have been read
 REPEATED = "repeated"  # given in a later pass over the shards of an epoch
 LEFT_OVER = "left-over"  # fewer than a batch at the end of the first pass
 
@@ -42,12 +42,12 @@ class Damage(NamedTuple):
 
 @dataclass
 class LossTally:
-    """Counts of one rank: ``seen`` is the sum of kept, lost and left-over samples.
+    """Counts of one rank: ``seen`` is kept, lost and left-over samples together.
 
     ``kept``: samples given in batches. ``noted``: left-over samples, which fill no batch, and repeated ones, which are
     read again in the same epoch to fill its batches, and are counted only there.
 
-    One thread writes. Others may read valid numbers, though not all of the same moment.
+    One thread writes. Other threads read valid numbers, possibly of different moments.
     """
 
     kept: int = 0
@@ -94,7 +94,7 @@ class LossTally:
         return LossTally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
 
     def since(self, before: "LossTally") -> "LossTally":
-        """Return what was added after ``before``, an earlier copy."""
+        """Return the difference to ``before``, an earlier copy."""
         losses = {}
         for key, reason in list(self.losses.items()):
             count = reason.count - (before.losses[key].count if key in before.losses else 0)
@@ -110,7 +110,7 @@ _log = logging.getLogger("wdsflow.training")
 
 
 def say(level: int, text: str) -> None:
-    """Log a text; if logging is not set up, write it to stderr, which would otherwise show warnings only."""
+    """Log a text; if logging is not set up, write it to stderr, where only warnings would appear."""
     if _log.hasHandlers():
         _log.log(level, "%s", text)
     else:

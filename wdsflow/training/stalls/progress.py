@@ -14,10 +14,10 @@ from wdsflow.training.feed_options import FeedOptions
 
 from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossTally, say
 
-_METRICS_EVERY = 10.0  # seconds, where there is no status line
+_METRICS_EVERY = 10.0  # seconds, without status lines
 _LONG_WAIT = 30.0  # seconds without a batch that are worth a warning, on any rank
 _MUCH_LOST, _MUCH_WAITED = 0.01, 0.1  # shares that are worth a warning
-_MOST = 20  # damaged shards that a table names
+_MOST = 20  # damaged shards that a table lists
 
 
 class Facts(NamedTuple):
@@ -28,7 +28,7 @@ class Facts(NamedTuple):
     num_batches: int
     samples: int  # delivered in this epoch
     rate: float  # samples per second, recently or in the whole epoch
-    share: float  # of that time training waited
+    share: float  # fraction of that time that training waited
     waited: float  # seconds, since the feed began
     batches: int  # since the feed began
     total: LossTally  # since the feed began
@@ -41,7 +41,7 @@ class Progress:
 
     Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in a hundred, found
     a damaged shard, or training waited for them for a tenth of the time: the slowest rank sets the pace of all. Any
-    rank logs that no batch came for half a minute. With ``status_every=0`` only such losses and damage are logged.
+    rank logs if no batch came for half a minute. With ``status_every=0`` only such losses and damage are logged.
     """
 
     def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:
@@ -64,7 +64,7 @@ class Progress:
         self._before = tally.copy()
         self._first = self._last = (time.monotonic(), 0, waited)
         self._due = self._first[0] + self._every if self._speaks or self._metrics else inf
-        if self._metrics:  # a file that cannot be written is reported now
+        if self._metrics:  # report now if the file cannot be written
             self._metrics.write(self._facts(self._first, tally, waited, done=False))
 
     def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
@@ -79,7 +79,7 @@ class Progress:
             say(logging.INFO, self._line(facts))
 
     def wait(self, seconds: float, tally: LossTally, waited: float) -> None:
-        """Log now and then while no batch has come for so many seconds; ``waited`` is without them."""
+        """Log periodically while no batch has come for ``seconds``; ``waited`` excludes them."""
         now = time.monotonic()
         if now >= self._due and self._metrics:
             self._take(now, tally, waited + seconds)
@@ -213,7 +213,7 @@ class Metrics:
             self._failed = True
 
     def _replace(self, text: str) -> None:
-        """Replace the file in one step. It is not synced, because it is outdated in ten seconds anyway."""
+        """Replace the file in one step. It is not synced: it is outdated in ten seconds anyway."""
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_text(text, encoding="utf-8")

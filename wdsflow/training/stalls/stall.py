@@ -1,4 +1,4 @@
-"""The message when training waits for batches that will not come."""
+"""The message when training waits for batches that never come."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ _PEEK_SECONDS = 1.5
 _PEEK_JSONS = 100
 _LARGEST_JSON = 1 << 20  # bytes of one json
 _MOST_SHOWN = 4  # reasons, sets of fields and damaged shards that are shown
-_MUCH = 0.05  # the share of samples from which on a loss needs a fix
+_MUCH = 0.05  # least share of lost samples that needs a fix
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
@@ -38,7 +38,7 @@ def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | 
     found = ShardEvidence(url)
     thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
     thread.start()
-    thread.join(_PEEK_SECONDS + 0.5)  # it is left alone if storage hangs
+    thread.join(_PEEK_SECONDS + 0.5)  # abandoned if storage hangs
     return found if found.json_keys and not thread.is_alive() else None
 
 
@@ -55,7 +55,7 @@ def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
 
 
 class StallError(FeedStopped):
-    """Raised on all ranks when training waits for batches that will not come. The message has the reason and fixes."""
+    """Raised on all ranks when training waits for batches that never come. The message has the reason and fixes."""
 
 
 class LaneFacts(NamedTuple):
@@ -115,7 +115,7 @@ def stall_message(
 
 
 def rank_name(rank: int, world_size: int) -> str:
-    """Return "rank 0", and of how many where there are several."""
+    """Return "rank 0", with the number of ranks if there are several."""
     return f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
 
 
@@ -179,19 +179,19 @@ def _fixes(
         yield from _caption_fixes(names, much, options)
     if slugs & _NO_IMAGE:
         yield from image_fixes(options, names)
-    gone = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
+    missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
     lost = [
         item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.startswith("pipe:")
     ]
     if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
         yield from _lane_fixes(lane, options)
-    if gone:
+    if missing:
         yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
     yield from _damage_fixes(list(tally.damage.values()))
     if waited is not None and not much and not _starves(lane):
         yield from _longer(options)
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
-    urls = data if data and (gone or not shard) else shard
+    urls = data if data and (missing or not shard) else shard
     if urls:
         yield f"full report, with fixes: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
 

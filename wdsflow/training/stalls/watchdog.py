@@ -1,6 +1,6 @@
-"""Tells all ranks of a stall on one of them, and ends the ranks that cannot end by themselves.
+"""Reports a stall on one rank to all ranks, and ends those that cannot end by themselves.
 
-A rank that waits in a collective runs no Python in its main thread, so a separate thread listens.
+A rank that waits in a collective runs no Python in its main thread, so a separate thread polls.
 """
 
 import atexit
@@ -24,9 +24,9 @@ from .stall import StallError
 if TYPE_CHECKING:
     from types import FrameType
 
-_EVERY, _PAUSE = 1.0, 5.0  # seconds between two looks at the store; without a look this process was stopped
+_EVERY, _PAUSE = 1.0, 5.0  # seconds between two polls of the store; a longer gap means that this process was stopped
 _GRACE = 6.0  # seconds that a rank has to end by itself
-_HEARING = 3.0  # seconds that a rank which fails waits for the others to hear of it
+_HEARING = 3.0  # seconds that a failed rank waits until the others have read its message
 _LINES, _WIDE = 40, 1000  # of a message
 _WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
 
@@ -49,18 +49,18 @@ class Watchdog:
         self._stopped = threading.Event()
         self._pid = os.getpid()
         self._message: str | None = None  # of the rank that failed
-        self._told = False  # the main thread knows it
+        self._known = False  # the main thread has the message
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
-        self._looked = 0.0  # time of the last look
+        self._looked = 0.0  # time of the last poll
 
     def start(self) -> None:
-        """Listen to the other ranks. Does nothing if it runs."""
+        """Listen to the other ranks. Does nothing if already started."""
         if self._thread is not None and self._thread.is_alive():
             return
         if self._pid != os.getpid():  # forked: the connection is the parent's, and the event may be locked
             self._pid, self._board, self._stopped = os.getpid(), None, threading.Event()
         self._stopped.clear()
-        self._told = False
+        self._known = False
         if self._board is None:
             try:
                 self._board = connect()
@@ -97,7 +97,7 @@ class Watchdog:
             self._wait = None
 
     def again(self) -> None:
-        """Restart the time of this wait: the feed works on something other than a batch."""
+        """Restart the clock of this wait: the feed works on something other than a batch."""
         if self._wait is not None:
             self._wait = (time.monotonic(), self._wait[1])
 
@@ -113,11 +113,11 @@ class Watchdog:
             raise error
 
     def failed(self, error: BaseException) -> None:
-        """Tell the other ranks why this one ends; return when all have read it, or after three seconds.
+        """Send the reason to the other ranks; return when all have read it, or after three seconds.
 
-        Call it before raising: this process may keep the store, and torchrun ends all ranks with the first.
+        Call it before raising: this process may hold the store, and torchrun ends all ranks when the first one ends.
         """
-        self._told = True
+        self._known = True
         if self._pid != os.getpid() or not self._post(error):
             return
         until = time.monotonic() + _HEARING
@@ -136,7 +136,7 @@ class Watchdog:
         return None if self._message is None else self._heard(self._message)
 
     def _look(self) -> None:
-        """Exclude from this wait the time that this process was stopped, by Ctrl-Z or with its machine."""
+        """Exclude from this wait the time for which this process, or its machine, was suspended."""
         now, wait = time.monotonic(), self._wait
         pause, self._looked = now - self._looked, now
         if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
@@ -145,13 +145,13 @@ class Watchdog:
     def _leave(self) -> None:
         self.stop()
         board = self._board
-        if board is not None and self._message is None and not self._told and self._pid == os.getpid():
+        if board is not None and self._message is None and not self._known and self._pid == os.getpid():
             with suppress(RuntimeError):
                 if board.is_open():
                     board.leave()
 
     def _heard(self, message: str) -> StallError:
-        self._told = True
+        self._known = True
         self._acknowledge()
         return StallError(message)
 
@@ -164,8 +164,8 @@ class Watchdog:
         board = self._board
         if board is None or self._message is not None:
             return False
-        told = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
-        lines = [escape(line, _WIDE) for line in told.splitlines()[:_LINES]]
+        reason = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
+        lines = [escape(line, _WIDE) for line in reason.splitlines()[:_LINES]]
         message = "\n".join(lines)
         try:
             board.post(message if message.startswith("rank ") else f"rank {board.rank} failed: {message}")
@@ -182,7 +182,7 @@ class Watchdog:
                 self._message = board.read()
             if self._message is None and board.is_over():
                 self._board = None
-        except RuntimeError:  # the rank that kept the store has ended
+        except RuntimeError:  # the rank that held the store has ended
             self._board = None
 
     def _run(self) -> None:
@@ -195,7 +195,7 @@ class Watchdog:
                     self._stopped.wait(_EVERY)  # the main thread will call check, which raises
                 self._end(self._message)
                 return
-            if self._told:
+            if self._known:
                 self._end("")
                 return
             if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY:
@@ -205,7 +205,7 @@ class Watchdog:
                 return
 
     def _end(self, message: str) -> None:
-        if not self._told:
+        if not self._known:
             if message not in _shown:
                 _shown.add(message)
                 cry(message)

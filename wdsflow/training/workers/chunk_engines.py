@@ -26,7 +26,7 @@ _NOTHING: Result = (Chunk(-1, ()), [])
 
 
 class Pending(NamedTuple):
-    """A chunk that a worker has, and its results to come."""
+    """A chunk that was given to a worker, and its future results."""
 
     chunk: Chunk
     results: Future[Results]
@@ -39,7 +39,7 @@ def in_order(
     send: Callable[[Chunk], Pending],
     hear: Callable[[float], bool],
 ) -> Iterator[Result]:
-    """Yield results in the order of their chunks, and an empty one now and then while none is ready.
+    """Yield results in the order of their chunks, and periodically an empty one while none is ready.
 
     An empty chunk means that no work is needed now. At most ``ahead`` chunks are ``pending``. ``hear`` waits at most
     so many seconds for an answer, and returns whether there was one.
@@ -54,7 +54,7 @@ def in_order(
                 yield _NOTHING
         if pending:
             hear(0)
-        while pending and pending[0].results.done():  # the next chunk may take long to come
+        while pending and pending[0].results.done():  # the next chunk may take long
             yield _popped(pending)
     while pending:
         while not pending[0].results.done():
@@ -75,7 +75,7 @@ class Threads:
         self._ahead = max(ahead, 2 * count)
         self._jobs: queue.SimpleQueue[tuple[Pending, SampleWork] | None] = queue.SimpleQueue()
         self._at: dict[int, _At] = {}  # by thread
-        # Not an executor's: Python waits for those when it exits, forever if one of them hangs.
+        # Not an executor: Python waits for its threads at exit, forever if one of them hangs.
         self._threads = [
             threading.Thread(target=self._serve, args=(number,), name=f"wdsflow-decode-{number}", daemon=True)
             for number in range(count)
@@ -103,7 +103,7 @@ class Threads:
                 each.results.cancel()
 
     def busy(self, seconds: float) -> list[BusyWith]:
-        """Return the threads that have been at one sample for so long. Any thread may call it."""
+        """Return the threads that have been at one sample for ``seconds``. Thread-safe."""
         now, found, stacks = time.monotonic(), [], sys._current_frames()  # noqa: SLF001 - documented
         for thread, at in list(self._at.items()):
             if now - at.since >= seconds:
@@ -118,13 +118,13 @@ class Threads:
         """Do nothing: threads cannot be killed."""
 
     def close(self) -> None:
-        """End the threads as soon as their present work is done."""
+        """End the threads after their current work."""
         atexit.unregister(self._end)
         for _ in self._threads:
             self._jobs.put(None)
 
     def _end(self) -> None:
-        """Let threads end before Python does, unless one hangs."""
+        """Wait at exit until the threads have ended, unless one hangs."""
         self.close()
         until = time.monotonic() + _PATIENCE
         for thread in self._threads:
@@ -146,7 +146,7 @@ class Threads:
                 results.set_exception(error)
             finally:
                 self._at.pop(me, None)
-            del job, chunk, results, work, note  # an idle thread keeps no images
+            del job, chunk, results, work, note  # an idle thread must not hold images
 
 
 class _At(NamedTuple):

@@ -1,4 +1,4 @@
-"""The main loop of a decoding process: chunks come by a pipe, images go to shared memory, the rest into the answer."""
+"""The main loop of a decoding process: chunks come by a pipe; images go to shared memory, the rest into the answer."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ from .sample_work import MadeSample, SampleWork
 from .slots import HeldSlot, Slots, joined_rows, packed
 
 END = b"end"  # the last order
-_PARENT = 2.0  # seconds between two checks that the parent lives
+_PARENT = 2.0  # seconds between two checks that the parent is alive
 
 
 class DecodeOrder(NamedTuple):
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     """The results of a chunk."""
 
     lost: dict[int, FeedLoss]  # by task
-    images: list[object]  # of the other tasks: ``HeldSlot`` for those in their slots
+    images: list[object]  # of the other tasks; ``HeldSlot`` if in a slot
     texts: Iterable[object]  # of the same: an array with a row for each, or a list
     error: BaseException | None = None
     trace: str = ""  # of the error, if its message does not explain it
@@ -50,13 +50,13 @@ class Seat(NamedTuple):
 
 
 def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: SampleWork, seat: Seat) -> None:
-    """Answer orders until the last one, or until the parent is gone. ``others``: the parent's ends of pipes."""
+    """Answer orders until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if seat.where is not None:
         seat.where.listen()
     for other in others:
-        other.close()  # a pipe ends when its other end is closed everywhere
+        other.close()  # a pipe ends when all copies of its other end are closed
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # otherwise each starts a thread per processor
     gc.freeze()  # collecting the parent's objects would copy them
     gc.enable()
@@ -70,7 +70,7 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
         data = _packed(_answer(order, number, work, seat))
         try:
             answers.send_bytes(data)
-        except OSError:  # the parent is gone
+        except OSError:  # the parent has died
             os._exit(0)
 
 
@@ -117,7 +117,7 @@ def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> An
                 continue
             texts.append(result.text)
             images.append(result.image if slots is None else slots.write(slot, result.image))
-        note(len(order.tasks) + 1)  # all is done
+        note(len(order.tasks) + 1)  # all tasks are done
         rows = joined_rows(texts)
         return Answer(lost, images, texts if rows is None else rows)
     except BaseException as error:  # noqa: BLE001 - raised where training waits
@@ -139,8 +139,8 @@ def _packed(answer: Answer) -> bytes:
         return packed(answer)
     except Exception as error:  # noqa: BLE001 - raised where training waits
         what = "what the image transform or the tokenizer returns cannot be sent to the training process"
-        told = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")
-        return pickle.dumps(_failed(told), pickle.HIGHEST_PROTOCOL)
+        failure = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")
+        return pickle.dumps(_failed(failure), pickle.HIGHEST_PROTOCOL)
 
 
 def opened(data: bytes, order: DecodeOrder, slots: Slots) -> list[MadeSample | FeedLoss]:

@@ -25,7 +25,7 @@ _CELL = "qqd"  # orders begun, task of the latest, time
 _TEXT = mmap.PAGESIZE  # where the child's stack is written
 _PATIENCE = 0.5  # seconds that a process has to write it
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
-# wdsflow/training/, and what calls the user's tokenizer
+# wdsflow/training/, and the code that calls the user's tokenizer
 _OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.__file__)
 
 
@@ -33,8 +33,8 @@ class AtTask(NamedTuple):
     """The position of a process."""
 
     order: int  # chunks that it has begun
-    task: int  # of the latest; its number of tasks while captions are tokenized, one more when all is done
-    since: float  # of ``time.monotonic``, which is the same in all processes
+    task: int  # in the latest; the number of its tasks during tokenizing, one more when done
+    since: float  # ``time.monotonic``, comparable across processes
 
 
 class Whereabouts:
@@ -51,7 +51,7 @@ class Whereabouts:
         self._end()
 
     def listen(self) -> None:
-        """In the child: let the parent ask for the stack, even inside a library's code."""
+        """In the child: let the parent request the stack, even inside a library's code."""
         faulthandler.register(signal.SIGUSR2, file=self._fd, all_threads=False)
 
     def note(self, order: int, task: int) -> None:
@@ -63,7 +63,7 @@ class Whereabouts:
         return AtTask(*self._cell.read())
 
     def stack(self, pid: int) -> list[str]:
-        """Return the child's functions outside our code, innermost first; none if it does not answer."""
+        """Return the child's functions outside our code, innermost first; empty if it does not answer."""
         os.ftruncate(self._fd, _TEXT)
         os.lseek(self._fd, _TEXT, os.SEEK_SET)
         os.kill(pid, signal.SIGUSR2)
@@ -109,7 +109,7 @@ class Death(NamedTuple):
 
 
 def not_started_message(number: int, error: OSError, options: FeedOptions, *, known: bool) -> str:
-    """Return why a decoder cannot be started, and what to do next. ``known``: as in ``Death``."""
+    """Return why a decoder cannot be started, and a fix. ``known``: as in ``Death``."""
     fewer = f"start fewer: {command(options, decoders=str(max(1, number // 2)))}"
     if not known:
         fewer = f"start fewer than {number + 1}: {argument(options, 'workers')}"
@@ -119,7 +119,7 @@ def not_started_message(number: int, error: OSError, options: FeedOptions, *, kn
 
 
 def death_message(death: Death, options: FeedOptions) -> str:
-    """Return how a process ended, at which sample, and what to do next."""
+    """Return how a process ended, at which sample, and a fix."""
     where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
     how, cause = _how(death.code)
     lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
@@ -127,7 +127,7 @@ def death_message(death: Death, options: FeedOptions) -> str:
 
 
 def _how(code: int | None) -> tuple[str, str]:
-    """Return how a process ended, and what that usually means."""
+    """Return how a process ended, and the usual cause."""
     if code is None:
         return "closed its pipe", ""
     name = killed_by(code)

@@ -74,11 +74,11 @@ class Decoders:
         return self._team
 
     def busy(self, seconds: float) -> list[BusyWith]:
-        """Return the processes that have been at one sample for so long. Any thread may call it."""
+        """Return the processes that have been at one sample for ``seconds``. Thread-safe."""
         return [] if self._team is None else self._team.busy(seconds)
 
     def kill(self) -> None:
-        """Kill the processes. Any thread may call it."""
+        """Kill the processes. Thread-safe."""
         if self._team is not None:
             self._team.kill()
 
@@ -149,19 +149,19 @@ class _Team(Iterator[Result]):
         return bool(found)
 
     def _check(self) -> None:
-        """Raise DecoderError for a process that has ended; restart one that does not begin."""
+        """Raise DecoderError for a process that has ended; restart one that does not start to work."""
         for number, each in enumerate(self._team):
-            if not each.process.is_alive():  # another fork keeps its pipe open
+            if not each.process.is_alive():  # another fork may keep its pipe open
                 raise self._died(each)
             if number not in self._restarted and each.does_not_begin(DECODER_BEGINS):
                 self._restart(number)
 
     def _restart(self, number: int) -> None:
-        """Replace a process that has begun nothing, and give the new one the same work."""
+        """Replace a process that has not started to work; the new one gets the same work."""
         old, self._restarted = self._team[number], self._restarted | {number}
         say(logging.WARNING, f"feed: {old.name} did not begin its work for {DECODER_BEGINS:g} s: it is started again")
         old.kill()
-        old.process.join()  # from here on it writes into no slot
+        old.process.join()  # it no longer writes into slots
         new = self._started(number)
         self._ends.unregister(old.answers)
         self._ends.register(new.answers, selectors.EVENT_READ, new)
@@ -197,7 +197,7 @@ class _Team(Iterator[Result]):
 class DecoderProcess:
     """One process and its orders.
 
-    Raises OSError if the system starts no more processes, SampleError if the transform cannot be sent.
+    Raises OSError if the system cannot start more processes, SampleError if the transform cannot be sent.
     """
 
     def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
@@ -237,7 +237,7 @@ class DecoderProcess:
         _living.add(self)
 
     def send(self, pending: Pending, order: DecodeOrder) -> None:
-        """Send an order. A process that is gone is noticed where its answer is received."""
+        """Send an order. A dead process is noticed when its answer is received."""
         self.sent.append((pending, order))
         self._first_sent = min(self._first_sent, time.monotonic())
         with contextlib.suppress(OSError):
@@ -253,7 +253,7 @@ class DecoderProcess:
         return data
 
     def does_not_begin(self, seconds: float) -> bool:
-        """Return whether it has had work for so long, begun none of it, and used no processor for a while.
+        """Return whether it has had work for ``seconds`` without starting any, and is not using the processor.
 
         A forked process hangs this way if it needs a lock that another thread of its parent held during the fork.
         Each call compares the processor time with that of the last call.
@@ -276,9 +276,9 @@ class DecoderProcess:
         return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
 
     def busy(self, seconds: float) -> BusyWith | None:
-        """Return its present tasks if it has been at them for so long; None if it has no work, or if that is unknown.
+        """Return its current tasks if it has been at them for ``seconds``; None if it has no work, or if unknown.
 
-        There are no tasks if it has not begun its first order, for instance because its start hangs.
+        ``tasks`` is empty if it has not begun its first order, for example because its start hangs.
         """
         with contextlib.suppress(psutil.Error, OSError, ValueError):  # it has ended meanwhile
             where, tasks, tokens = self._began()
@@ -290,13 +290,13 @@ class DecoderProcess:
         return None
 
     def ask_to_end(self) -> None:
-        """Let it end after its present order."""
+        """Request its end after the current order."""
         with contextlib.suppress(OSError):
             os.set_blocking(self.orders.fileno(), False)  # a stopped process does not empty a full pipe
             self.orders.send_bytes(END)
 
     def end(self, until: float) -> None:
-        """Wait for its end until then, by ``time.monotonic``, then kill it; close its files."""
+        """Wait for its end until a time of ``time.monotonic``, then kill it; close its files."""
         self.process.join(max(0.0, until - time.monotonic()))
         self.kill()
         self.process.join()
@@ -319,7 +319,7 @@ class DecoderProcess:
         if self._where is None:
             return None, orders[0].tasks if orders else (), False
         where = self._where.read()
-        unheard = where.order - self._heard - 1  # answers that are in the pipe
+        unheard = where.order - self._heard - 1  # answers still in the pipe
         tasks = orders[unheard].tasks if 0 <= unheard < len(orders) else ()
         tokens = bool(tasks) and where.task == len(tasks)
         return where, tasks if tokens else tasks[where.task : where.task + 1], tokens
@@ -327,7 +327,7 @@ class DecoderProcess:
 
 @atexit.register
 def kill_decoders() -> None:
-    """Kill all processes: multiprocessing would ask them to end and wait, forever if one is stopped."""
+    """Kill all processes: multiprocessing would terminate them and wait, forever if one is stopped."""
     for each in list(_living):
         each.kill()
 

@@ -27,7 +27,7 @@ from .decoder_deaths import others_frames
 from .slots import shared_memory_notes
 
 _FRAMES = 3  # of a stack that are shown
-_CLOSE = 8192  # bytes; one look into the file instead of two
+_CLOSE = 8192  # bytes; one read instead of two
 _MOST_OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
 
 
@@ -41,7 +41,7 @@ class Files:
 
     @contextmanager
     def use(self, url: str) -> Iterator[int]:
-        """Give a file descriptor for ``os.pread``. Raises ``OSError``."""
+        """Yield a file descriptor for ``os.pread``. Raises ``OSError``."""
         with self._lock:
             file = self._files.get(url)
             if file is None:
@@ -79,7 +79,7 @@ def read_fully(fd: int, size: int, offset: int) -> bytes:
 
 
 class MadeSample(NamedTuple):
-    """A sample as it goes into a batch."""
+    """A finished sample of a batch."""
 
     image: object  # from ``ImageWork.run``
     text: object  # from the tokenizer, first dimension removed
@@ -87,13 +87,13 @@ class MadeSample(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleWork:
-    """Makes samples, a chunk at a time; from several threads at once, or pickled, in other processes."""
+    """Makes samples, one chunk per call. Thread-safe and picklable."""
 
     images: ImageWork
     captions: Captions
     tokens: TokenizedCaptions
     largest: int  # bytes of an encoded image
-    processes: str = 'args["workers"]'  # how the user names the number of decoding processes
+    processes: str = 'args["workers"]'  # the user's name of the number of decoding processes
     files: Files = field(default_factory=Files, compare=False, repr=False)
     hold: Callable[[int], AbstractContextManager[None]] | None = field(default=None, compare=False, repr=False)
 
@@ -182,16 +182,16 @@ class SampleWork:
             raise self._failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
 
     def _failed(self, what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
-        """Return what the user's code did, where, and how to train without the sample."""
+        """Return the failure of the user's code, its location, and how to train without the sample."""
         cause = error.__cause__ if isinstance(error, TransformError) else error
-        told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
+        reason = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
         stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
         inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
-        lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
+        lines = [f"{what} failed at {at(tasks)}: {reason}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
         lines += shared_memory_notes(error if cause is None else cause, self.processes)
         if isinstance(error, TransformError) and error.always:
             lines.append("It does the same for a picture of noise: correct the code, no sample is to blame.")
-            lines += ["A function without return returns None."] * (told == "it returned None")
+            lines += ["A function without return returns None."] * (reason == "it returned None")
             return SampleError("\n".join(lines))
         fixes = [f"  {fix}" for fix in without(tasks[0])] if len(tasks) == 1 else []
         return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))

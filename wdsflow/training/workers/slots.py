@@ -1,4 +1,4 @@
-"""How decoded samples travel to the training process: images in shared memory, the rest pickled."""
+"""Transfer of decoded samples to the training process: images in shared memory, the rest pickled."""
 
 import errno
 import io
@@ -21,9 +21,9 @@ _SHARED = "/dev/shm"  # noqa: S108 - what others put there
 
 
 def shared_memory_notes(error: BaseException, processes: str) -> list[str]:
-    """Return how much shared memory is free and how to get more, if an error may come from a lack of it.
+    """Return the free shared memory and how to get more, if an error may be due to a lack of it.
 
-    ``processes``: how the user names the number of decoding processes.
+    ``processes``: the user's name of the number of decoding processes.
     """
     if _SHARED in str(error) or "shared memory" in str(error) or getattr(error, "errno", 0) == errno.ENOSPC:
         return [f"  {shared_memory_state()}; {more_shared(processes)}"]
@@ -36,7 +36,7 @@ def more_shared(processes: str) -> str:
 
 
 def shared_memory_state() -> str:
-    """Return how much of the shared memory is free."""
+    """Return a text on the free part of the shared memory."""
     try:
         found = os.statvfs(_SHARED)
     except OSError as error:
@@ -46,7 +46,7 @@ def shared_memory_state() -> str:
 
 
 class HeldSlot(NamedTuple):
-    """An image in its slot: how to read the bytes there."""
+    """The layout of an image in its slot."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -69,7 +69,7 @@ class Slots:
         self._lock = threading.Lock()
 
     def take(self, count: int) -> list[int]:
-        """Return the numbers of free slots, and -1 for each that is lacking."""
+        """Return the numbers of free slots, and -1 for each missing one."""
         with self._lock:
             found = [self._free.popleft() for _ in range(min(count, len(self._free)))]
         return found + [-1] * (count - len(found))
@@ -84,7 +84,7 @@ class Slots:
         return held
 
     def lend(self, number: int, held: HeldSlot) -> object:
-        """Return the image in a slot. The slot is free again when the last reference to the image is gone."""
+        """Return the image in a slot. The slot is freed with the last reference to the image."""
         array = self._view(number, held)
         # The weak reference must live as long as the array.
         self._lent[number] = weakref.ref(array, partial(self._back, number))
