@@ -1,4 +1,4 @@
-"""How many samples come out, with bounds on what was not tried."""
+"""The number of samples that come out, with bounds for untested samples."""
 
 import math
 import time
@@ -16,12 +16,12 @@ from .probe_process import ProbeProcess, ProbeRun, RunRequest, StageLoss
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 from .rewire import PipelineFacts
 
-_DOUBT = 0.001  # how often a bound may be wrong
+_DOUBT = 0.001  # error probability of a bound
 _STEPS = 1 << 50
 
 
 def bounds(hits: int, tried: int, untried: int) -> tuple[int, int]:
-    """Return bounds on the hits among the untried, by Clopper and Pearson (1934), at 99.9 % on each side.
+    """Return bounds on the hits among untested samples, by Clopper and Pearson (1934), at 99.9 % on each side.
 
     >>> bounds(4, 4, 1), bounds(400, 400, 10_000), bounds(0, 400, 10_000), bounds(0, 0, 7)
     ((0, 1), (9828, 10000), (0, 172), (0, 7))
@@ -32,7 +32,7 @@ def bounds(hits: int, tried: int, untried: int) -> tuple[int, int]:
 
 
 def _least(hits: int, tried: int) -> float:
-    """Return the largest share with which so many hits are not more frequent than ``_DOUBT``, to 50 bits."""
+    """Return the largest share for which at least ``hits`` are no more likely than ``_DOUBT``, to 50 bits."""
 
     def chance(place: int) -> float:
         share, total = place / _STEPS, 0.0
@@ -46,7 +46,7 @@ def _least(hits: int, tried: int) -> float:
 
 @dataclass(slots=True)
 class Estimate:
-    """How many samples come out."""
+    """The number of samples that come out."""
 
     least: int = 0
     likely: int = 0
@@ -55,23 +55,23 @@ class Estimate:
     hang: ProbeRun | None = None
     doubts: list[str] = field(default_factory=list)  # why it is a range
     whole: bool = False  # the shards themselves were read
-    losses: tuple[StageLoss, ...] = ()  # of each stage, where shards were read to their end and give the same again
-    came: int = 0  # samples that came out when the shards were read in order: no fewer will
+    losses: tuple[StageLoss, ...] = ()  # of each stage, if shards were read to their end with reproducible results
+    came: int = 0  # samples that came out when the shards were read in order: a lower bound
     open: bool = False  # the run may end anywhere after those
     stopped: str = ""  # the stage that ended the run before its input ended, such as "stage 4 slice(100)"
 
-    rest: list[tuple[str, int]] = field(default_factory=list)  # stages, and how many samples they leave out at the end
+    rest: list[tuple[str, int]] = field(default_factory=list)  # stages, and the samples that they drop at the end
     perhaps_batches: bool = False  # each element that came out may be a batch of any number of samples
-    picks: bool = False  # the function that makes the pipeline leaves shards out
+    picks: bool = False  # the function that builds the pipeline skips shards
 
     def shift(self, real: int, counted: tuple[int, int]) -> None:
-        """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
+        """Replace the estimate by shape with the found number for some samples: ``counted`` is (at least, at most)."""
         self.least = max(0, self.least + real - counted[1])
         self.likely = max(0, self.likely + real - counted[1])
         self.most = max(0, self.most + real - counted[0])
 
     def open_below(self, why: str, most: int = 0) -> None:
-        """Any number is possible from that of the samples on which came out already, and up to ``most``."""
+        """Allow any number from the samples that already came out up to ``most``."""
         self.least, self.open, self.most = self.came, True, max(self.most, most)
         self.doubts.append(why)
 
@@ -84,9 +84,9 @@ class Estimate:
         return fate.kind in ("crash", "hang")
 
     def outcome(self, samples: int, max_loss: float, *, repeats: bool) -> Outcome:
-        """Return the outcome that both ends of the range have; "not known" if they differ, or if the run may end anywhere.
+        """Return the outcome of both ends of the range; "not known" if they differ, or if the run may end anywhere.
 
-        ``max_loss``: see ``probe_pipeline``. ``repeats``: the pipeline repeats its shards until something comes out.
+        ``max_loss``: see ``probe_pipeline``. ``repeats``: the pipeline repeats its shards until a sample comes out.
         """
         if self.crash is not None:
             return "crashes"
@@ -98,31 +98,31 @@ class Estimate:
 
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
-_PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
+_PATIENCE = 3  # runs that may hang or die, each at the cost of a new process, before probing stops
 _REPEATS = 4  # of a sample, and
 _REPEATED_SHAPES = 8  # of their samples, where random numbers are drawn
-_COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
+_COPIES = 256  # of a sample, for a pipeline that yields nothing before a batch is full
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeLimits:
-    """How much of a set a pipeline is tried on."""
+    """Limits of probing a pipeline."""
 
     per_shape: int = 4
     shapes: int = 64  # the most frequent ones
-    samples: int = 400  # probed in a set that is too large to be read whole
+    samples: int = 400  # probed if the set is too large to read whole
     seconds: float = 10.0  # of one run
     first_seconds: float = 60.0  # of the first probes of all shapes
     rare: int = 96  # samples with rare values
     rare_seconds: float = 20.0  # of their probes
-    all_seconds: float = 45.0  # of all probes but the first ones of each shape
-    whole_seconds: float = 60.0  # of reading all shards in order; 0: none of it. At level full without a limit
-    remote_bytes: int = 256 << 20  # the same of shards that are no files
-    damaged: int = 16  # damaged shards whose ends are tried
+    all_seconds: float = 45.0  # of all probes except the first ones of each shape
+    whole_seconds: float = 60.0  # of reading all shards in order; 0: not read. No limit at level full
+    remote_bytes: int = 256 << 20  # limit for reading remote shards
+    damaged: int = 16  # damaged shards whose ends are probed
 
 
 class ProbedFate(NamedTuple):
-    """What became of one sample."""
+    """The fate of one sample."""
 
     kind: ProbeKind
     run: ProbeRun
@@ -135,11 +135,11 @@ class ProbedFate(NamedTuple):
 
 @dataclass(slots=True)
 class ProbedShape:
-    """What became of some samples of a shape."""
+    """The fates of some samples of a shape."""
 
     group: ShapeGroup
-    fates: dict[SamplePlace, ProbedFate]  # of samples that were drawn
-    rare: dict[SamplePlace, ProbedFate] = field(default_factory=dict)  # of unusual samples, which were picked
+    fates: dict[SamplePlace, ProbedFate]  # of randomly drawn samples
+    rare: dict[SamplePlace, ProbedFate] = field(default_factory=dict)  # of unusual samples, selected on purpose
 
     @property
     def usable(self) -> int:
@@ -148,7 +148,7 @@ class ProbedShape:
 
     @property
     def tried(self) -> dict[SamplePlace, ProbedFate]:
-        """All that were probed."""
+        """All probed samples."""
         return {**self.fates, **self.rare}
 
     @property
@@ -164,24 +164,24 @@ class Prober:
         self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits
     ) -> None:
         self.process, self.tars, self.evidence, self.options, self.limits = process, tars, evidence, options, limits
-        self.facts = PipelineFacts()  # by the first run
+        self.facts = PipelineFacts()  # from the first run
         self.shapes: list[ProbedShape] = []
         self.copies = 1
-        self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
-        self.elements = 1  # that one sample gives, at most
+        self.good: list[SamplePlace] = []  # samples that come out; one after another shows whether reading continues
+        self.elements = 1  # per sample, at most
         self.runs = 0
         self.patience = _PATIENCE
-        self.chance = False  # the same sample comes out in one run and not in another
-        self.cost: dict[SamplePlace, float] = {}  # seconds that a sample took alone
+        self.chance = False  # some sample comes out in one run but not in another
+        self.cost: dict[SamplePlace, float] = {}  # seconds per sample, run alone
 
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
-        """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
+        """Read some tars once, for at most ``most`` elements, and return the run. ``change``: see ``RunRequest``."""
         self.runs += 1
         seconds = self.limits.seconds
         return self.process.run(RunRequest(tuple(urls), seconds=seconds, most=most, seed=self.runs, change=change))
 
     def first_round(self, groups: Sequence[ShapeGroup]) -> list[ProbedShape]:
-        """Probe some samples of each shape, as many as there is time for: one of each shape, then a second, and so on."""
+        """Probe some samples of each shape, as many as time permits: one of each shape, then a second, and so on."""
         limits, self.shapes = self.limits, [ProbedShape(group, {}) for group in groups]
         chosen = _in_turn(_spread(group.places, limits.per_shape) for group in groups)
         self.tars.read(chosen)
@@ -204,7 +204,7 @@ class Prober:
         return self.shapes
 
     def _look_for_chance(self, ends: float) -> None:
-        """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
+        """Probe samples again if the pipeline draws random numbers, which most do only to augment images."""
         for shape in self.shapes[:_REPEATED_SHAPES]:
             for place, fate in list(shape.fates.items())[:4]:
                 for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
@@ -214,7 +214,7 @@ class Prober:
                         self.chance = self.run([path] * self.copies).comes_out != (fate.kind == "usable")
 
     def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
-        """Probe up to ``count`` more samples of a shape, for about so many seconds."""
+        """Probe up to ``count`` more samples of a shape, for about ``seconds``."""
         places = [place for place in shape.group.places if place not in shape.tried][:count]
         ends = time.monotonic() + seconds
         for first in range(0, len(places), 16):
@@ -230,7 +230,7 @@ class Prober:
                     self.good += [place] * (fate.kind == "usable")
 
     def try_rare(self, samples: Iterable[tuple[SamplePlace, Shape]]) -> None:
-        """Probe samples that are unusual."""
+        """Probe unusual samples."""
         by_shape = {shape.group.shape: shape for shape in self.shapes}
         ends = time.monotonic() + self.limits.rare_seconds
         for place, form in samples:
@@ -241,7 +241,7 @@ class Prober:
                 shape.rare[place] = fate
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
-        """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
+        """Return the fate of the last sample of a shard with its damaged end; None if it cannot be probed."""
         path = shard.url if shard.error is not None else self.tars.rest(shard)
         if path is None:
             return None
@@ -255,7 +255,7 @@ class Prober:
         return ProbedFate("usable" if run.out > len(after) else "dropped", run)
 
     def counted_in(self, runs: Sequence[tuple[str, Run]]) -> tuple[int, int]:
-        """Return how many of some samples come out, at least and at most, as far as they or their shapes were probed."""
+        """Return bounds on how many of some samples come out, by probes of them or of their shapes."""
         by_shape = {shape.group.shape: shape for shape in self.shapes}
         least = most = 0
         for url, run in runs:
@@ -268,12 +268,12 @@ class Prober:
         return least, most
 
     def never_out(self) -> int:
-        """Return how many samples do not come out, by the shares of the probes."""
+        """Return how many samples do not come out, estimated from the probes."""
         tried = (shape for shape in self.shapes if shape.fates)
         return sum(round(shape.group.count * (1 - shape.usable / len(shape.fates))) for shape in tried)
 
     def note(self, found: Estimate) -> str:
-        """Return what was run, and why the number is a range."""
+        """Return a text on the runs, and why the number is a range."""
         tried = sum(len(shape.tried) for shape in self.shapes)
         text = f"{self.process.spec} was run over {how_many(tried, 'sample')} of {how_many(len(self.shapes), 'shape')}"
         text += ", and over all shards once" if found.whole else ""
@@ -284,7 +284,7 @@ class Prober:
         return text
 
     def _tried(self, place: SamplePlace) -> ProbedFate | None:
-        """Return what became of a sample; None if nothing is known, such as where the machine lacks what it needs."""
+        """Return the fate of a sample; None if unknown, for example if the machine lacks a requirement."""
         run = self._alone([place]).get(place)
         return self._fate(place, run) if run is not None and (run.comes_out or not run.machine) else None
 
@@ -301,7 +301,7 @@ class Prober:
         return runs
 
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
-        """Judge one sample: one that does not come out is tried again in front of others that do."""
+        """Judge one sample; if it does not come out, try it again before others that do."""
         if run.comes_out:
             if self.copies == 1 and run.how == "ended":
                 self.elements = max(self.elements, run.out)
@@ -323,7 +323,7 @@ class Prober:
         return ProbedFate("ends-shard" if after and both.out else "ends-stream", run)
 
     def _after(self, keys: Sequence[str]) -> list[str]:
-        """Return a tar to be read after another, with a sample of another key: webdataset 0.2 joins equal ones."""
+        """Return a tar to read after another, with a different key: webdataset 0.2 joins equal ones."""
         other = next((place for place in self.good if place.key not in keys), None)
         tar = None if other is None else self.tars.tar(other)
         return [] if tar is None else [tar]

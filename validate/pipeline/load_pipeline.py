@@ -15,7 +15,7 @@ from ..tracing.meter import error_text, line_of, machine_fault
 
 
 class PipelineError(Exception):
-    """A pipeline that cannot be found, imported or built; the message says why, and what to write instead."""
+    """A pipeline cannot be found, imported or built; the message has the reason and a fix."""
 
 
 def find(spec: str) -> object:
@@ -43,14 +43,14 @@ def find(spec: str) -> object:
 def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
     """Return the pipeline for some shards, and whether it was made for them.
 
-    A function gets the shards as a list. One without a parameter is called as it is; its pipeline, as any object that
-    is no function, still names its own shards.
+    A function gets the shards as a list. One without a parameter is called without them; its pipeline, like any object
+    that is not a function, still reads its own shards.
 
     Raises:
         Exception: what the function raises.
     """
     is_object = not inspect.isclass(found) and not inspect.isroutine(found)
-    if not callable(found) or (is_object and hasattr(found, "__iter__")):  # a pipeline may be callable, too
+    if not callable(found) or (is_object and hasattr(found, "__iter__")):  # a pipeline may also be callable
         return found, False
     try:
         parameters = inspect.signature(found).parameters.values()
@@ -90,7 +90,7 @@ def _failed(where: str, error: BaseException) -> PipelineError:
 
 
 def failure_text(error: BaseException, when: str) -> str:
-    """Return what went wrong in code of the user; of one that parses a command line, what that lacks."""
+    """Return a text on an error in the user's code; if it parses a command line, on missing arguments."""
     message, trace = "", error.__traceback__ if isinstance(error, SystemExit) else None
     while trace is not None and not message:
         frame, trace = trace.tb_frame, trace.tb_next
@@ -107,7 +107,7 @@ def failure_text(error: BaseException, when: str) -> str:
 def _imported_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise PipelineError(f"there is no file {path}")
-    sys.path.insert(0, str(path.resolve().parent))  # as python does for a script
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script
     sys.argv = [str(path)]
     sys.modules["__main__"].__file__ = str(path.resolve())  # Ray gives the folder of the script to its workers
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -1,4 +1,4 @@
-"""What becomes of samples together: in batches, and as rows of the columns that datasets and Ray Data make."""
+"""The fates of samples together: in batches, and as rows of the columns of datasets and Ray Data."""
 
 import time
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from .reading import split
 from .rewire import PipelineFacts
 
 _BEFORE_END = "how many batches come out before the end depends on the order"
-_FIRST_ROWS = 5  # samples from which datasets makes its columns
+_FIRST_ROWS = 5  # samples from which datasets infers its columns
 
 
 def leave_out_rest(
     found: Estimate, facts: PipelineFacts, shards: Sequence[ShardEvidence], *, collation_drops: bool
 ) -> None:
-    """Leave out what is too little for a whole batch."""
-    if found.crash is not None:  # a batch is lost if its samples are not complete by then
+    """Subtract the samples of incomplete batches."""
+    if found.crash is not None:  # a batch is lost if it is incomplete by then
         if found.least < found.most or any(batch.workers > 1 for batch in facts.batches):
             found.least = max(0, found.least - sum(batch.size - 1 for batch in facts.batches))
         else:
@@ -38,7 +38,7 @@ def leave_out_rest(
     for size, keeps_rest, workers, name in facts.batches:
         if keeps_rest or size < 2:
             continue
-        if collation_drops:  # after the incomplete batch was left out
+        if collation_drops:  # after the incomplete batch was dropped
             found.least = max(0, found.least - workers * (size - 1))
             found.doubts.append("a collate function leaves samples out")
             continue
@@ -82,7 +82,7 @@ def failing_batch(prober: Prober, shards: Sequence[ShardEvidence], found: Estima
     size = max(each.size for each in facts.batches)
     good = list({each.key: each for each in prober.good}.values())
     rare = [place for shape in prober.shapes for place, fate in shape.rare.items() if fate.kind == "usable"]
-    full = islice(cycle(good), max(size, len(good)))  # fewer than a batch come again: neighbours have other keys
+    full = islice(cycle(good), max(size, len(good)))  # repeats fewer than a batch; neighbours differ in keys
     run = _raising(prober, _tars(prober, list(full)), limits.seconds) if len(good) > 1 else None
     ends = time.monotonic() + limits.rare_seconds
     for place in rare:
@@ -99,7 +99,7 @@ def failing_batch(prober: Prober, shards: Sequence[ShardEvidence], found: Estima
 
 
 def _raising(prober: Prober, urls: Sequence[str], seconds: float) -> ProbeRun | None:
-    """Return the run with real batches if it ends with an exception."""
+    """Return the run with real batches if it raises an exception."""
     run = prober.process.run(RunRequest(tuple(urls), singly=False, seconds=seconds, most=1 << 40))
     return run if run.how == "raised" and not run.machine else None
 
@@ -110,7 +110,7 @@ def _tars(prober: Prober, places: Sequence[SamplePlace]) -> list[str]:
 
 
 def leave_open(prober: Prober, found: Estimate) -> None:
-    """Leave the number open for what a reader that makes columns may refuse, and try the sample that it surely refuses."""
+    """Widen the range for samples that a reader with columns may refuse, and probe one that it surely refuses."""
     name, evidence, options = prober.facts.columns_by, prober.evidence, prober.options
     found.open_below("it makes columns from the first samples, and may refuse others")
     reader, urls = READERS[name](Options()), [shard.url for shard in evidence.shards]
@@ -123,7 +123,7 @@ def leave_open(prober: Prober, found: Estimate) -> None:
 
 
 def _tried_row(prober: Prober, first: str, options: ScanOptions, reason: Reason) -> ProbeRun | None:
-    """Return the run of a pipeline that ends with an exception at a sample after the first ones of a set; None if none does."""
+    """Return the run if it raises an exception at a sample after the first ones of a set, otherwise None."""
     if reason.shard is None or reason.offset is None:
         return None
     refused = place_of(places_in(reason.shard, allow_pipe=options.allow_pipe), reason.offset)

@@ -29,14 +29,14 @@ def probe_pipeline(
     limits: ProbeLimits | None = None,
     world_size: int = 1,
 ) -> Verdict:
-    """Return the verdict on a pipeline, by running it over some real samples in a process of its own.
+    """Return the verdict on a pipeline, by running it over some real samples in its own process.
 
     Args:
-        pipeline: ``module:object`` or ``train.py:object``, see ``find`` and ``build``; or its process, which then stays.
+        pipeline: ``module:object`` or ``train.py:object``, see ``find`` and ``build``; or its process, which is kept.
         evidence: of the scan of all shards.
         options: of that scan.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
-        limits: how much is tried.
+        limits: of the probes.
         world_size: ranks that train.
 
     Raises:
@@ -68,7 +68,7 @@ class _Probing:
         if estimate is None:
             estimate = self._from_probes(sum(each.count for each in groups[len(self.shapes) :]))
         elif estimate.crash is None and estimate.likely + prober.never_out() < self.evidence.samples:
-            self._try_rare()  # probes of any samples do not show why so many are lost
+            self._try_rare()  # probes of random samples do not explain so many losses
         self._reordered(estimate)
         leave_room(estimate, facts, self.shards, world_size)
         leave_out_rest(estimate, facts, self.shards, collation_drops=prober.process.collation_drops)
@@ -79,8 +79,8 @@ class _Probing:
             samples = max(samples, estimate.most + prober.never_out())
             more = f"{estimate.likely:,} come out of {self.evidence.samples:,} samples"
             more = f"one sample gives several elements: {more}"
-        told = judge_split(facts, self.evidence.shards, self.shapes, world_size)
-        first = [Reason("workers", 0, told.starved)] if told.starved else []
+        split = judge_split(facts, self.evidence.shards, self.shapes, world_size)
+        first = [Reason("workers", 0, split.starved)] if split.starved else []
         lacking = unknown_here(estimate, prober.process.fault, self.evidence.samples)
         outcome = estimate.outcome(samples, max_loss, repeats=facts.resampled or (facts.endless and not facts.breaks))
         if outcome == "not known":
@@ -90,7 +90,7 @@ class _Probing:
         return Verdict(
             reader=PIPELINE,
             title=spec,
-            outcome=outcome if outcome == "crashes" or not told.outcome else told.outcome,
+            outcome=outcome if outcome == "crashes" or not split.outcome else split.outcome,
             samples=samples,
             usable=estimate.most,
             least=None if exact else estimate.least,
@@ -101,7 +101,7 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=exact,
-            note="; ".join(filter(None, [prober.note(estimate), more, told.note])),
+            note="; ".join(filter(None, [prober.note(estimate), more, split.note])),
             advice=advise_pipeline(self.reading, estimate, samples),
             lost=lost_by_slug(reasons),
         )
@@ -116,7 +116,7 @@ class _Probing:
         return f"{done}{why}{'' if self.evidence.level == 'full' else full}"
 
     def _check_built(self, runs: list[ProbeRun]) -> None:
-        """Raise PipelineError if the pipeline cannot even be built; one that needs several shards cannot be probed."""
+        """Raise PipelineError if the pipeline cannot be built, or cannot be probed because it needs several shards."""
         if not runs or not all(run.stage == BUILDING and run.how == "raised" for run in runs):
             return
         whole = self.reading.run
@@ -128,7 +128,7 @@ class _Probing:
             shape.fates.clear()
 
     def _from_probes(self, rare: int) -> Estimate:
-        """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
+        """Scale the fates of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found, facts, samples = Estimate(most=rare, came=self.reading.came()), self.facts, self.evidence.samples
         self._packed(found)
         self._try_rare()
@@ -170,7 +170,7 @@ class _Probing:
         self.prober.try_rare(unusual)
 
     def _unread(self, found: Estimate, rare: int) -> None:
-        """Leave the number open where a sample that was not tried may end the run, or where order decides."""
+        """Widen the range if an untested sample may end the run, or if the result depends on order."""
         untried = rare + sum(shape.group.count - len(shape.tried) for shape in self.shapes)
         strict = self.facts.decodes_strictly and self.evidence.level != "full"
         ends = self.facts.may_end[:1] or ["a decoder without a handler"] * strict
@@ -182,7 +182,7 @@ class _Probing:
             found.open_below(doubt)
 
     def _packed(self, found: Estimate) -> None:
-        """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
+        """Subtract compressed shards that the pipeline cannot read: one of each kind is probed."""
         packed: dict[str, list[ShardEvidence]] = {}
         for shard in self.shards:
             if shard.compression is not None and shard.error is None:
@@ -202,7 +202,7 @@ class _Probing:
                 self.shards = [each for each in self.shards if each not in some]
 
     def _more_probes(self) -> None:
-        """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
+        """Distribute the remaining probes over the shapes: small ones are probed fully, large ones get the rest."""
         if self.facts.blind and self.evidence.level == "full" and all(shape.agrees for shape in self.shapes):
             return
         groups = [shape.group for shape in self.shapes]
@@ -213,7 +213,7 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would take the whole time limit
                 share = (ends - time.monotonic()) / (len(self.shapes) - number)
                 self.prober.more(shape, max(1, left // (len(self.shapes) - number)), share)
             left -= len(shape.fates) - before
@@ -227,7 +227,7 @@ class _Probing:
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
-        if self.facts.chance:  # the probes themselves would fare differently next time
+        if self.facts.chance:  # the probes themselves are not reproducible
             spread = 4 * math.isqrt(count) + 1
             low, high = bounds(usable, tried, count)
             low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
@@ -242,14 +242,14 @@ class _Probing:
             if fate.kind in ("crash", "hang") and self.facts.slices and not self.reading.reaches(place):
                 found.open_below("at a sample that a stage may leave out by its place, the run would end")
             elif fate.kind == "crash" and self.facts.columns_by and fate.run.stage == BUILDING:
-                continue  # others, read before, may decide
+                continue  # others, read earlier, may decide
             elif fate.kind.startswith("ends") and not self.facts.chance:
                 found.open_below(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
             else:
                 found.end_by(fate)
 
     def _ends(self, found: Estimate) -> None:
-        """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""
+        """Probe the damaged ends of shards unchanged: a sample may have lost some of its members there."""
         joined = {url for chain in joined_chains(self.shards) for url, _ in chain[:-1]}
         damaged = [shard for shard in self.shards if is_damaged(shard) and shard.url not in joined]
         for index, shard in enumerate(damaged):
@@ -268,7 +268,7 @@ class _Probing:
                 found.shift(int(fate.kind == "usable"), counted)
 
     def _joined(self, found: Estimate) -> None:
-        """Try what becomes of samples whose key two shards share: webdataset 0.2 makes one of them."""
+        """Probe samples whose key two shards share: webdataset 0.2 joins them into one."""
         by_url = {shard.url: shard for shard in self.shards}
         for index, chain in enumerate(joined_chains(self.shards)):
             counted = self.prober.counted_in(chain)
@@ -290,11 +290,11 @@ class _Probing:
             found.shift(run.out, counted)
 
     def _reordered(self, found: Estimate) -> None:
-        """Leave room for samples that webdataset 0.2 joins where shards meet in another order."""
+        """Widen the range for samples that webdataset 0.2 joins if shards are in another order."""
         known = self.facts.source == "list" and not self.facts.mixes_shards and self.facts.workers <= 1
         settled = known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
         count = 0 if settled else meetings(self.shards)
-        if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
+        if count and "check_empty" not in " ".join(self.facts.stages):  # webdataset 1.x, which joins none
             found.least = max(0, found.least - 2 * count)
             found.most = max(found.most, min(self.evidence.samples, found.most + count))
             found.doubts.append("some shards end with the key with which others begin, and their order is not known")
@@ -307,10 +307,10 @@ class _Probing:
         for place, fate in sorted(probes, key=lambda each: cost.get(each[0], 0.0)):
             seconds += cost.get(place, 0.0)
             if seconds > self.limits.seconds / 2 and fates:
-                break  # the largest are left out: all must be read within the limit of one run
+                break  # skip the largest: all must be read within the limit of one run
             fates[place.key] = (place, fate)
         numbers = {shard.url: number for number, shard in enumerate(self.shards)}
-        # In the order of the set: code of the user may carry something from one to the next.
+        # In the order of the set: the user's code may carry state from one sample to the next.
         places = sorted((place for place, _ in fates.values()), key=lambda each: (numbers[each.shard], each.offset))
         path = self.prober.tars.tar(*places) if fates else None
         if path is None or self.prober.elements > 1 or self.prober.patience <= 0:

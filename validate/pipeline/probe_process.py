@@ -1,6 +1,6 @@
-"""The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out.
+"""The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports the output.
 
-``ProbeProcess`` starts it, asks it, and ends it after its time limit; ``serve`` is what runs in it.
+``ProbeProcess`` starts it, sends requests, and kills it after its time limit; ``serve`` is its main function.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PR
 _LEAST_MEMORY = 1 << 30  # bytes
 _KEY_BYTES = 1000  # of a key, and of a shard, in a note
 _IMPORT = 120.0  # seconds for the import of the user's module
-_GRACE = 5.0  # beyond the limit of a run, which the process itself watches first
+_GRACE = 5.0  # beyond the limit of a run, which the process itself enforces first
 BUILDING = "building the pipeline"  # in place of a stage
 
 How = Literal["begun", "ended", "raised", "hung", "slow", "endless", "wrong"]
@@ -43,14 +43,14 @@ class RunRequest:
     urls: tuple[str, ...]
     singly: bool = True  # batches hold one sample
     seconds: float = 20.0
-    most: int = 300  # elements; a pipeline that gives more repeats its shards
+    most: int = 300  # elements; a pipeline that yields more repeats its shards
     seed: int = 0
-    change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
-    patience: float = math.inf  # seconds without any item after which it hangs
+    change: tuple[int, str] | None = None  # code of stages to insert after that number; "": give it a handler
+    patience: float = math.inf  # seconds without any item that count as a hang
 
 
 class StageLoss(NamedTuple):
-    """Samples that one stage got and did not give."""
+    """Samples that one stage consumed and did not yield."""
 
     stage: str
     error: str  # the type of the exception that its handler swallowed; "" for none
@@ -59,7 +59,7 @@ class StageLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """What came of one run."""
+    """The result of one run."""
 
     how: How
     out: int = 0  # elements
@@ -71,14 +71,14 @@ class ProbeRun:
     facts: PipelineFacts | None = None
     losses: tuple[StageLoss, ...] = ()  # of a run that ended
     taken: int = 0  # samples that were read
-    rows: int = 0  # samples in what came out, where that is batches for certain
+    rows: int = 0  # samples in the output, if it is certainly batches
     stopped: str = ""  # the stage that ended before its input did, such as "stage 4 slice(100)"
-    machine: str = ""  # what this machine lacks, if an error said so: then the run tells nothing of its samples
-    died: bool = False  # with its process
+    machine: str = ""  # a missing requirement of this machine, by an error: then the run proves nothing about samples
+    died: bool = False  # together with its process
 
     @property
     def picks_shards(self) -> bool:
-        """Whether the function that makes the pipeline left shards out."""
+        """Whether the function that builds the pipeline skipped shards."""
         return self.facts is not None and self.facts.picks_shards
 
     @property
@@ -88,12 +88,12 @@ class ProbeRun:
 
     @property
     def cause(self) -> str:
-        """The error, and what this machine lacks."""
+        """The error, and missing requirements of this machine."""
         return f"{self.error}; {self.machine}: validate where it will train" if self.machine else self.error
 
 
 class LastSeen(Note):
-    """The place of a run, which outlives its process: how far it came, whose code ran, and at which sample."""
+    """The progress of a run, which outlives its process: elements, running stage and sample."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(f"<{_KEY_BYTES}s{_KEY_BYTES}sHHqq", fd)
@@ -103,18 +103,18 @@ class LastSeen(Note):
         self.write(b"", b"", 0, 0, 0, -1)
 
     def note(self, run: TraceRun, stage: int) -> None:
-        """Note that the code of a stage begins to run."""
+        """Note that the code of a stage starts to run."""
         key, shard = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in run.place(stage))
         self.write(key, shard, len(key), len(shard), run.seen[-2].out, stage)
 
     def place(self) -> tuple[int, int, str, str]:
-        """Return what was noted last: elements that came out, stage from 0, -1 while it was built, key and shard."""
+        """Return the last note: elements that came out, stage from 0 (-1 during building), key and shard."""
         key, shard, key_size, shard_size, out, stage = self.read()
         return out, stage, key[:key_size].decode("utf-8", "replace"), shard[:shard_size].decode("utf-8", "replace")
 
 
 class ProbeProcess:
-    """Runs a pipeline over tars that it is given, in a process of its own. A context manager.
+    """Runs a pipeline over given tars, in its own process. A context manager.
 
     Args:
         spec: ``module:object`` or ``train.py:object``.
@@ -122,8 +122,8 @@ class ProbeProcess:
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        self.fault: ProbeRun | None = None  # the first run that failed for what this machine lacks
-        self.collation_drops = False  # in some run, samples were left out when batches were made
+        self.fault: ProbeRun | None = None  # the first run that failed for a missing requirement of this machine
+        self.collation_drops = False  # in some run, collation dropped samples
         self._peer: Peer | None = None
         self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._last = LastSeen(self._seen.fileno())
@@ -142,14 +142,14 @@ class ProbeProcess:
         self.close()
 
     def close(self) -> None:
-        """End the process with all that it started."""
+        """Kill the process and its children."""
         self._end()
         self._log.close()
         self._seen.close()
         self._cache.cleanup()
 
     def run(self, request: RunRequest) -> ProbeRun:
-        """Return what came of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
+        """Return the result of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
         peer = self._peer if self._peer and not self._peer.gone() else self._start()
         answer = self._ask(peer, request, request.seconds + _GRACE)
         if answer.how == "wrong":
@@ -164,9 +164,9 @@ class ProbeProcess:
     def _start(self) -> Peer:
         self._end()
         self._log.seek(0)
-        self._log.truncate()  # of what the one before said
+        self._log.truncate()  # the output of the previous process
         peer = self._peer = Peer(
-            f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
+            f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # not the user's cache
             f"from {__name__} import serve; serve({self.spec!r}, {self._last.fd})",
             inherit=(self._last.fd,),
             stderr=self._log,
@@ -180,7 +180,7 @@ class ProbeProcess:
         return peer
 
     def _ask(self, peer: Peer, request: RunRequest | None, seconds: float) -> ProbeRun:
-        """Return the answer; how far the run came, if the process died or was killed when its time was up."""
+        """Return the answer, or the progress of the run if the process died or was killed at its limit."""
         late, facts = threading.Event(), None
 
         def end() -> None:
@@ -204,7 +204,7 @@ class ProbeProcess:
             timer.cancel()
 
     def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
-        """Return how far the run came whose process has ended."""
+        """Return the progress of a run whose process has ended."""
         status = self._end(patience=1.0)
         out, stage, key, shard = self._last.place() if facts is not None else (0, -1, "", "")
         name = BUILDING if facts is None or stage < 0 else _stage_name(stage + 1, facts)
@@ -213,11 +213,11 @@ class ProbeProcess:
         return ProbeRun("hung" if late else "raised", out, name, error, "", key, shard, facts, died=True)
 
     def _end(self, patience: float = 0.0) -> int:
-        """Kill the process with all that it started, ``patience`` seconds later; return its exit status."""
+        """Kill the process and its children after ``patience`` seconds; return its exit status."""
         peer, self._peer = self._peer, None
         if peer is None:
             return 0
-        peer.ends_within(patience)  # one that died by itself has its own status
+        peer.ends_within(patience)  # one that died earlier has its own status
         return peer.close()
 
     def _said(self) -> str:
@@ -228,7 +228,7 @@ class ProbeProcess:
 
 
 def serve(spec: str, fd: int) -> None:
-    """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks. ``fd``: of ``LastSeen``."""
+    """Import the pipeline, then answer each ``RunRequest`` until the parent closes. ``fd``: of ``LastSeen``."""
     line = take_line()
     last = LastSeen(fd)
     when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
@@ -252,7 +252,7 @@ def serve(spec: str, fd: int) -> None:
         answer = _run(found, request, last, lambda facts: send(line, ProbeRun("begun", facts=facts)))
         send(line, answer)
         if answer.how == "hung":
-            os.killpg(0, signal.SIGKILL)  # the thread of that run would disturb the next
+            os.killpg(0, signal.SIGKILL)  # the thread of this run would disturb the next
 
 
 def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[PipelineFacts], None]) -> ProbeRun:
@@ -263,7 +263,7 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         fault = machine_fault(error)
         return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
-    if handlers := sys.modules.get("webdataset.handlers"):  # they wait half a second after each warning
+    if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
         vars(handlers)["time"] = SimpleNamespace(sleep=lambda _: None)
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
@@ -271,7 +271,7 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
-    chain.urls = frozenset()  # what came of a source that draws shards is known from the elements that come out
+    chain.urls = frozenset()  # for a source that draws shards, the result is known from the output
     run = TraceRun(chain, request.most, request.seconds)
     run.watch = last.note
     begun(rewiring.facts)
@@ -335,18 +335,18 @@ def _losses(stages: Sequence[StageTrace], names: Sequence[str]) -> Iterator[Stag
 
 
 def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
-    """Return the first stage that gave fewer samples than it got, or none of what it got; None if all came through."""
+    """Return the first stage that lost samples, or yielded nothing; None if all came through."""
     lossy = (stage for stage in stages[1:] if stage.lost or (stage.taken and not stage.out) or stage.errors)
     return next(lossy, None if stages[-1].out else stages[-1])
 
 
 def _stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
-    """Return a stage as the user wrote it: "stage 4 map(caption)"; ``title``: of one that the facts do not have."""
+    """Return a stage as the user wrote it: "stage 4 map(caption)"; ``title``: of one that is not in the facts."""
     return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
 
 
 def _bound_memory() -> None:
-    """Take at most half of the memory that is free: a pipeline that never has enough ends with MemoryError."""
+    """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
     most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
@@ -354,14 +354,14 @@ def _bound_memory() -> None:
 
 
 def _start_ray() -> None:
-    """Start a Ray of this machine alone, for a pipeline that imports Ray: the start takes longer than a probe may."""
+    """Start a local Ray if the pipeline imports Ray: the start takes longer than the limit of a probe."""
     ray = sys.modules.get("ray")
     if ray is not None and not ray.is_initialized():
         ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 
 
 def _cause_of(error: BaseException) -> BaseException:
-    """Return the error of the user's code that Ray wraps into its own, or the error itself."""
+    """Return the error of the user's code that Ray has wrapped, or the error itself."""
     for _ in range(8):
         inner = type(error).__module__.startswith("ray.") and (getattr(error, "cause", None) or error.__cause__)
         if not isinstance(inner, BaseException):

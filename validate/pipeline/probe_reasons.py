@@ -1,4 +1,4 @@
-"""Why samples do not come out of the user's pipeline, by stage and error; and the stages that brought probed ones back."""
+"""Why samples do not come out of the user's pipeline, by stage and error; and the stages that fix probed ones."""
 
 import re
 from collections import Counter
@@ -54,8 +54,8 @@ def reasons_of(
     samples: int,
     facts: PipelineFacts,
 ) -> list[Reason]:
-    """Return the reasons, what ends the run first, then the most frequent."""
-    if facts.chance:  # that one probe comes out and the next does not tells nothing of what is after it
+    """Return the reasons: first the end of the run, then the most frequent."""
+    if facts.chance:  # with random losses, a lost probe proves nothing about later stages
         shapes = [_without_ends(shape) for shape in shapes]
     tried = [each for shape in shapes for each in shape.tried.items()]
     stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in tried)
@@ -69,7 +69,7 @@ def reasons_of(
     lost = sorted(_lost(shapes, samples, does, found), key=lambda reason: -reason.count)
     none_alone = found.whole and bool(found.likely) and not any(shape.usable for shape in shapes)
     if (found.likely >= samples or none_alone or found.perhaps_batches) and not first:
-        lost = []  # what is lost alone comes out with others: columns come from all of them
+        lost = []  # samples lost alone come out with others: columns are inferred from all of them
     others = [
         Reason("ends-stream", 0, f"the pipeline stops reading at a damaged shard{_how(fate.run)}", url)
         for url, fate in damage.items()
@@ -84,8 +84,8 @@ def reasons_of(
         text = f"{count:,} of {samples:,} samples: {stage} leaves out the last, incomplete batch"
         several = " of each worker" if facts.workers > 1 else ""
         others.append(Reason("together", count, f"{text}{several}"))
-    told = sum(reason.count for reason in (*lost, *others))
-    rest = 0 if found.perhaps_batches else samples - found.likely - told
+    explained = sum(reason.count for reason in (*lost, *others))
+    rest = 0 if found.perhaps_batches else samples - found.likely - explained
     if rest > 0 and not first and (found.whole or all(shape.fates for shape in shapes)):
         others.append(
             Reason(
@@ -106,7 +106,7 @@ def _without_ends(shape: ProbedShape) -> ProbedShape:
 def _together(
     found: Estimate, shapes: Sequence[ProbedShape], evidence: Evidence, rest: int, facts: PipelineFacts
 ) -> str:
-    """Return why samples that come out alone do not come out with all others."""
+    """Return why samples that come out alone do not come out together."""
     if found.stopped:
         return f"the pipeline ends after {how_many(found.likely, 'sample')}: {found.stopped}"
     if found.picks:
@@ -124,7 +124,7 @@ def _together(
 
 
 def unknown_here(found: Estimate, fault: ProbeRun | None, samples: int) -> list[Reason]:
-    """Leave the number open where this machine lacks what the pipeline needs: no sample is to blame."""
+    """Widen the range if this machine lacks a requirement of the pipeline: samples are not at fault."""
     if fault is None:
         return []
     if found.crash is not None and found.crash.machine:
@@ -149,7 +149,7 @@ def _end(
     text = f"{run.stage or 'the pipeline'} {what}{unless}{_how(run)}"
     if place := next((place for place, fate in tried if fate.run is run), None):
         return Reason(slug, 0, text, place.shard, place.key, place.offset)
-    ours = run.shard not in urls  # a tar of single samples, which is gone soon
+    ours = run.shard not in urls  # a temporary tar of single samples
     return Reason(slug, 0, text, None if ours else run.shard, None if ours else run.key or None)
 
 
@@ -157,7 +157,7 @@ def _end(
 class _Loss:
     """Samples that one stage loses in one way."""
 
-    place: SamplePlace  # of the first one
+    place: SamplePlace  # of the first sample
     fate: ProbedFate
     fields: dict[Shape, int] = field(default_factory=dict)
     count: int = 0
@@ -182,7 +182,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
                 loss.count += share
                 loss.guessed |= not shape.agrees and len(shape.tried) < shape.group.count
     left = _counted([loss for loss in losses.values() if loss.fate.kind == "dropped"], found.losses)
-    if found.whole and found.crash is None and found.hang is None:  # guessed numbers are not more than what was lost
+    if found.whole and found.crash is None and found.hang is None:  # estimates must not exceed the lost number
         guessed = sum(loss.count for loss in losses.values() if loss.guessed)
         known = sum(loss.count for loss in losses.values() if not loss.guessed)
         room = max(0, samples - found.likely - sum(left.values()) - known)
@@ -203,20 +203,20 @@ def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], 
 
 
 def _counted(dropped: Sequence[_Loss], losses: Sequence[StageLoss]) -> dict[tuple[str, str], int]:
-    """Set how many samples a run over all shards lost in the ways in which probes were lost; return what is left."""
+    """Set the losses of a run over all shards for the ways in which probes were lost; return the remainder."""
     left = {(stage, error): count for stage, error, count in losses}
     stages = {stage for stage, _ in left}
     of_stages = [loss for loss in dropped if loss.fate.run.stage in stages]
     exact = [loss for loss in of_stages if (loss.fate.run.stage, loss.error) in left]
     for loss in (*exact, *(loss for loss in of_stages if loss not in exact)):
-        # Of errors that the code of a stage catches itself, only the log is known, if at all.
+        # Errors that a stage's own code catches are visible in the log at most.
         loss.count = left.pop((loss.fate.run.stage, loss.error if loss in exact else ""), 0)
         loss.guessed = False
     return left
 
 
 def _share(shape: ProbedShape, way: tuple[str, str, str]) -> int:
-    """Return how many samples of a shape are lost in one way, as far as the probes tell."""
+    """Return how many samples of a shape are lost in one way, estimated from the probes."""
     hits, picked = (sum(fate.way == way for fate in fates.values()) for fates in (shape.fates, shape.rare))
     return picked + round((shape.group.count - len(shape.rare)) * hits / max(1, len(shape.fates)))
 
@@ -227,10 +227,10 @@ def _how(run: ProbeRun) -> str:
 
 
 def advise_pipeline(reading: ReadingInOrder, now: Estimate, samples: int) -> tuple[Advice, ...]:
-    """Return up to three changes that bring samples back, and the handler that would keep the run from ending.
+    """Return up to three changes that keep more samples, and the handler that would prevent the end of the run.
 
-    Where nothing can bring samples back since no sample has a field, return that. Numbers are given only where the
-    shards were read whole. ``now``: what comes out without a change.
+    If that is impossible because no sample has a field, return that. Numbers are given only if the shards were read
+    whole. ``now``: the estimate without a change.
     """
     prober, facts, shapes = reading.prober, reading.prober.facts, reading.prober.shapes
     title = prober.process.spec
@@ -260,7 +260,7 @@ def advise_pipeline(reading: ReadingInOrder, now: Estimate, samples: int) -> tup
 
 
 def _usable(reading: ReadingInOrder, now: Estimate, change: tuple[int, str]) -> int | None:
-    """Return how many samples come out of all shards with a change; None if that is not known for certain."""
+    """Return how many samples come out of all shards with a change; None if uncertain."""
     facts = reading.prober.facts
     exact = now.least == now.most or now.crash is not None
     if not now.whole or not exact or facts.chance or facts.collation_drops:
@@ -274,8 +274,8 @@ def _usable(reading: ReadingInOrder, now: Estimate, change: tuple[int, str]) -> 
 
 
 def _absent(shapes: Sequence[ProbedShape], evidence: Evidence, title: str) -> Advice | None:
-    """Return what to change where ``to_tuple`` asks for a field that no sample of the set has."""
-    if any(shape.usable for shape in shapes):  # a stage before makes the field of some samples
+    """Return a change if ``to_tuple`` needs a field that no sample of the set has."""
+    if any(shape.usable for shape in shapes):  # an earlier stage adds the field to some samples
         return None
     groups = shape_groups(evidence.shards)
     here = {part.suffix.lower() for group in groups for part in group.shape}
@@ -292,7 +292,7 @@ def _absent(shapes: Sequence[ProbedShape], evidence: Evidence, title: str) -> Ad
 
 
 def _stages(shapes: Sequence[ProbedShape], evidence: Evidence) -> Iterator[str]:
-    """Yield code of stages that could give samples the field that they lack."""
+    """Yield code of stages that could add the missing field to samples."""
     named = caption_name(evidence.shards)
     for shape in shapes:
         fields = [part.suffix for part in shape.group.shape]
@@ -308,7 +308,7 @@ def _stages(shapes: Sequence[ProbedShape], evidence: Evidence) -> Iterator[str]:
 
 
 def _missing(error: str) -> list[str]:
-    """Return the fields that a stage asked for.
+    """Return the fields that a stage needed.
 
     >>> _missing("ValueError: didn't find ['jpg', 'png'] in ['__key__', 'txt']"), _missing("KeyError: 'txt'")
     (['jpg', 'png'], ['txt'])
@@ -325,14 +325,14 @@ def _comes_back(prober: Prober, shape: ProbedShape, change: tuple[int, str]) -> 
 
 
 def _handlers(reading: ReadingInOrder, now: Estimate) -> Iterator[Advice]:
-    """Yield the handler that a stage lacks at which the run ends, if samples come out with it."""
-    prober, told = reading.prober, set()
+    """Yield a handler for each stage that ends the run, if samples come out with it."""
+    prober, seen = reading.prober, set()
     for shape in prober.shapes:
         for place, fate in shape.tried.items():
             number = re.match(r"stage (\d+) ", fate.run.stage)
-            if fate.kind != "crash" or number is None or fate.run.stage in told or prober.patience <= 0:
+            if fate.kind != "crash" or number is None or fate.run.stage in seen or prober.patience <= 0:
                 continue
-            told.add(fate.run.stage)
+            seen.add(fate.run.stage)
             path = prober.tars.tar(place)
             change = int(number[1]), ""
             if path is None or prober.run([path], change=change).how != "ended":

@@ -1,4 +1,4 @@
-"""Real samples of each shape, those at which code is most likely to fail, and tiny tars that hold one of them each."""
+"""Real samples of each shape, the samples most likely to fail, and tiny tars with one sample each."""
 
 import os
 import random
@@ -24,7 +24,7 @@ _MOST_PLACES = 4096  # of one shape
 
 
 class SamplePlace(NamedTuple):
-    """Where a sample is."""
+    """The place of a sample."""
 
     shard: str
     offset: int  # of its first header
@@ -37,7 +37,7 @@ class ShapeGroup:
 
     shape: Shape
     count: int = 0
-    places: dict[SamplePlace, None] = field(default_factory=dict)  # of some of them, each shard's first one foremost
+    places: dict[SamplePlace, None] = field(default_factory=dict)  # of some samples, each shard's first one in front
 
     def add(self, url: str, run: Run | ShapeCount) -> None:
         """Add the place of a sample."""
@@ -59,7 +59,7 @@ def shape_groups(shards: Sequence[ShardEvidence]) -> list[ShapeGroup]:
 
 
 def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> None:
-    """Take the samples of some shards out of the groups."""
+    """Remove the samples of some shards from the groups."""
     known = {group.shape: group for group in groups}
     for shard in shards:
         for item in shard.runs.counted():
@@ -110,7 +110,7 @@ def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], op
 
 
 def places_in(url: str, *, allow_pipe: bool) -> list[SamplePlace]:
-    """Return all samples of a shard up to the place where readers stop, in their order; none if it cannot be read."""
+    """Return all samples of a shard in order, up to the place where readers stop; none if unreadable."""
     found: list[SamplePlace] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
         for begins, key, _, row in grouped(Walk(source)):
@@ -149,7 +149,7 @@ class TinyTars:
                             place = left.pop(0)
                             self._data[place] = _run_bytes(source, place.offset)
                             if not source.random:
-                                break  # the walk has read beyond the next one
+                                break  # the walk has read past the next one
                 except SourceError:
                     continue
 
@@ -160,7 +160,7 @@ class TinyTars:
         return self.write(b"".join(pieces) + END, places[0].shard) if len(pieces) == len(places) else None
 
     def rest(self, shard: ShardEvidence) -> str | None:
-        """Return the path of a tar that is the end of a shard, from its last sample on; None if that is too long."""
+        """Return the path of a tar with the end of a shard, from its last sample on; None if too long."""
         last = shard.runs.last
         start = last.offset if last is not None else 0
         try:
@@ -173,7 +173,7 @@ class TinyTars:
             return None
 
     def write(self, data: bytes, like: str) -> str:
-        """Write a tar into a folder of its own, under the name of the shard that it comes from."""
+        """Write a tar into its own folder, under the name of its shard."""
         folder = self._folder / f"{self._written:05d}"
         self._written += 1
         folder.mkdir()
@@ -195,7 +195,7 @@ def _global_headers(source: Source) -> bytes:
 
 
 def _run_bytes(source: Source, start: int) -> bytes | None:
-    """Return the bytes of the members that share the key of the first, as they are in the tar."""
+    """Return the unchanged bytes of the members that share the key of the first."""
     part = SourcePart(source, start, _global_headers(source))
     end = 0
     for begins, _, _, row in grouped(Walk(part)):
@@ -207,14 +207,14 @@ def _run_bytes(source: Source, start: int) -> bytes | None:
 
 
 _EACH = 3  # samples of one kind, from as many shards
-_RARE = 0.02  # a kind with more than this share of all samples is found by probes of any samples
+_RARE = 0.02  # a kind with more than this share of all samples is found by random probes
 _NO_CONTENTS = ("tar.", "name.")
 
 
 def rare_samples(
     shards: Sequence[ShardEvidence], options: ScanOptions, tars: TinyTars, most: int
 ) -> Iterator[tuple[SamplePlace, Shape]]:
-    """Yield at most so many samples and their shapes: those that findings are about, then those with rare values, the rarest first."""
+    """Yield at most ``most`` samples and their shapes: those in findings, then rare values, rarest first."""
     known: dict[str, list[SamplePlace]] = {}
     by_url = {shard.url: shard for shard in shards}
     given: set[SamplePlace] = set()

@@ -1,4 +1,4 @@
-"""Which shards each worker of each rank reads, by the pipeline's own source and splits; and which would starve."""
+"""The shards that each worker of each rank reads, by the pipeline's own source and splits, and workers that starve."""
 
 import math
 import random
@@ -30,17 +30,17 @@ class WorkerShards(NamedTuple):
 
 
 class SplitResult(NamedTuple):
-    """What is known about ranks and workers."""
+    """The result for ranks and workers."""
 
     note: str = ""  # for the end of the report
-    starved: str = ""  # which workers get nothing
+    starved: str = ""  # the workers that get nothing
     outcome: Outcome | None = None  # "crashes" or "stalls" if that ends the run
 
 
 def judge_split(
     facts: PipelineFacts, shards: Sequence[ShardEvidence], shapes: Sequence[ProbedShape], world_size: int
 ) -> SplitResult:
-    """Return what each worker gets of shards in the order in which the urls name them; ``world_size``: ranks that train."""
+    """Return the split of shards, in the order of the urls, over workers; ``world_size``: ranks that train."""
     workers = max(1, facts.workers)
     if workers * world_size == 1:
         return SplitResult()
@@ -67,16 +67,16 @@ def judge_split(
 
 
 def leave_room(found: Estimate, facts: PipelineFacts, shards: Sequence[ShardEvidence], world_size: int) -> None:
-    """Leave room for shards that no worker takes: each shuffles all of them its own way before it takes its part."""
+    """Widen the range for shards that no worker takes: each shuffles all of them independently before the split."""
     workers = parts(facts, world_size)
     if workers > 1 and found.most:
-        kept = -(-len(shards) // workers)  # if all workers should draw the same
+        kept = -(-len(shards) // workers)  # if all workers draw the same
         found.least = max(0, found.least - sum(sorted(shard.samples for shard in shards)[kept:]))
         found.doubts.append("some shards are read more than once in an epoch, and others not at all")
 
 
 def parts(facts: PipelineFacts, world_size: int) -> int:
-    """Return among how many workers shards are split that each of them shuffled its own way; 1 if that is not so."""
+    """Return the number of workers over which independently shuffled shards are split; 1 if none are."""
     by_node = world_size if "split_by_node" in facts.shuffled_apart else 1
     return by_node * (max(1, facts.workers) if "split_by_worker" in facts.shuffled_apart else 1)
 
@@ -102,7 +102,7 @@ def _starving(
     facts: PipelineFacts, all_workers: Sequence[WorkerShards], shapes: Sequence[ProbedShape], world_size: int
 ) -> SplitResult:
     lost = {shape.group.shape for shape in shapes if shape.fates and not shape.usable}
-    # A shuffle before a split deals the shards out again in each epoch: only their number is known.
+    # A shuffle before a split distributes the shards differently in each epoch: only their number is known.
     without = [each for each in all_workers if not each.shards]
     known = [] if facts.shuffled_before else [each for each in all_workers if each.shards]
     useless = [each for each in known if all(shard.runs.shapes() <= lost for shard in each.shards)]
@@ -130,8 +130,8 @@ def _starving(
     return SplitResult(f"{text}: it gives nothing, and the loader takes from the others")
 
 
-_FIRST = 64  # samples in order that show whether it gives batches
-_WEEK = 7 * 86_400.0  # seconds: without a limit
+_FIRST = 64  # samples in order that show whether it yields batches
+_WEEK = 7 * 86_400.0  # seconds: in effect no limit
 
 
 class ReadingInOrder:
@@ -141,10 +141,10 @@ class ReadingInOrder:
         self.prober, self.evidence, self.limits = prober, prober.evidence, prober.limits
         self.urls = tuple(shard.url for shard in prober.evidence.shards)
         self.run: ProbeRun | None = None  # the first one
-        self.seconds = 0.0  # that it took
+        self.seconds = 0.0  # of the first run
 
     def estimate(self) -> Estimate | None:
-        """Read the shards in order, once or twice; None if that takes too long, or does not end by itself."""
+        """Read the shards in order, once or twice; None if it takes too long, or does not end."""
         run, facts, shapes = self._first(), self.prober.facts, self.prober.shapes
         if run is None or run.machine or run.how not in ("ended", "raised", "hung"):
             return None
@@ -177,7 +177,7 @@ class ReadingInOrder:
         return found
 
     def _gives_samples(self, run: ProbeRun) -> bool:
-        """Return whether what comes out are samples, where none comes out alone: batches are at most half as many."""
+        """Return whether the output is samples if none comes out alone: batches are at most half as many."""
         if 2 * run.out > self.evidence.samples:
             return True
         tars = self.prober.tars
@@ -187,7 +187,7 @@ class ReadingInOrder:
         return path is not None and 2 * self.prober.run([path]).out > len(places)
 
     def _first(self) -> ProbeRun | None:
-        """Read the shards; None if they are not read, or if it says nothing."""
+        """Read the shards; None if they are not read, or if the result is inconclusive."""
         fates = [fate for shape in self.prober.shapes for fate in shape.fates.values()]
         odd = any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
         if odd or self.prober.patience <= 0 or not self.limits.whole_seconds or self._remote():
@@ -197,14 +197,14 @@ class ReadingInOrder:
         self.seconds = time.monotonic() - started
         costs = sorted(self.prober.cost.values())
         if run.how == "hung" and not (costs and costs[len(costs) // 2] * self.evidence.samples < self.seconds):
-            return None  # it may well read all of them before it gives the first
+            return None  # it may read all of them before it yields the first
         run = self._named(run)
         if run.how != "endless":
             self.run = run
         return run
 
     def _named(self, run: ProbeRun) -> ProbeRun:
-        """Return a run with the sample that ended it, where its stages do not tell: the next one, if it does so alone."""
+        """Return a run with the sample that ended it if unknown: the next one, if it does so alone."""
         facts, number = run.facts, run.out
         if run.how != "raised" or run.key or run.machine or facts is None or facts.shuffles or facts.workers > 1:
             return run
@@ -220,16 +220,16 @@ class ReadingInOrder:
         return run
 
     def _again(self, first: ProbeRun) -> ProbeRun:
-        """Read them once more, with other random numbers; not after a long time, if nothing was drawn."""
+        """Read the shards again, with other random numbers; not if it takes long and none were drawn."""
         draws = first.facts is None or first.facts.draws or first.facts.shuffles or first.facts.chance
         return self.read(seed=2) if draws or self.seconds < self.limits.whole_seconds else first
 
     def came(self) -> int:
-        """Return how many samples surely come out, since they came out in the order in which they are read."""
+        """Return a certain lower bound of samples, from reading in order."""
         return min(self.run.out, self.evidence.samples) if self.run is not None and self.prober.facts.ordered else 0
 
     def reaches(self, sample: SamplePlace) -> bool:
-        """Return whether a sample is read for certain by a pipeline that takes some samples only."""
+        """Return whether a pipeline that takes only some samples certainly reads this one."""
         facts = self.prober.facts
         if facts.limit is None or facts.shuffles or facts.resampled or facts.workers > 1:
             return False
@@ -242,7 +242,7 @@ class ReadingInOrder:
         return False
 
     def doubt(self) -> str:
-        """Return how the first samples in order differ from the probes; "" if they do not, or if that is not known."""
+        """Return how the first samples in order differ from the probes; "" if they do not, or if unknown."""
         run, facts, shapes = self.run, self.prober.facts, self.prober.shapes
         if run is None:
             return ""
@@ -255,7 +255,7 @@ class ReadingInOrder:
         return "" if low <= run.out <= high else f"{some}, unlike those of the probes"
 
     def read(self, seed: int = 1, change: tuple[int, str] | None = None) -> ProbeRun:
-        """Read them, with other stages if asked; see ``RunRequest.change``."""
+        """Read the shards, with other stages if requested; see ``RunRequest.change``."""
         limit = self.limits.whole_seconds
         seconds, patience = (_WEEK, limit) if self.evidence.level == "full" else (limit, math.inf)
         most = 16 * self.evidence.samples + 100

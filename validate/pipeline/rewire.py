@@ -1,4 +1,4 @@
-"""A pipeline as it is, but over other shards, once, and sample by sample."""
+"""A copy of a pipeline over other shards, once, and sample by sample."""
 
 import copy
 import os
@@ -30,7 +30,7 @@ from .stand_ins import AloneInBatch, Items, Rows, is_map_style, is_ray, order_of
 
 _T = TypeVar("_T")
 
-# Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
+# Stages whose effect on a sample depends only on its fields and whether they decode.
 _BLIND = frozenset(
     "tarfile_samples tarfile_to_samples tar_file_expander group_by_keys check_empty StreamingOpen FileCache url_opener "
     "single_node_only split_by_node split_by_worker shuffle detshuffle to_tuple rename rename_keys batched unbatched "
@@ -48,44 +48,44 @@ _TAKES_SOME = ("slice", "islice")
 
 
 class BatchStage(NamedTuple):
-    """What makes batches."""
+    """A stage that makes batches."""
 
     size: int  # samples
-    keeps_rest: bool  # it gives the last batch although it is incomplete
-    workers: int  # processes that make such batches, each of its own samples
+    keeps_rest: bool  # it yields an incomplete last batch
+    workers: int  # processes that batch their own samples
     name: str = ""  # "stage 6 batched(16)"
 
 
 @dataclass(slots=True)
 class PipelineFacts:
-    """What a pipeline's own object tells, before it runs."""
+    """Facts from a pipeline's own object, before it runs."""
 
     stages: list[str] = field(default_factory=list)
     batches: list[BatchStage] = field(default_factory=list)
     workers: int = 0  # processes of its loaders
     endless: bool = False  # repeats its shards as often as an epoch needs
-    breaks: bool = False  # but not where a pass gives nothing
+    breaks: bool = False  # but not after a pass without output
     resampled: bool = False  # draws shards with replacement
     shuffles: bool = False
     chance: bool = False  # drops samples by chance
     draws: bool = False  # draws random numbers, perhaps only to augment images
     mixes_shards: bool = False  # their order is drawn
-    slices: bool = False  # takes some samples only, by their places
+    slices: bool = False  # takes only some samples, by position
     blind: bool = True  # no stage looks at contents, beyond decoding them
-    opaque: bool = False  # it is not made of stages that are known here
-    gathers: bool = False  # own code gets the stream of samples, and may make batches of them
-    columns_by: str = ""  # the reader that makes its columns from the first samples, and may refuse others
+    opaque: bool = False  # its stages are not known
+    gathers: bool = False  # the user's code gets the stream of samples, and may batch them
+    columns_by: str = ""  # the reader that infers columns from the first samples, and may refuse others
     source: str = ""  # of shards: "list", "resampled"; "" if unknown
     seed: int | None = None  # of a list that is shuffled, the same way everywhere
     splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
     shuffled_before: bool = False  # shards are shuffled before a split
-    shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
-    checks_empty: bool = False  # raises where a worker reads no sample at all
-    collation_drops: bool = False  # it left samples out when it made batches
-    may_end: list[str] = field(default_factory=list)  # stages at which one sample may end the run, by what it holds
-    decodes_strictly: bool = False  # one that does not decode ends the run
+    shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that differs between workers
+    checks_empty: bool = False  # raises if a worker reads no sample
+    collation_drops: bool = False  # collation dropped samples
+    may_end: list[str] = field(default_factory=list)  # stages at which a sample's content may end the run
+    decodes_strictly: bool = False  # a sample that does not decode ends the run
     limit: int | None = None  # samples after which it ends, by its own slice
-    picks_shards: bool = False  # the function that makes it leaves shards out
+    picks_shards: bool = False  # the function that builds it skips shards
 
     @property
     def ordered(self) -> bool:
@@ -94,7 +94,7 @@ class PipelineFacts:
 
 
 def _twin(thing: _T, **changes: object) -> _T:
-    """Return a shallow copy with other attributes: torch's loaders refuse some of these after the constructor."""
+    """Return a shallow copy with changed attributes: torch's loaders refuse some of these after the constructor."""
     twin = copy.copy(thing)
     vars(twin).update(changes)
     return twin
@@ -106,12 +106,12 @@ class Rewiring:
     def __init__(
         self, urls: Sequence[str], *, made_for_them: bool, singly: bool, change: tuple[int, str] | None = None
     ) -> None:
-        self.change = change or (0, "")  # after a stage of that number come others; without code it gets a handler
+        self.change = change or (0, "")  # stages to insert after a stage of that number; without code it gets a handler
         self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
         self.facts = PipelineFacts()
         self._opened = False  # a stage has opened tars
-        self._workers = 1  # that run the stages at hand
-        self._size = 1  # samples in what the stages at hand get
+        self._workers = 1  # that run the current stages
+        self._size = 1  # samples in an input of the current stages
 
     def rewire(self, thing: object) -> object:
         """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
@@ -167,14 +167,14 @@ class Rewiring:
         return [_twin(stage, kw={**named(stage), "handler": lambda error: True}) if hasattr(stage, "kw") else stage]
 
     def _note_split(self, source: object, stages: Sequence[object]) -> None:
-        """Note how shards come to workers."""
+        """Note how shards are distributed to workers."""
         facts, opener = self.facts, next(index for index, stage in enumerate(stages) if _opens_tars(stage))
         before = [(bare_name(stage), stage) for stage in stages[:opener]]
         facts.splits = [name for name, _ in before if name in _SPLITS]
         facts.source = _SOURCES.get(bare_name(source), "list" if isinstance(source, list) else "")
         facts.seed = getattr(source, "seed", None) if facts.source == "list" else None
         facts.checks_empty = any(bare_name(stage) == "check_empty" for stage in stages)
-        apart: list[str] | None = None  # the splits after a shuffle that is another in each worker
+        apart: list[str] | None = None  # the splits after a shuffle that differs between workers
         for index, (name, stage) in enumerate(before):
             later = [each for each, _ in before[index:] if each in _SPLITS]
             if name == "shuffle" and apart is None and argument(stage, "rng", 2) is None and _shuffles(stage):
@@ -184,10 +184,10 @@ class Rewiring:
             elif "shuffle" in name and _shuffles(stage):
                 facts.shuffled_before |= bool(later)
             elif name not in _SPLITS and "shuffle" not in name:
-                facts.source = ""  # code of the user decides
+                facts.source = ""  # the user's code decides
         if facts.shuffled_before and apart is not None:
             facts.shuffled_apart = apart if facts.source == "list" else []
-            facts.source = ""  # each worker shuffles its own way, and then takes its part
+            facts.source = ""  # each worker shuffles independently, and then takes its part
 
     def _source(self, stage: object) -> list[dict[str, str]]:
         self.facts.stages.append(title(stage))
@@ -209,7 +209,7 @@ class Rewiring:
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
-        # What the code calls that gets the stream of samples may be the user's.
+        # Code that gets the stream of samples may call the user's code.
         facts.gathers |= self._opened and not module_of(getattr(stage, "f", stage)).startswith("webdataset.")
         if name in _TAKES_SOME:
             return self._slice(stage)
@@ -219,13 +219,13 @@ class Rewiring:
             else:
                 facts.may_end.append(self._last_name())
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(named(stage).get, _PICK_MEMBERS)):
-            facts.blind = False  # own code chooses or renames the members of samples
+            facts.blind = False  # the user's code selects or renames the members of samples
             facts.may_end.append(self._last_name())
         self._size = 1 if name in ("unbatched", "unlisted") else self._size
         return self._batched(stage) if name == "batched" else stage
 
     def _slice(self, stage: object) -> object:
-        """Note after how many samples a slice ends the run; return one that takes the samples of the batches it took."""
+        """Note after how many samples a slice ends the run; return one that takes the samples of those batches."""
         numbers = [each for each in positional(stage) if isinstance(each, int)]
         if len(numbers) < len(positional(stage)):
             return stage
@@ -255,11 +255,11 @@ class Rewiring:
 
     def _loader(self, loader: Loader) -> Loader:
         facts, workers = self.facts, max(1, int(loader.num_workers))
-        # As torch decides it. The processes of other loaders make batches of their own samples each.
+        # As torch decides it. In other loaders, each process batches its own samples.
         by_number = not isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset)
         facts.workers = facts.workers if by_number else max(facts.workers, int(loader.num_workers))
         self._workers = workers
-        if isinstance(loader.dataset, dict):  # not of splits
+        if isinstance(loader.dataset, dict):  # not a dict of splits
             self._unknown(loader.dataset)
             dataset: object = loader.dataset
         else:
@@ -278,7 +278,7 @@ class Rewiring:
         if loader.batch_size is not None:
             workers = 1 if by_number else workers
             facts.batches.append(BatchStage(loader.batch_size, not loader.drop_last, workers, self._last_name()))
-            facts.blind = False  # its collate function may refuse what it likes
+            facts.blind = False  # its collate function may refuse anything
             if self.singly:
                 collate = self._alone(loader.collate_fn, loader.batch_size)
                 changes.update(batch_size=1, drop_last=False, collate_fn=collate)
@@ -288,7 +288,7 @@ class Rewiring:
         return AloneInBatch(collate, size, lambda: setattr(self.facts, "collation_drops", True))
 
     def _redirected(self, thing: object) -> object:
-        """Replace the shards in the attributes of an object that is no pipeline of webdataset."""
+        """Replace the shards in the attributes of an object that is not a webdataset pipeline."""
         if not hasattr(thing, "__dict__"):  # such as a generator, which cannot even be copied
             raise _irreplaceable(thing)
         changes: dict[str, object] = {}
@@ -341,7 +341,7 @@ def _shuffles(stage: object) -> bool:
 
 
 def _only_decodes(stage: object) -> bool:
-    """Return whether a stage is webdataset's ``decode``, which keeps all fields, with none but webdataset's handlers."""
+    """Return whether a stage is webdataset's ``decode``, which keeps all fields, with webdataset's handlers only."""
     decoder = next(iter((*positional(stage), *named(stage).values())), None)
     handlers = getattr(decoder, "handlers", None)
     if not type(decoder).__module__.startswith("webdataset.") or not isinstance(handlers, list):

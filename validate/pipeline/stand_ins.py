@@ -1,4 +1,4 @@
-"""What a probe puts in place of parts of a pipeline: iterables of samples, and collate functions for one sample."""
+"""Replacements for parts of a probed pipeline: iterables of samples, and collate functions for one sample."""
 
 import functools
 import sys
@@ -32,7 +32,7 @@ class Rows:
 
 
 def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
-    """Return whether an object gives its items by number or key only; one with keys iterates over these."""
+    """Return whether an object gives access to items by number or key only; one with keys iterates over these."""
     kind = type(thing)
     data = sys.modules.get("torch.utils.data")
     if isinstance(thing, type) or not hasattr(kind, "__getitem__"):
@@ -56,14 +56,14 @@ def order_of(loader: Loader) -> Iterator[object]:
         yield from loader.sampler
 
 
-_good: list[object] = []  # the latest item that was taken alone: the process builds the pipeline again for each run
+_good: list[object] = []  # the latest item that was accepted alone; global, as each run builds the pipeline again
 
 
 class AloneInBatch:
-    """Tells what a collate function makes of one item, as if it came in a batch of the usual size.
+    """Applies a collate function to one item as if it were in a batch of the usual size.
 
-    Many leave out items that are None, and cannot make a batch of none. So an item that is refused alone is tried again
-    among others that are not. ``size``: items of a batch; ``note`` is called when an item is left out.
+    Many drop items that are None, and fail for an empty batch. An item that is refused alone is therefore tried again
+    among accepted ones. ``size``: items of a batch; ``note`` is called when an item is dropped.
     """
 
     def __init__(self, collate: Callable[[list[object]], object], size: int, note: Callable[[], object]) -> None:
@@ -89,7 +89,7 @@ class AloneInBatch:
 
 
 def without_left_out(stage: Call) -> Call:
-    """Return the function of a stage that gives batches, without those for items that are left out."""
+    """Return the function of a batching stage without the batches of dropped items."""
 
     @functools.wraps(stage)
     def batches(*arguments: object, **options: object) -> Iterator[object]:
@@ -99,7 +99,7 @@ def without_left_out(stage: Call) -> Call:
 
 
 def _is_empty(batch: object) -> bool:
-    """Return whether a batch is None, or holds nothing: [], ([], []), {"image": []}."""
+    """Return whether a batch is None or empty: [], ([], []), {"image": []}."""
     parts = list(batch.values()) if isinstance(batch, dict) else batch
     return batch is None or (
         isinstance(parts, list | tuple) and all(isinstance(part, list | tuple) and not part for part in parts)

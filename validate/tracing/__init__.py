@@ -1,1 +1,1 @@
-"""How a pipeline is taken apart, run with a meter after each stage, and reported."""
+"""Takes a pipeline apart, runs it with a meter after each stage, and reports the counts."""

@@ -1,4 +1,4 @@
-"""Meters after the stages of a pipeline, what they count, and the words for errors that they meet."""
+"""Meters after the stages of a pipeline, their counts, and texts for the errors that they see."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _LIBRARIES = tuple(
     | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
 )
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
-_OF_DATA = (LookupError, UnicodeError, TypeError)  # they name what a sample lacks: KeyError: 'gpu'
+_OF_DATA = (LookupError, UnicodeError, TypeError)  # they report missing data of a sample: KeyError: 'gpu'
 _NUMBERS = {
     errno.ENOSPC: "this machine has no space left on its disk",
     errno.EDQUOT: "this machine has no space left on its disk",
@@ -35,7 +35,7 @@ _NUMBERS = {
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an error, even if its ``str()`` fails.
 
-    Addresses of objects are left out: they differ in each run.
+    Addresses of objects are omitted: they differ in each run.
     """
     try:
         text = _ADDRESS.sub("", str(error).strip().partition("\n")[0])
@@ -55,7 +55,7 @@ def line_of(error: BaseException) -> str:
 
 
 def machine_fault(error: BaseException) -> str:
-    """Return what the machine lacks, if that is why an error was raised: "this machine has no GPU"; "" otherwise."""
+    """Return the missing requirement that caused an error, such as "this machine has no GPU"; "" otherwise."""
     if is_out_of_memory(error) or "can't start new thread" in str(error):
         return "it needs more memory than it may take on this machine"
     for each in chain(error):
@@ -83,7 +83,7 @@ def _has_gpu() -> bool:
 Kind = Literal["", "shard", "member", "sample", "batch"]
 Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
-_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # what webdataset passes from shard list to tar reader
+_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # items that webdataset passes from shard list to tar reader
 _MAX_FIELDS = 64
 _MAX_POLLS = 1000
 
@@ -112,7 +112,7 @@ class StageTrace:
     error_key: str = ""
     error_shard: str = ""
     ended_stream: bool = False  # a handler returned False: the stage stopped before its input ended
-    logged: int = 0  # warnings that it logged: they suggest errors swallowed without a handler
+    logged: int = 0  # logged warnings: they suggest errors swallowed without a handler
     first_log: str = ""
     fields: dict[str, int] = field(default_factory=dict)  # of its input samples, most frequent first
 
@@ -123,7 +123,7 @@ class StageTrace:
 
     @property
     def lost(self) -> int:
-        """Samples (or batches) that went in and did not come out, 0 if unknown."""
+        """Samples (or batches) that were consumed and not yielded, 0 if unknown."""
         if self.kind == "batch" and self.taken_kind == "sample":
             return max(0, self.taken - self.rows) if self.batch and self.rows else 0
         comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
@@ -131,9 +131,9 @@ class StageTrace:
 
 
 class SeenStage(StageTrace):
-    """A stage while it runs: its ``fields`` are those of its output, and what it takes is the output before it."""
+    """A running stage: its ``fields`` are those of its output, and its input is the output before it."""
 
-    ended = False  # it gives no more
+    ended = False  # its output has ended
     key = ""  # of its last output
     shard = ""
 
@@ -156,16 +156,16 @@ class TraceRun:
         self.deadline = self.started + seconds
         self.unread = set(chain.urls)
         self.owner = -1  # the stage whose code runs now
-        self.first = len(chain.steps)  # the first stage that gives samples
+        self.first = len(chain.steps)  # the first stage that yields samples
         self.reason: Reason = ""
         self.stopping = False
         self.refused = 0
         self.raised: tuple[int, BaseException] | None = None
         self.endless_at = -1
         self.drained = False  # the last stage ended by itself: nothing is left in a buffer
-        self.blocked: tuple[int, float] | None = None  # the stage, and for how many seconds it gave no answer
-        self.machine = ""  # what this machine lacks, by the first error that says so
-        self.watch: Callable[[TraceRun, int], None] | None = None  # called with each stage whose code begins to run
+        self.blocked: tuple[int, float] | None = None  # the stage, and the seconds without an answer
+        self.machine = ""  # a missing requirement of this machine, by the first such error
+        self.watch: Callable[[TraceRun, int], None] | None = None  # called with each stage whose code starts to run
 
     def switch(self, owner: int) -> int:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
@@ -177,7 +177,7 @@ class TraceRun:
         return before
 
     def show(self) -> None:
-        """Call ``watch``: a stage begins to run, or has its next item."""
+        """Call ``watch``: a stage starts to run, or has its next item."""
         if self.watch is not None and self.owner >= 0:
             self.watch(self, self.owner)
 
@@ -191,11 +191,11 @@ class TraceRun:
         """End the run here."""
         self.refused += 1
         if self.refused > _MAX_POLLS and self.stopping:
-            threading.Event().wait()  # a stage that swallows even this: its daemon thread sleeps, nobody waits for it
+            threading.Event().wait()  # a stage swallows even this: its daemon thread sleeps forever
         raise Stopped
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
-        """Count an error that a stage swallowed, and keep the first with its place."""
+        """Count an error that a stage swallowed, and keep the first with its position."""
         seen, name = self.seen[index], type(error).__name__
         seen.errors += 1
         seen.error_types[name] = seen.error_types.get(name, 0) + 1
@@ -265,7 +265,7 @@ class Meter(Iterator[object]):
         elif self.index == run.first and time.monotonic() > run.soft:
             run.reason = run.reason or "time"
         elif self.index == 0 and run.chain.urls and not run.unread and run.first >= len(run.seen) - 1:
-            run.reason = run.reason or "pass"  # every shard was read, and none held a sample
+            run.reason = run.reason or "pass"  # every shard was read, and none had a sample
         else:
             return False
         return True

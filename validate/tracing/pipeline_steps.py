@@ -1,4 +1,4 @@
-"""The stages of a pipeline: their names and arguments, and copies of them that run one by one."""
+"""The stages of a pipeline: their names and arguments, and copies of them that run individually."""
 
 import copy
 import inspect
@@ -17,7 +17,7 @@ _CUT = 60
 Note = Callable[[Exception, bool], object]  # the swallowed error; whether the stage continues
 Handler = Callable[..., object]
 Call = Callable[..., Iterable[object]]
-LEFT_OUT = object()  # what a collate function of a probe returns that makes no batch of its items
+LEFT_OUT = object()  # result of a probe's collate function that makes no batch of its items
 
 
 class Pipeline(Protocol):
@@ -40,7 +40,7 @@ class Loader(Protocol):
 
 
 def is_pipeline(thing: object) -> TypeGuard[Pipeline]:
-    """Return whether an object is a ``wds.DataPipeline`` or made like one."""
+    """Return whether an object is a ``wds.DataPipeline`` or has its structure."""
     return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
 
 
@@ -68,7 +68,7 @@ def bare_name(stage: object) -> str:
 
 
 def title(stage: object) -> str:
-    """Describe a stage as one would write it, without its handler: ``batched(64, partial=False)``."""
+    """Describe a stage as code, without its handler: ``batched(64, partial=False)``."""
     positional = getattr(stage, "args", None)
     named = getattr(stage, "kw", None)
     if named is None:
@@ -104,7 +104,7 @@ def named(stage: object) -> dict[str, object]:
 
 
 def argument(stage: object, name: str, place: int, default: object = None) -> object:
-    """Return an argument that a stage was given by its name or place, or the default."""
+    """Return an argument of a stage by name or position, or the default."""
     values = positional(stage)
     return values[place] if len(values) > place else named(stage).get(name, default)
 
@@ -116,7 +116,7 @@ def batch_size(stage: object) -> int:
 
 
 def _call_of(stage: object) -> tuple[Handler, Call] | None:
-    """Return the handler of a curried filter of webdataset, a partial or a function, and what runs it with another."""
+    """Return the handler of a curried filter of webdataset, a partial or a function, and a function to replace it."""
     function: object = getattr(stage, "f", None)
     before: tuple[object, ...] = ()
     after, options = positional(stage), named(stage)
@@ -168,9 +168,9 @@ def with_handler(stage: object, note: Note) -> object:
 
 
 def continues(stage: object) -> bool:
-    """Return whether a stage of webdataset drops the samples for which its code raises an error, and goes on.
+    """Return whether a stage of webdataset drops samples for which its code raises an error, and continues.
 
-    That is known of handlers whose names end as those of webdataset do, such as ``log_and_continue`` of OpenCLIP.
+    This is known for handlers whose names end like webdataset's, such as ``log_and_continue`` of OpenCLIP.
     """
     call = _call_of(stage) if module_of(getattr(stage, "f", None)).startswith("webdataset.") else None
     return call is not None and str(getattr(call[0], "__name__", "")).endswith("_and_continue")
@@ -195,7 +195,7 @@ def of_generators(what: Literal["get", "set", "seed"]) -> list[Callable[..., obj
 
 
 def random_state() -> list[str]:
-    """Return the states of the global random generators, to be compared."""
+    """Return the states of the global random generators, for comparison."""
     states = [get() for get in of_generators("get")]
     return [str(getattr(state, "tolist", lambda state=state: state)()) for state in states]
 
@@ -218,7 +218,7 @@ class PipelineStep:
     title: str
     make: Callable[[Note], Call]
     batch: int = 0  # input items per output item, if known; -1 if it takes batches apart
-    package: str = ""  # where the stage's code comes from
+    package: str = ""  # package of the stage's code
 
 
 @dataclass
@@ -283,7 +283,7 @@ def _collect(thing: object, chain: Chain) -> None:
 
 
 def repetition(pipeline: object) -> tuple[bool, bool]:
-    """Return whether a pipeline repeats endlessly, and whether it ends all the same after a pass without a sample."""
+    """Return whether a pipeline repeats endlessly, and whether it still ends after a pass without a sample."""
     if getattr(pipeline, "repetitions", 1) <= sys.maxsize // 2:
         return False, False
     code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
@@ -343,7 +343,7 @@ def _copied(stage: object) -> object:
 
 
 def _resampled_urls(stage: object) -> frozenset[str]:
-    """Return the shards of a source that endlessly draws them with replacement; nothing for any other source."""
+    """Return the shards of a source that endlessly draws them with replacement; empty for any other source."""
     urls = getattr(stage, "urls", None)
     if getattr(stage, "nshards", 0) <= sys.maxsize // 2 or not isinstance(urls, list | tuple):
         return frozenset()

@@ -1,4 +1,4 @@
-"""Runs a pipeline stage by stage over real samples, and reports what each stage loses and costs."""
+"""Runs a pipeline stage by stage over real samples, and reports the losses and the cost of each stage."""
 
 import contextvars
 import ctypes
@@ -26,13 +26,13 @@ _HOW: dict[Ending, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """How samples went through a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
+    """The samples in a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
 
     verdict: str
     ending: Ending  # why the run ended: one full pass, enough samples, time, ...
     stages: tuple[StageTrace, ...]
     seconds: float
-    ok: bool  # it gave output, and no stage raised, blocked or dropped everything
+    ok: bool  # it yielded output, and no stage raised, blocked or dropped everything
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -70,7 +70,7 @@ def swallowed(stage: StageTrace) -> str:
 
 
 def where(key: str, shard: str) -> str:
-    """Return key and shard in brackets, nothing if neither is known."""
+    """Return key and shard in brackets, empty if neither is known."""
     parts = [f"key {key}" if key else "", f"shard {shard}" if shard else ""]
     text = ", ".join(part for part in parts if part)
     return f" ({text})" if text else ""
@@ -80,7 +80,7 @@ _MOST = 8  # fields in the message
 
 
 def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
-    """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
+    """Return the verdict: the stage that stops the pipeline, the largest loss, or that nothing is lost."""
     if ending == "blocked":
         index, waited = run.blocked or (-1, 0.0)
         if not 0 <= index < len(stages):
@@ -113,7 +113,7 @@ def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
 
 
 def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
-    """Return what a stage lost, without items that are still in it because the trace ended early."""
+    """Return the losses of a stage, without items still in it because the trace ended early."""
     if stage.kind == "batch" and stage.taken_kind == "sample":
         return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
     if run.drained:
@@ -170,7 +170,7 @@ _GRACE = 0.5  # seconds for a run to notice that its time is up
 
 
 def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace:
-    """Run a pipeline in this process for at most one pass and count what each stage takes, gives and swallows.
+    """Run a pipeline in this process for at most one pass and count what each stage consumes, yields and drops.
 
     ``with_epoch`` and ``repeat`` are ignored: a second pass would count the same samples again.
 
@@ -199,9 +199,9 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
 
 
 def observe(run: TraceRun, patience: float = math.inf) -> Trace:
-    """Run a chain in a thread, within its time, and return what its meters saw.
+    """Run a chain in a thread, within its time limit, and return the counts of its meters.
 
-    It also ends where no item passes any stage for ``patience`` seconds.
+    It also ends if no item passes any stage for ``patience`` seconds.
     """
     context = contextvars.copy_context()
     endings: list[Ending] = []
@@ -221,7 +221,7 @@ def observe(run: TraceRun, patience: float = math.inf) -> Trace:
                 thread.join(patience - idle)
             if thread.is_alive() and not endings:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
-                # Ends a stage that computes without output; one that waits for input stays.
+                # Ends a stage that computes without output, but not one that waits for input.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
                 thread.join(_GRACE)
         finally:

@@ -52,7 +52,7 @@ def resolve(
 
 
 def _scratch(target: Layout) -> Path:
-    """Return a temporary folder; it is empty even if an earlier run was killed in it."""
+    """Return an empty temporary folder, even if a killed run left files in it."""
     folder = target.spool / "compared"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -82,7 +82,7 @@ def _records(
 
 
 def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: str) -> None:
-    """Add the values of ``resolve``; samples that took no part are not compared."""
+    """Add the values of ``resolve``; samples that were not part of it are not compared."""
     _forget_resolved(program, rows)
     _add(program, rows, layout, name, _of_all(program))
     apart = {call: [row for row in rows if not program.is_compared(row, call)] for call in program.kept_calls}
@@ -101,7 +101,7 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
         try:
             found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
         except FileNotFoundError:
-            continue  # no sample of this shard took part
+            continue  # no sample of this shard was compared
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
         for row in rows:
@@ -114,9 +114,9 @@ def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
 
 
 def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
-    """Remove values of earlier comparisons: they may have been with other samples. The gathered data stays.
+    """Remove values of earlier comparisons, which may be with other samples. The gathered data is kept.
 
-    Scores that gather the same data and compare it differently use it too. The values that ranks compare are already known.
+    Scores that compare the same data differently share it. The values that ranks compare are already known.
     """
     known = {call for row in rows for call in (*row.gathered, *row.values)}
     for call, number in program.ranks.items():
@@ -163,14 +163,14 @@ def _as_json(
             if refused == MOST:
                 raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
             yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
-    except (OSError, LedgerError, BrokenRunError):  # of the caller, who reads the records
+    except (OSError, LedgerError, BrokenRunError):  # from the caller, which reads the records
         raise
     except RAISED as error:
         raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
 
 
 def _from_json(score: DatasetScore, value: Stored, row: Row, name: str, recipe: Recipe) -> Value | Unknown:
-    """Return a value of ``_as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
+    """Return a value of ``_as_json``, or Unknown, also for a list without one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)
     if not isinstance(value, list) or not kind_of(name).by_fields:

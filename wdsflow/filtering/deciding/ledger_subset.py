@@ -1,4 +1,4 @@
-"""Which samples of shards a recipe keeps, by the scores in ledgers: what ``cut`` writes, without writing it."""
+"""The samples of shards that a recipe keeps, by the scores in ledgers: like ``cut``, without output."""
 
 import os
 from array import array
@@ -42,7 +42,7 @@ _OF_SCORES = ("images", "captions", "image_memory", "image_token", "video_token"
 
 
 class StagedLedger(LedgerError):
-    """Ledgers of samples that stages changed: the shards hold others."""
+    """Ledgers of samples that stages changed: those in the shards differ."""
 
 
 class UnknownShard(LedgerError):
@@ -50,7 +50,7 @@ class UnknownShard(LedgerError):
 
 
 class KeptSamples(NamedTuple):
-    """What is kept of a shard."""
+    """The kept samples of a shard."""
 
     places: Sequence[int]  # first byte, byte after the last, of each range: samples, and global headers before them
     kept: int  # samples
@@ -67,7 +67,7 @@ class KeptSamples(NamedTuple):
 class ShardLedger:
     """A shard and its ledger.
 
-    ``resolved``: the folder with the values of scores that compare samples. ``known``: what is kept, if that is decided.
+    ``resolved``: the folder with the values of scores that compare samples. ``known``: the kept samples, if decided.
     """
 
     url: str
@@ -78,7 +78,7 @@ class ShardLedger:
     known: KeptSamples | None = None
 
     def kept(self) -> KeptSamples:
-        """Return which samples are kept. Reads the ledger, and a few pieces of the shard to compare it with.
+        """Return the kept samples. Reads the ledger, and a few pieces of the shard to compare it with.
 
         Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if the shard has
         changed since; SourceError if the shard cannot be read.
@@ -96,7 +96,7 @@ class ShardLedger:
         return self._rows(record, None if program.dataset_calls else program.scores), record.headers
 
     def decide(self, number: int) -> tuple[list[Row], ShardRecord]:
-        """Return the kept samples in the order of the tar, and what became of all samples. Raises as ``kept``."""
+        """Return the kept samples in the order of the tar, and the record of all samples. Raises as ``kept``."""
         record = self._record(number)
         rows = self._rows(record)
         count_outcomes(rows, record, program_of(self.recipe).terms)
@@ -125,7 +125,7 @@ class LedgerSubset:
 
     Args:
         folder: the folder that ``score`` or ``filter`` wrote.
-        recipe: which samples are kept.
+        recipe: the predicate for samples to keep.
 
     Raises:
         LedgerError: the folder has no ledgers, or they lack a score of the predicate (MissingScore).
@@ -148,13 +148,13 @@ class LedgerSubset:
 
     @staticmethod
     def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
-        """Return the samples of shards that a predicate keeps. One for which it is unknown is not: ``cut`` quarantines it.
+        """Return the samples of shards that a predicate keeps. As in ``cut``, unknown ones are not kept.
 
         Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an empty predicate.
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
-        conditions_told(Recipe(where=where))  # one that never holds is refused
+        conditions_told(Recipe(where=where))  # raises if it never holds
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
@@ -173,7 +173,7 @@ class LedgerSubset:
         return bool(program_of(self.recipe).dataset_calls)
 
     def shard(self, url: str) -> ShardLedger:
-        """Return the ledger of a shard: of its path or url, otherwise of its name. Raises LedgerError."""
+        """Return the ledger of a shard, found by path or url, otherwise by name. Raises LedgerError."""
         return ShardLedger(url, self._record(url).name, self._scored, self.recipe, self._resolved)
 
     def shards(self, urls: Sequence[str]) -> list[ShardLedger]:
@@ -236,7 +236,7 @@ def decide(program: Program, rows: Sequence[Row]) -> None:
 def check_scores(program: Program, scored: Layout, names: Sequence[str], *, reads: bool = False) -> list[Call]:
     """Raise MissingScore if the first ledger has no column for a score of the predicate.
 
-    ``reads``: the samples are read, so that scores of headers and texts may be missing; these are returned.
+    ``reads``: the samples are read, so scores of headers and texts may be missing; these are returned.
     """
     there = _calls_there(scored, names)
     lacks = _lacking(program, there) if there is not None else []
@@ -305,7 +305,7 @@ def scores_to_add(
 ) -> tuple[list[str], str] | None:
     """Return the shards of a run of ``score``, and the scores that its ledgers lack for a predicate.
 
-    None if the ledgers cannot get more scores by a command here: they are of a filter, or of other shards. ``reads``:
+    None if no command can add scores to these ledgers: they are of a filter, or of other shards. ``reads``:
     the samples are read, which computes scores of headers and texts.
     """
     layout = Layout(folder)
@@ -327,7 +327,7 @@ def scores_to_add(
 
 
 def _unused(folder: Path) -> Path:
-    """Return a folder that does not exist, named like another one, next to it if that can be written to."""
+    """Return a new folder name derived from another folder, next to it if its parent is writable."""
     folder = folder if folder.name else Path("scores")
     parent = folder.parent if os.access(folder.absolute().parent, os.W_OK) else Path()
     names = (f"{folder.name}-{number}" if number > 1 else folder.name for number in count(1))

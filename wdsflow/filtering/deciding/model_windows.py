@@ -48,7 +48,7 @@ class _Window:
     weight: int = 0  # bytes of the items
 
     def want(self, row: Row, request: Request) -> bool:
-        """Request an item, or first its inputs; tell whether its output is there. Raises ScoreError."""
+        """Request an item, or first its inputs; return whether its output is known. Raises ScoreError."""
         place = row.number, request.model, request.key
         if place in self.outputs:
             return True
@@ -86,7 +86,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         self._embeddings = embeddings if embeddings.in_use else None
         self._window = _Window()
         self._asked: tuple[_Window, Future[None] | None] | None = None
-        # Not if models run in this process: if one killed it, the sample being read would be blamed.
+        # Not if models run in this process: if one killed it, the sample being read would be quarantined.
         self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +95,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             self._other.shutdown(cancel_futures=True)
 
     def add(self, row: Row, view: ShardView) -> None:
-        """Take a sample with the scores that need no model; the rest may come later."""
+        """Add a sample with its scores that need no model; model scores may come later."""
         if not self._program.wanted(row):
             return
         self._window.samples += 1
@@ -161,7 +161,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             window.outputs.update(zip(places, found, strict=True))
 
     def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
-        """Request what is needed next; failures are recorded, and something else may be needed then."""
+        """Request the next outputs that a sample needs; record failures, which may change these."""
         self._mark.set(row.number)
         while calls := [call for call in self._program.wanted(row) if not _waits(window, row, call)]:
             failures = 0

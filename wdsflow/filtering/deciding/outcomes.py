@@ -1,7 +1,7 @@
 """Counts the outcomes of a shard, and finds broken scores.
 
 A broken score, unlike bad samples, fails for each of the first hundred samples: a missing library or file of weights, or
-a bug in a custom score, would otherwise quarantine millions of samples. Counted are exceptions, and models without memory
+a bug in a custom score, would otherwise quarantine millions of samples. Exceptions count, and models without memory
 for an item. A score that reports why it has no value for a sample (ScoreError) is neither broken nor proven by that.
 """
 
@@ -41,7 +41,7 @@ class BrokenScoreGuard:
         self.open: dict[Call, set[int]] = {call: set() for call in calls}
 
     def check(self, row: Row) -> None:
-        """Count a sample, as far as it is computed; it may come again. Raises BrokenScoreError."""
+        """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
         for call in [*self.open]:
             value = row.values.get(call)
             if isinstance(value, Unknown):
@@ -60,7 +60,7 @@ def is_fault(error: Unknown) -> bool:
 
 
 def always_failing(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[int, str, str]]:
-    """Return which of some scores failed for all samples: how often, error and detail."""
+    """Return the scores that failed for all samples, each with count, error and detail."""
     found: dict[Call, tuple[int, str, str]] = {}
     for row in rows:
         for call, value in row.values.items():
@@ -139,7 +139,7 @@ def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> No
 
 
 def uncounted(keys: Iterable[str]) -> int:
-    """Return how many samples readers do not count: those whose key came before."""
+    """Return how many samples readers do not count, because their key is a duplicate."""
     known, found = set[str](), 0
     for key in keys:
         found += key in known

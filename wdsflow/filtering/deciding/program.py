@@ -47,7 +47,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: 
 
 
 def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
-    """Return the result of ``compute``, or Unknown: a bad sample does not end its shard. Raises OSError."""
+    """Return the result of ``compute``, or Unknown: a bad sample must not fail its shard. Raises OSError."""
     try:
         return compute(view)
     except RAISED as error:
@@ -107,7 +107,7 @@ def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
     if score.kind != "text":
         return way
 
-    def in_ledger(view: W) -> Value:  # a cut by the ledger must see the same value as the first run
+    def in_ledger(view: W) -> Value:  # a cut from the ledger must use the same value as the first run
         value = way(view)
         if isinstance(value, list):
             return [in_utf8(each) if isinstance(each, str) else each for each in value]
@@ -137,7 +137,7 @@ def _method_of(score: Score) -> str:
 
 
 def _counts(score: Score, view: View) -> set[int]:
-    """Return how many values a score may have for a sample; none if that cannot be told."""
+    """Return the possible numbers of values of a score for a sample; empty if unknown."""
     ways = {"image": view.image_names, "video": view.video_names, "caption": view.captions}
     found = set[int]()
     for subject in _COUNTED[score.subject]:
@@ -151,13 +151,13 @@ class Program:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        parse_size(recipe.image_memory)  # a wrong one is reported before the first sample
+        parse_size(recipe.image_memory)  # report an invalid size before the first sample
         names = all_scores()
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self._where.calls if self._where else ()
         self.scores = {call: _made(call) for call in dict.fromkeys((*wanted, *asked))}
-        # The numbers of ranks are other scores: of all samples, or of those that the other terms keep.
+        # Ranks are computed from other scores: of all samples, or of those that the other terms keep.
         self.ranks: dict[Call, RankedNumber] = {
             call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
         }
@@ -179,18 +179,18 @@ class Program:
         self.terms = self.plan.terms if self.plan else ()
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
-        beside = [
+        mixed = [
             call
             for term in self.terms
             if late.intersection(term.calls)
             for own in term.calls
             for call in (own, *(self.ranks[own].calls if own in self.ranks else ()))
         ]
-        self._beside_late = tuple(call for call in beside if call not in late)
-        own = self._ways.keys() & {*self._asked, *self._beside_late}
+        self._mixed_with_late = tuple(call for call in mixed if call not in late)
+        own = self._ways.keys() & {*self._asked, *self._mixed_with_late}
         self.asks_more = bool(own or self.dataset_calls or recipe.hash_images)  # than the predicate needs
         ranked = {call for number in self.ranks.values() for call in number.calls}
-        # They need no decoding, no model and no other sample, so that a cut can compute them as it reads the samples.
+        # A cut can compute these as it reads samples: they need no decoding, no model and no other sample.
         self.cheap_calls = frozenset(
             call
             for call, score in self.scores.items()
@@ -237,14 +237,14 @@ class Program:
         return total if total <= 1 else math.ceil(total)
 
     def score(self, row: Row, view: ShardView) -> None:
-        """Compute what is needed to decide a sample, cheap scores first, and stop when it is decided.
+        """Compute the scores that decide a sample, cheap ones first, and stop when it is decided.
 
         Model scores are left open: see ``wanted``. Without ``asks_more`` it is the same as ``resume``.
         """
         self.resume(row, view)
         judgement = row.judgement
         if judgement is None and self.plan is not None:
-            self._complete(row, view, self._beside_late)
+            self._complete(row, view, self._mixed_with_late)
             judgement = self.plan.where.judge(row.values)
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
@@ -257,8 +257,8 @@ class Program:
             elif isinstance(found, Unknown):
                 row.values[call] = found
             else:
-                told = f"gather() returned {described(found)}: it must return bytes"
-                row.values[call] = failed(TypeError(told))
+                message = f"gather() returned {described(found)}: it must return bytes"
+                row.values[call] = failed(TypeError(message))
         if self.recipe.hash_images and row.digest is None:
             hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(hashed, Unknown) else hashed
@@ -298,7 +298,7 @@ class Program:
             if needed in self.model_calls:
                 calls.append(needed)
             elif self.plan.where.judge(row.values).keep is not False:
-                calls += self._beside_late
+                calls += self._mixed_with_late
         calls += self._asked
         return [call for call in dict.fromkeys(calls) if call in self.model_calls and call not in row.values]
 
@@ -313,13 +313,13 @@ class Program:
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
     def is_open(self, row: Row) -> bool:
-        """Return whether the plan asks for a score of headers and texts that a sample lacks."""
+        """Return whether the plan needs a score of headers and texts that a sample lacks."""
         if row.trouble or self.plan is None or self.cheap_calls <= row.values.keys():
             return False
         return not self.plan.drive(lambda call: row.values.get(call, PENDING))[0].settled
 
     def decide(self, row: Row) -> None:
-        """Set the outcome of a sample. Raises LedgerError if a score is missing that it depends on."""
+        """Set the outcome of a sample. Raises LedgerError if a required score is missing."""
         row.outcome, row.term, row.error, row.detail = "kept", None, None, None
         if row.trouble.startswith(DROPPED):
             row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
@@ -365,7 +365,7 @@ class Program:
         return all(term.result(row.values) is True for term in own)
 
     def _puts_out(self, judgement: Judgement) -> bool:
-        """Return whether a sample is dropped or quarantined, whatever comparisons of all samples give."""
+        """Return whether a sample is dropped or quarantined regardless of comparisons of all samples."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
     def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
@@ -391,5 +391,5 @@ def _made(call: Call) -> Score:
 
 @lru_cache(maxsize=4)
 def program_of(recipe: Recipe) -> Program:
-    """Return the program of a recipe; a process makes it once."""
+    """Return the program of a recipe; cached per process."""
     return Program(recipe)

@@ -45,7 +45,7 @@ class ScoreColumn:
     """The values of a score in all ledgers of a run.
 
     Numbers take up to 24 bytes of memory per sample; shards in which a key occurs more than once take their keys as
-    well. Of a sample with several values, the smallest counts: ``score > x`` must hold for each.
+    well. If a sample has several values, the smallest counts: ``score > x`` must hold for each.
 
     Attributes:
         call: the score.
@@ -53,10 +53,10 @@ class ScoreColumn:
         samples: all samples of the shards.
         unreadable: samples that could not be read, or that a stage dropped: no predicate keeps them.
         missing: samples for which the score was not computed.
-        failed: samples for which it could not be computed, by the error.
+        failed: samples for which it could not be computed, by error.
         several: samples with more than one value.
-        where: a part of the run's predicate; without it, the score of some samples is missing. None if the ledgers
-            cannot tell what a threshold keeps.
+        where: a part of the run's predicate; without it, the score of some samples is missing. None if the
+            ledgers do not determine the effect of a threshold.
         numbers: the values, sorted; only for numbers.
         eligible: the values, sorted, of the samples that ``where`` keeps.
         twins: keys and values of the shards in which a key occurs more than once.
@@ -111,10 +111,10 @@ class ScoreColumn:
         wanted, *ends = self._equals(share)
         first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
         found = roundest(float(values[first - 1]), float(values[first]))
-        return found if math.isfinite(found) else None  # a predicate cannot say infinity
+        return found if math.isfinite(found) else None  # a predicate cannot express infinity
 
     def equals(self, share: float) -> tuple[float, int] | None:
-        """Return a value and how many samples have it, where these keep every threshold away from a share of all samples.
+        """Return a value, and its number of samples, that keeps every threshold away from a share of all samples.
 
         None if some threshold keeps the share within 1 % of all samples.
         """
@@ -125,7 +125,7 @@ class ScoreColumn:
         return (float(self.eligible[left]), right - left) if apart else None
 
     def _equals(self, share: float) -> tuple[float, int, int]:
-        """Return the place that keeps a share of all samples, and where the values equal to the one there begin and end."""
+        """Return the index that keeps a share of all samples, and the range of values equal to the one there."""
         import numpy as np
 
         values = self.eligible
@@ -136,7 +136,7 @@ class ScoreColumn:
         return wanted, left, right
 
     def quantile(self, share: float) -> float:
-        """Return the value below which this share of the values is: always one of them."""
+        """Return the quantile of the values for this share: always one of the values."""
         import numpy as np
 
         assert self.numbers is not None
@@ -160,7 +160,7 @@ class LedgerScores:
         self.calls = calls_of(read_about(self._path(self.records[0])))
 
     def named(self, text: str) -> list[Call]:
-        """Return the scores of a name, or the one with these settings. Raises MissingScore."""
+        """Return the scores of a name, or one with settings. Raises MissingScore."""
         try:
             canonical = str(parse_score(text, all_scores()))
         except ValueError:  # a custom score that is not installed here
@@ -187,7 +187,7 @@ class LedgerScores:
         return self._layout.ledger(record.name)
 
     def _predicate(self, column: ScoreColumn) -> str | None:
-        """Return what a predicate needs in addition to a threshold, so that missing values do not matter."""
+        """Return the terms that a predicate needs in addition to a threshold if values are missing."""
         if ("among", "kept") in column.call.settings and self._decided:
             return None  # a cut compares the samples that other terms keep
         if not column.missing:
@@ -220,7 +220,7 @@ def _recipe(where: str) -> Recipe:
 
 
 def _read(column: ScoreColumn, path: Path) -> "Numbers":
-    """Add the values of a shard to a column; return its numbers, NaN where there is none."""
+    """Add the values of a shard to a column; return its numbers, NaN for missing ones."""
     import numpy as np
 
     rows, _ = read_ledger(path, calls=[column.call])
@@ -278,7 +278,7 @@ def _keep_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> Non
 
 
 def _parted(keys: Sequence[str], kept: "Flags") -> int:
-    """Return how many kept samples are quarantined because samples between them and one of the same key are dropped."""
+    """Return how many kept samples are quarantined because all samples between two of one key are dropped."""
     rows = [Row(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
     part_twins(rows)
     return sum(row.outcome != "kept" for row in rows)
@@ -289,7 +289,7 @@ def _sorted(parts: "list[Numbers]") -> "Numbers":
     import numpy as np
 
     numbers = np.concatenate(parts)
-    numbers.sort()  # NaN comes last
+    numbers.sort()  # NaN is last
     return numbers[: int(np.searchsorted(numbers, np.nan))]
 
 
@@ -331,7 +331,7 @@ def _condition(call: str, kind: str, values: Sequence[Scalar]) -> str:
 
 
 def _floor(value: float) -> str:
-    """Return a number of few digits that is not above a value, and near it.
+    """Return a number of few digits close to a value, but not above it.
 
     >>> _floor(153.21), _floor(0.987654321), _floor(-3.0), _floor(20480)
     ('153.2', '0.987654321', '-3', '20480')

@@ -31,7 +31,7 @@ _PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
 def stem_of(url: str) -> str | None:
-    """Return the base name of a file of JSON lines without its endings, None if it is none.
+    """Return the base name of a file of JSON lines without extensions, None for other files.
 
     >>> stem_of("data/train.jsonl.zst"), stem_of("https://host/a.jsonl?x=1"), stem_of("data/train.tar")
     ('train', 'a', None)
@@ -43,9 +43,9 @@ def stem_of(url: str) -> str | None:
 
 
 class JsonLines(ShardKind):
-    """Files of JSON lines, of which the kept rows are copied, with their scores in a file next to it.
+    """Files of JSON lines: the kept rows are copied, with their scores in a file next to them.
 
-    A line of that is {"__dj__stats__": {score: value}}, as Data-Juicer writes it, without values that could not be
+    Its lines are {"__dj__stats__": {score: value}}, as Data-Juicer writes it, without values that could not be
     computed or were not needed.
     """
 
@@ -53,7 +53,7 @@ class JsonLines(ShardKind):
     is_tar = by_fields = False
 
     def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
-        """Refuse what changes or numbers tars, wrong tokens, and files without a folder of images."""
+        """Refuse options for tars, invalid tokens, and files without a folder of images."""
         MediaTokens.of(recipe)
         for url in urls:
             MediaRoot.of(url, recipe)
@@ -65,7 +65,7 @@ class JsonLines(ShardKind):
     def opened(
         self, source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool
     ) -> tuple[Any, Any]:
-        """Return the rows of a file, which also make their views."""
+        """Return the rows of a file, which also create their views."""
         rows = TextRows(source, url, recipe, options)
         return rows, rows
 
@@ -87,10 +87,10 @@ class _Member(NamedTuple):
 
 
 class LinesToTars(JsonLines):
-    """Files of JSON lines, of which the kept rows are written as tars: ``NAME-000000.tar`` and so on."""
+    """Files of JSON lines: the kept rows are written as tars: ``NAME-000000.tar`` and so on."""
 
     def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
-        """Refuse also limits that nothing fits, and names that would be written twice."""
+        """Also refuse limits that are too small, and names that would be written twice."""
         super().check(urls, names, recipe)
         _most_of(recipe)
         known = set(names)
@@ -124,9 +124,9 @@ class LinesToTars(JsonLines):
                 row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
 
     def write_beside(self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> WrittenTars:
-        """Write the tars, each in one step; one tar even if no row is kept.
+        """Write each tar atomically; one tar even if no row is kept.
 
-        The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions
+        The key is the name of the output and the row's number. Members: the unchanged row (``json``), its captions
         without tokens, one line each (``txt``), and its files by their type (``jpg``). The field of the first is its
         extension alone, which trainers find; further ones of that extension, or of any other kind of image, are
         ``1.jpg`` and so on. Raises OSError, SourceError if a file changed meanwhile.
@@ -141,7 +141,7 @@ class LinesToTars(JsonLines):
 
 
 def _most_of(recipe: Recipe) -> tuple[int, int]:
-    """Return how many samples a tar has at most, and how many bytes, which a single sample may exceed. Raises ValueError."""
+    """Return the limits of a tar in samples and in bytes, which a single sample may exceed. Raises ValueError."""
     if recipe.tar_samples < 1:
         raise ValueError(f"--tar-samples must be at least 1, not {recipe.tar_samples}")
     return recipe.tar_samples, parse_size(recipe.tar_size)
@@ -183,7 +183,7 @@ def _write_tar(path: Path, samples: Iterable[list[_Member]], parts: WrittenTars)
 
 
 def _read(texts: TextRows, row: Scored) -> TextRow:
-    """Return a row once more. Raises SourceError if it or its files no longer exist."""
+    """Read a row again. Raises SourceError if it or its files no longer exist."""
     try:
         return texts.again(row)
     except ScoreError as error:
@@ -208,7 +208,7 @@ def _members(stem: str, key: str, text: TextRow) -> Iterator[_Member]:
 
 
 def _unchanged(member: _Member) -> LocalSource:
-    """Open the file of a member. Raises SourceError: what is wrong with it is no fault of the output's disk."""
+    """Open the file of a member. Raises SourceError: its faults are not those of the output's disk."""
     try:
         file = _opened(str(member.data))
     except OSError as error:

@@ -54,7 +54,7 @@ class MediaTokens:
         return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
 
     def chunks(self, text: str) -> list[MediaChunk]:
-        """Return the chunks of a text, in order, those without images, videos and words left out.
+        """Return the chunks of a text in order, without those that have no images, videos or words.
 
         A chunk ends at each ``end``. If the image token is in it k times, it has the next k images. Its caption is its
         text without tokens, stripped. Source: Data-Juicer's image_text_similarity_filter.
@@ -73,7 +73,7 @@ class MediaTokens:
 
 
 class TokensSeen:
-    """Counts the tokens in the texts of a file, to report a wrong token instead of reading no image."""
+    """Counts the tokens in the texts of a file, to report a wrong token instead of silently reading no image."""
 
     def __init__(self, tokens: MediaTokens) -> None:
         self._tokens = {"image": tokens.image, "video": tokens.video}
@@ -90,7 +90,7 @@ class TokensSeen:
             self._like.update(dict.fromkeys(_LIKE_A_TOKEN.findall(text), 1))
 
     def problem(self) -> str:
-        """Return what is wrong with the tokens, "" if nothing."""
+        """Return the problem with the tokens, "" if none."""
         for name, token in self._tokens.items():
             count = self._with[name]
             if count and not self._found[name]:
@@ -110,7 +110,7 @@ class MediaRoot:
 
     @staticmethod
     def of(url: str, recipe: Recipe) -> "MediaRoot":
-        """Return the folder of a file's images: the given one, otherwise that of the file. Raises ValueError."""
+        """Return the folder of a file's images: the given one, otherwise the file's own. Raises ValueError."""
         if recipe.media_root:
             return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
         path = local_file(url)
@@ -119,7 +119,7 @@ class MediaRoot:
         return MediaRoot(os.path.dirname(os.path.abspath(path)))
 
     def path(self, name: str) -> str:
-        """Return the path of a file, links resolved. Raises ScoreError "outside", "missing-file"."""
+        """Return the path of a file, with links resolved. Raises ScoreError "outside", "missing-file"."""
         if "\0" in name or not name:
             raise ScoreError("missing-file", f"{name!r} is not a path")
         if os.path.isabs(name) and not self.absolute:
@@ -203,13 +203,13 @@ class TextRows:
         return ("json", *row.captions, *row.images, *row.videos)
 
     def view(self, row: TextRow) -> "RowView":
-        """Return the view of a row. Raises Gone if it cannot be looked at."""
+        """Return the view of a row. Raises Gone if it is unusable."""
         if row.problem is not None:
             raise Gone(row.problem.slug, row.problem.detail)
         return RowView(row, self._options, self._url)
 
     def again(self, row: Scored) -> TextRow:
-        """Return an earlier row. Raises ScoreError if it cannot be used, SourceChangedError if it is not there."""
+        """Return an earlier row. Raises ScoreError if it cannot be used, SourceChangedError if it no longer exists."""
         line = self._source.read_at(row.start, row.end - row.start)
         if len(line) != row.end - row.start:
             raise SourceChangedError
@@ -302,7 +302,7 @@ class RowFields:
             return os.stat(found).st_size
 
     def state(self, name: str) -> str:
-        """Return a hash of path, size and time of change of a field's file. Raises ScoreError if it is missing."""
+        """Return a hash of path, size and modification time of a field's file. Raises ScoreError if it is missing."""
         found = self._found[name]
         if isinstance(found, bytes):
             return ""
@@ -360,7 +360,7 @@ class RowView(ShardView):
         return super().video_names(video) if video or not names else names
 
     def state(self, name: str) -> str:
-        """Return a hash that changes with a field's file."""
+        """Return a hash that changes when a field's file changes."""
         return self._files.state(name)
 
     def captions(self, caption: str = "") -> list[str]:

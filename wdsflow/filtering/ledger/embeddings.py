@@ -1,4 +1,4 @@
-"""Embeddings in a ledger: their columns, the file that collects them, and those of an earlier run that scores read again."""
+"""Embeddings in a ledger: their columns, the file that collects them, and reuse of those of an earlier run."""
 
 import json
 import os
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingColumn(NamedTuple):
-    """A column: ``name`` has the first embedding of each sample, ``more`` the others of a sample that has several."""
+    """A column: ``name`` has the first embedding of each sample, ``more`` any further ones."""
 
     name: str  # like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``
     more: str
@@ -79,7 +79,7 @@ def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
 
 
 class Spool:
-    """Takes embeddings, and returns them as columns. Its file has no name, and disappears with the process."""
+    """Collects embeddings and returns them as columns, in an unnamed file that disappears with the process."""
 
     def __init__(self, columns: Sequence[EmbeddingColumn], folder: Path) -> None:
         self.columns = columns
@@ -166,14 +166,14 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
         if same := [column for column in columns if column["model"] == identity]:
             entries[model] = same
             continue
-        told = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
+        wanted = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
         alike = [column["model"] for column in columns if column["model"]["kind"] == identity["kind"]]
         why = min((list(differences(other, identity)) for other in alike), key=len, default=None)
         why = why or [f"it has those of the {columns[0]['model']['kind']}"]
-        missing.append(f"{path} has none of the {told}: {'; '.join(why)}")
+        missing.append(f"{path} has none of the {wanted}: {'; '.join(why)}")
     if not entries:
         raise LedgerError("\n".join(missing) or "--ledger is for scores of a CLIP, and the recipe has none")
-    for served, found in entries.items():  # decoders need facts; models are loaded only if embeddings lack
+    for served, found in entries.items():  # decoders need facts; models are loaded only if embeddings are missing
         served.recall(found[0]["facts"])
     return entries, tuple(missing)
 
@@ -206,7 +206,7 @@ class StoredEmbeddings:
         return None
 
     def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
-        """Yield each column with the (key, embedding) that it has of a sample. Raises SourceError."""
+        """Yield each column with its (key, embedding) pairs of a sample. Raises SourceError."""
         if row.number >= self._file.metadata.num_rows:
             return
         group = self._group(row)
@@ -215,7 +215,7 @@ class StoredEmbeddings:
             yield entry["column"], [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)]
 
     def _group(self, row: Row) -> "_Group":
-        """Return the group of a sample; the last two are held: samples that wait for a model come a little later."""
+        """Return the group of a sample; the last two are held for samples that wait for a model."""
         import pyarrow as pa
 
         number = row.number // GROUP
@@ -279,7 +279,7 @@ class Reuse(NamedTuple):
 def reuse_of(
     ledger: str | os.PathLike[str], names: Sequence[str], models: Sequence[Model], stages: Sequence[SampleStage]
 ) -> Reuse:
-    """Return which embeddings a run may take from the ledgers of these shards. Each ledger is checked again in its turn.
+    """Return the embeddings that a run may reuse from the ledgers of these shards. Each ledger is checked again later.
 
     Raises LedgerError if one is missing, or if the first has embeddings of none of the models.
     """
@@ -298,7 +298,7 @@ def reuse_of(
 def stored_embeddings(
     models: Sequence[Model], stages: Sequence[SampleStage], record: ShardRecord, reuse: Reuse
 ) -> StoredEmbeddings:
-    """Return the embeddings of a shard. Raises LedgerError: of another shard, other stages, or less than the first had."""
+    """Return the embeddings of a shard. Raises LedgerError if shard or stages differ, or some are missing."""
     path = reuse.layout.ledger(record.name)
     about = read_about(path)
     same_shard(about, record, path)
@@ -324,7 +324,7 @@ def _served_by(
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
 
-    ``own``: those that the shard's ledger has already. They are kept as they are.
+    ``own``: those that the shard's ledger has already. They are kept unchanged.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
             return
         try:
             keys = [embedding_key(view, request) for request in requests]
-        except ScoreError:  # the file is gone: its embedding could not be found again
+        except ScoreError:  # the file was removed: its embedding could not be found again
             return
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)

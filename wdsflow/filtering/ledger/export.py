@@ -28,7 +28,7 @@ _UID = re.compile("[0-9a-f]{32}")
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return the function that writes a file of this name, by its extension. Raises ValueError if nothing does, OSError as the disk."""
+    """Return the function that writes a file of this name, by its extension. Raises ValueError if unknown, OSError."""
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
@@ -138,7 +138,7 @@ ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
 
 
 def embedding_kind(path: Path) -> str | None:
-    """Return whether a file of this name is for embeddings of images or of captions, None if it is for neither."""
+    """Return the kind of embeddings, image or caption, for a file of this name; None for other files."""
     return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
 
 

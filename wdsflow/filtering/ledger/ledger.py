@@ -62,7 +62,7 @@ def names(values: Sequence[str | None]) -> "pa.Array":
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
-# Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
+# Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
     "boolean": {bool, type(None)},
@@ -281,7 +281,7 @@ class SampleScores:
         self._names = {record.name: layout.ledger(record.name) for record in records}
 
     def of(self, url: str, key: str, offset: int) -> dict[str, str]:
-        """Return scores and outcome of the sample with a member header at ``offset``; nothing if there is none.
+        """Return scores and outcome of the sample with a member header at ``offset``; empty if not found.
 
         A shard is found by its path, otherwise by its name: also in the output of the run, where offsets differ and a
         key that occurs once decides. Raises LedgerError.

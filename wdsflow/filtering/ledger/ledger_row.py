@@ -40,7 +40,7 @@ class Row:
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, end
         self.fields: tuple[str, ...] = ()
-        self.trouble = ""  # the fault of the tar here, or the reason of a stage
+        self.trouble = ""  # the fault of the tar, or the reason of a stage
         self.about = ""  # details of the trouble
         self.judgement: Judgement | None = None  # if already decided
         self.values: dict[Call, Value | Unknown] = {}
@@ -58,7 +58,7 @@ class Row:
 
 
 def part_twins(rows: Iterable[Row]) -> None:
-    """Quarantine samples that would follow a sample of the same key, because what is between them is left out.
+    """Quarantine samples that would directly follow one of the same key, because all between them is left out.
 
     Readers would take the two for one sample.
     """
@@ -94,7 +94,7 @@ class EmbeddingAbout(TypedDict):
 
 
 class About(TypedDict, total=False):
-    """The metadata of a ledger: what the walk over the shard found, and how the scores were computed."""
+    """The metadata of a ledger: what the walk over the shard found, and how scores were computed."""
 
     format: int
     wdsflow: str

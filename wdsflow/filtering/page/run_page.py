@@ -48,7 +48,7 @@ class RunFacts(Report[ShardRecord]):
     """A run, as its folder describes it."""
 
     folder: Path
-    run: dict[str, Any]  # what was asked: "kind", "urls", "recipe" ...
+    run: dict[str, Any]  # the request: "kind", "urls", "recipe" ...
     records: tuple[ShardRecord, ...]  # in the order of the shards
 
     @property
@@ -138,11 +138,11 @@ _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 
 
 def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
-    """Return the page of a run: what became of its samples, its scores, and sliders to choose thresholds.
+    """Return the page of a run: the outcomes of its samples, its scores, and sliders to choose thresholds.
 
     Args:
         folder: what ``filter``, ``score`` or ``cut`` wrote.
-        pictures: show samples near each threshold, read from the shards where these can still be read.
+        pictures: show samples near each threshold, read from the shards if these are still readable.
 
     Raises:
         LedgerError: the folder holds no run, or a ledger cannot be read.
@@ -198,7 +198,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
 def _judged(
     facts: RunFacts, shards: Sequence[tuple[str, Sequence[Row]]], rows: Sequence[Row], parts: PredicateParts
 ) -> dict[str, object]:
-    """Return what the sliders need to know of the samples, and of the terms that are no sliders."""
+    """Return the data of samples for the sliders, and the terms without a slider."""
     total, drawn = facts.total("samples"), sum(len(listed) for _, listed in shards)
     rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(rows, parts.rest)}
     compared = {"text": " and ".join(map(str, parts.compared)), "kept": facts.total("kept")}
@@ -214,7 +214,7 @@ def _judged(
 
 
 def _only(start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Choice]) -> PredicateParts:
-    """Return the thresholds of the sliders that there are; a term that has no boxes to tick is one of the rest."""
+    """Return the thresholds of the existing sliders; a term without checkboxes is one of the rest."""
     calls = {each.call for each in sliders}
     low, high = ({call: end for call, end in side.items() if call in calls} for side in (start.low, start.high))
     boxed = {each.call for each in chosen if each.ticked}
@@ -272,7 +272,7 @@ def _pictures(
 
 
 def _least(value: Value | Unknown) -> float:
-    """Return the smallest number of a sample that has one."""
+    """Return the smallest number of a sample."""
     values = value if isinstance(value, list) else [value]
     return float(min(each for each in values if isinstance(each, (int, float))))
 

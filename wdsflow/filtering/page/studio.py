@@ -1,4 +1,4 @@
-"""Scores of a run's page as sliders and boxes to tick, and what each sample has."""
+"""Scores of a run's page as sliders and checkboxes, and their values in each sample."""
 
 import base64
 import math
@@ -66,7 +66,7 @@ _OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One score of all rows that is no number: its most frequent values, and which of them each row has.
+    """One score of all rows that is not a number: its most frequent values, and which of them each row has.
 
     ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the values that the
     run's own predicate allows, none if it allows all.
@@ -84,7 +84,7 @@ class Choice:
         return [(_shown(value), count) for value, count in self.values]
 
     def for_script(self) -> dict[str, object]:
-        """Return what ``studio.js`` needs."""
+        """Return the data for ``studio.js``."""
         return {
             "name": str(self.call),
             "literals": [spelled(value) for value, _ in self.values],
@@ -119,7 +119,7 @@ def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Ch
 
 
 def _can_be_written(value: Scalar) -> bool:
-    """Return whether a predicate can name a value: a short text without control characters."""
+    """Return whether a predicate can contain a value: a short text without control characters."""
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
@@ -155,7 +155,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class PredicateParts:
-    """A predicate, taken apart: thresholds of single scores, and the terms that are none."""
+    """A predicate, taken apart: thresholds of single scores, and the other terms."""
 
     low: dict[Call, Limit]
     high: dict[Call, Limit]
@@ -194,7 +194,7 @@ def take_apart(where: str) -> PredicateParts:
 def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
     """Return a score and the values that a condition allows it: those of ``not duplicate`` are ``(False,)``.
 
-    None if the condition is another one than boxes to tick can say.
+    None if checkboxes cannot express the condition.
     """
     match node:
         case NameRef(call, "boolean"):
@@ -260,7 +260,7 @@ def slider(
 
 
 def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
-    """Return the smallest and the largest of a sample's values, and 0, or why there are none."""
+    """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
     if value is PENDING:
         return 0.0, 0.0, NOT_COMPUTED
     values = value if isinstance(value, list) else [value]
@@ -275,7 +275,7 @@ def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
 
 
 def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, object]:
-    """Return what ``studio.js`` needs. ``pictures``: (row, number of its picture, value)."""
+    """Return the data for ``studio.js``. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(found.edges)
     kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
     special = np.iinfo(kind).max
@@ -323,7 +323,7 @@ def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
 
 
 def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:
-    """Return what terms say of each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
+    """Return the result of terms for each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
     found = bytearray()
     for row in rows:
         results = [term.result(row.values) for term in terms]

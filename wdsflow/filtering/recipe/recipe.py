@@ -1,4 +1,4 @@
-"""A recipe: what a run computes, which samples it keeps, and the stages before."""
+"""A recipe: the scores that a run computes, the samples that it keeps, and stages before."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
-CODE = 2  # rises if the same recipe would give other bytes than before
+CODE = 2  # incremented when the same recipe would give different bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is computed, and which samples are kept.
+    """The scores to compute, and the predicate for samples to keep.
 
     Attributes:
         stages: stages that run on each sample before it is scored; members that they change are written again.
@@ -116,7 +116,7 @@ class Recipe:
 
 
 def recorded_run(run_file: Path) -> dict[str, Any]:
-    """Return what a run wrote down, as JSON holds it; nothing if there is none."""
+    """Return the recorded request of a run, as JSON; empty if missing."""
     try:
         found = json.loads(run_file.read_bytes())
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def recorded_run(run_file: Path) -> dict[str, Any]:
 
 
 def recorded_recipe(run_file: Path) -> dict[str, Any]:
-    """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
+    """Return the recorded recipe of a run, as JSON; empty if missing."""
     recipe = recorded_run(run_file).get("recipe")
     return recipe if isinstance(recipe, dict) else {}
 
@@ -171,7 +171,7 @@ def _short(value: object) -> str:
 
 
 def canonical_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe in canonical form: white space and the like do not matter, shares to keep are terms of ``where``.
+    """Return the recipe in canonical form: normalised white space; shares to keep become terms of ``where``.
 
     Raises ValueError, such as WhereError.
     """

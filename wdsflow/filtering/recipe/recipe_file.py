@@ -1,4 +1,4 @@
-"""Recipes in files: YAML or TOML, checked, with errors that name the line."""
+"""Recipes in files: YAML or TOML, checked, with errors that have the line number."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from wdsflow.stages.scores.score_catalog import all_scores
 from .recipe import Recipe
 from .recipe_stages import StagesError, read_stages, schema_of_stages
 
-_LARGEST = 64 << 20  # a run.json names all shards
+_LARGEST = 64 << 20  # a run.json lists all shards
 _DEEPEST = 4
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecipeError(ValueError):
-    """An invalid recipe; the message names the place and the reason."""
+    """An invalid recipe; the message has the place and the reason."""
 
 
 def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:

@@ -99,13 +99,13 @@ def _value(place: str, at: str, value: object, kind: object) -> object:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
-        told = error.errors()[0]["msg"]
+        message = error.errors()[0]["msg"]
         name = at.rpartition(".")[2]
-        raise StagesError(f"{place}: {name}: {told[:1].lower()}{told[1:]}, not {value!r}", at) from None
+        raise StagesError(f"{place}: {name}: {message[:1].lower()}{message[1:]}, not {value!r}", at) from None
 
 
 def _check_names(place: str, at: str, stage: SampleStage) -> None:
-    """Refuse names that readers of tars would not find."""
+    """Reject names that readers of tars would not find."""
     wanted = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
     if isinstance(stage, JsonText):
         wanted = [stage.target]

@@ -42,7 +42,7 @@ KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
 
 class KnownRows:
-    """The samples of a ledger with fewer scores, from which a shard's samples take the values that are there.
+    """The samples of a ledger with fewer scores, whose values are reused.
 
     ``calls``: the scores that need not be computed. Raises LedgerError if the ledger is of another shard.
     """
@@ -59,29 +59,29 @@ class KnownRows:
         self._gathered = frozenset(program.gathered_calls)
 
     def fill(self, row: Row) -> None:
-        """Give a sample the values that are known. Raises SourceChangedError if it is another one."""
+        """Set the known values of a sample. Raises SourceChangedError if the sample differs."""
         known = self._rows.get(row.number)
         if known is None or not same_sample(known, row):
             raise SourceChangedError(_OTHERS)
         row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
         row.values = {call: value for call, value in known.values.items() if call in self.calls}
-        for call in self._gathered:  # what comparisons said is not kept: they are made again
+        for call in self._gathered:  # results of comparisons are not kept: they are computed again
             if call in known.gathered:
                 row.gathered[call] = known.gathered[call]
             elif isinstance(found := known.values.get(call), Unknown):
                 row.values[call] = found
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Raise SourceChangedError if the shard has fewer samples, or more."""
+        """Raise SourceChangedError if the number of samples differs."""
         if len(rows) != len(self._rows):
             raise SourceChangedError(_OTHERS)
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
-    """Process a shard. When this returns, all its files are in place; before, none is partially visible.
+    """Process a shard. On return all its files are in place; before, none is partially visible.
 
     Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another shard. Raises OSError
-    if an output cannot be written, Unfit if other libraries are installed than if the run was started.
+    if an output cannot be written, Unfit if installed libraries differ from those at the start of the run.
     """
     failure = partial(ShardFailure, task.shard, task.url, task.name)
     try:
@@ -152,8 +152,8 @@ class _Job:
         """Read the scores of all samples from a ledger, and add those that are cheap to compute."""
         task, program = self.task, self.program
         rows, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
-        # A shard of the same size and pieces may have been written again: its samples must be those of the ledger. Of
-        # the output of a command, nothing else is known.
+        # A shard of the same size and pieces may have been rewritten: its samples must match the ledger. For the output
+        # of a command, this is the only check.
         is_pipe, then = task.url.startswith("pipe:"), read_about(path)["input"].get("changed")
         if is_pipe or then != self.record.input.get("changed"):
             samples, _ = kind_of(task.url).opened(source, task.url, task.recipe, ViewOptions(), contents=False)
@@ -185,7 +185,7 @@ class _Job:
             self.mark.set(sample.number)
             try:
                 view = views.view(sample)
-            except Gone as gone:  # it was there when it was scored
+            except Gone as gone:  # it existed when it was scored
                 raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
             program.resume(row, view, cheap=True)
             if not waiting:

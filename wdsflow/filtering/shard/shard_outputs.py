@@ -56,7 +56,7 @@ _SMALL = 12 << 10  # mean bytes of a member
 def kept_pieces(
     source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
 ) -> Iterator[Piece]:
-    """Yield the parts of the tar of the kept samples of a shard, in order, without the end of a tar.
+    """Yield the pieces of a tar of the kept samples of a shard, in order, without end-of-archive blocks.
 
     Stages run again on kept samples. ``headers``: the ranges of its global headers. Raises SourceError, OSError.
     """
@@ -67,7 +67,7 @@ def kept_pieces(
     waiting = sorted(headers, reverse=True)
     first = next(iter(Walk(source)), None)
     sizes = [row[1] for row in first.rows] if first is not None else []
-    # Reading all members is faster than a few bytes of each if they are small.
+    # If members are small, reading all of them is faster than reading a few bytes of each.
     samples = Samples(source, contents=sum(sizes) < _SMALL * len(sizes))
     staging = Staging(stages, samples, url)
     for sample in samples:
@@ -84,8 +84,8 @@ def kept_pieces(
 
 
 def same_sample(row: Row, sample: TarSample | Row) -> bool:
-    """Return whether a row of a ledger is about a sample, or about that of another row: the same key, in the same place."""
-    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # of a ledger it is plain
+    """Return whether a row of a ledger and a sample, or another row, have the same key at the same place."""
+    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # a ledger has the encoded form
     return same_key and (row.start, row.end) == (sample.start, sample.end)
 
 
@@ -98,15 +98,15 @@ def write_quarantine(
     Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
     OSError, SourceChangedError.
     """
-    aside = [row for row in rows if row.outcome == "quarantined"]
+    quarantined = [row for row in rows if row.outcome == "quarantined"]
     path, reasons = layout.quarantine(name), layout.reasons(name)
-    if not aside:
+    if not quarantined:
         path.unlink(missing_ok=True)
         reasons.unlink(missing_ok=True)
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_lines(reasons, (_reason(row, url) for row in aside))
-    ranges = with_headers([(row.start, row.end) for row in aside], headers)
+    write_json_lines(reasons, (_reason(row, url) for row in quarantined))
+    ranges = with_headers([(row.start, row.end) for row in quarantined], headers)
     write_pieces(path, source, ranges, closed=kind_of(name).is_tar)
     return fingerprint(str(path))
 
@@ -164,5 +164,5 @@ def _write_output(task: ShardTask, source: Source, kept: Sequence[Row], record: 
             write_pieces(target, source, pieces, closed=kind.is_tar)
             record.output = fingerprint(str(target))
     for path in kind.outputs(target) if record.output is None else ():
-        if path.name not in record.parts:  # left by a killed run, when the shard was another
+        if path.name not in record.parts:  # left by a killed run, before the shard changed
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Typed pieces of a predicate: which may be combined, and what to write instead."""
+"""Typed pieces of a predicate: the rules for their combination, and hints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Builder:
         return self._over(Compare(tuple(signs), bodies), operands, operands[0].start, operands[-1].end)
 
     def between(self, body: Piece, low: Piece, high: Piece) -> Piece:
-        """Return whether a value lies between two others, both ends among it."""
+        """Return whether a value is between two others, inclusive."""
         self.alike(body, low)
         self.alike(body, high)
         first, last = (end.node.value if isinstance(end.node, Literal) else None for end in (low, high))

@@ -1,7 +1,7 @@
-"""Three-valued evaluation: true, false or unknown; pending while scores are missing. And which scores may still decide.
+"""Three-valued evaluation: true, false or unknown; pending while scores are missing; and scores that may still decide.
 
 The basic law: a result from some of the values is either PENDING or the result from all values, including the reason of
-an unknown. The order in which scores are computed therefore decides what is computed, never the result. `and` and `or`
+an unknown. The order in which scores are computed therefore affects the work, never the result. `and` and `or`
 are Kleene's: false and unknown is false. Everything else needs all of its operands.
 
 A score of a sample with several images or texts has one value for each. A condition over it is tested for each, and
@@ -137,7 +137,7 @@ def _reduce(how: str, value: Result) -> Result:
         return unknown
     if how == "mean":
         return _apply(lambda *numbers: sum(numbers) / len(numbers), value)
-    return min(value) if how == "min" else max(value)  # numbers: the parser admits no others
+    return min(value) if how == "min" else max(value)  # numbers: the parser accepts no others
 
 
 def _is_null(value: Result) -> Result:
@@ -279,7 +279,7 @@ OPEN = Judgement(keep=None)
 
 
 def judge(terms: tuple[Term, ...], values: Values) -> Judgement:
-    """Judge by terms in an order, which decides only which false or unknown term is named."""
+    """Judge by terms in an order, which affects only which false or unknown term is named."""
     results = [term.result(values) for term in terms]
     if False in results:
         return Judgement(keep=False, term=terms[results.index(False)])
@@ -287,7 +287,7 @@ def judge(terms: tuple[Term, ...], values: Values) -> Judgement:
 
 
 def _without_false(terms: tuple[Term, ...], results: Sequence[Result]) -> Judgement:
-    """Return the judgement by results of which none is false or pending."""
+    """Return the judgement by results without false or pending ones."""
     unknown = ((term, result) for term, result in zip(terms, results, strict=True) if isinstance(result, Unknown))
     return next((Judgement(None, *each) for each in unknown), KEEP)
 
@@ -309,7 +309,7 @@ class Where:
         return tuple(call for call, _ in self.tiers)
 
     def judge(self, values: Values) -> Judgement:
-        """Judge a sample by the values computed so far; a score that is not in there is yet to be computed."""
+        """Judge a sample by the values computed so far; missing scores are yet to be computed."""
         return judge(self.terms, values)
 
 
@@ -358,7 +358,7 @@ class Order:
         return KEEP if results == self._all_hold else _without_false(self.terms, results), values
 
     def next_needed(self, values: Values) -> Call | None:
-        """Return the score to compute next, or None if none is left that could change the outcome."""
+        """Return the score to compute next, or None if no other could change the outcome."""
         if judge(self.terms, values).settled:
             return None
         term = next(term for term in self.terms if term.result(values) is PENDING)
@@ -368,8 +368,8 @@ class Order:
         """Return the judgement of this order, looking at values only in its own order.
 
         The same values give the same deciding term whether scores were computed individually, all at once, or read from a
-        ledger that has more of them. If the order would ask for a score that is missing, what is there may still decide;
-        it is open if not.
+        ledger that has more of them. If the order needs a missing score, the known ones may still decide; otherwise it
+        is open.
         """
         judgement, _ = self.drive(lambda call: values.get(call, PENDING))
         return judgement if judgement.settled else judge(self.terms, values)

@@ -159,8 +159,8 @@ class Parser(ValueStream):
         return self._make.between(left, low, high)
 
     def _in(self, left: Piece, how: str) -> tuple[Piece, str]:
-        behind = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        is_list = behind.kind != "name" or left.node.kind != "text"
+        after = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        is_list = after.kind != "name" or left.node.kind != "text"
         if is_list and self.take("sign", "("):
             options = self._constants("a list of constants")
             return self._make.member(left, options, self.before.end), how

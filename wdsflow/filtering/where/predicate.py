@@ -50,8 +50,8 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
     except WhereError as error:
         if error.start > len(text):  # the addition does not fit: the text is a whole condition
             raise ValueError(_NO_SCORE.format(text)) from None
-        told = f"; {error.hint}" if error.hint else ""
-        raise ValueError(f"scores: {text!r}: {error.detail}{told}") from None
+        hint = f"; {error.hint}" if error.hint else ""
+        raise ValueError(f"scores: {text!r}: {error.detail}{hint}") from None
     node = tested_for_null(terms)
     if isinstance(node, NameRef):
         return node.call
@@ -81,18 +81,18 @@ def check_ranges(where: Where, names: Mapping[str, type[Score]]) -> list[str]:
     Raises WhereError, with the place in the whole predicate, if a term can never hold: nothing would be kept.
     """
     known = {**FACTS, **names}
-    told: list[str] = []
+    lines: list[str] = []
     for term in where.terms:
         fixed = dict(_fixed(term.node, known))
         if _holds(term.node, known) is False and fixed:
             worst = next((node for node, holds in fixed.items() if not holds), next(iter(fixed)))
             detail = f"{printed(worst)} {'always' if fixed[worst] else 'never'} holds: {_about(worst, known)}"
             raise WhereError(where.text, *term.place, detail, _hint(worst, known))
-        told += [
+        lines += [
             f"{printed(node)} {'always' if holds else 'never'} holds: {_about(node, known)}"
             for node, holds in fixed.items()
         ]
-    return told
+    return lines
 
 
 def _fixed(node: Node, known: Mapping[str, type[Score]]) -> Iterator[tuple[Node, bool]]:

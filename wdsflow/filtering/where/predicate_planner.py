@@ -1,8 +1,8 @@
-"""The order of terms: cheap scores first, measured on a part of the data, and none that cannot decide.
+"""The order of terms: cheap scores first, by measurements on a part of the data; scores that cannot decide are skipped.
 
-Terms commute: a sample is kept if all are true, dropped if any is false, and quarantined otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
-fixed before the run, and ``settle`` names the term at which this plan would have stopped, however many values are
-known.
+Terms commute: a sample is kept if all are true, dropped if any is false, and quarantined otherwise. Their order
+affects only the work, and which false term is named. A plan is fixed before the run, and ``settle`` names the term
+at which this plan would have stopped, regardless of how many values are known.
 """
 
 import json
@@ -51,7 +51,7 @@ def plan(
 
     Args:
         where: the predicate.
-        cost: seconds a sample of each score; by default what its tier costs, roughly.
+        cost: seconds a sample of each score; by default a rough cost of its tier.
         passing: the share of samples that a term does not drop. With it, terms go by cost / (1 - share), the order that
             is cheapest on average for independent terms; without, by cost. Equals stay in the order of the text.
         last: scores that are only known at the end, such as duplicates over all shards.

@@ -16,7 +16,7 @@ _LONGEST = 300  # characters of a sentence, which may quote the predicate
 
 
 class WhereError(ValueError):
-    """An invalid predicate. ``column`` and ``line`` count from 1; ``hint`` is what to write instead.
+    """An invalid predicate. ``column`` and ``line`` count from 1; ``hint`` is a correction.
 
     Its text shows the line with a caret under the place; characters that could disturb a terminal are spelled out.
     """
@@ -77,7 +77,7 @@ def _width(text: str) -> int:
 TokenKind = Literal["number", "text", "name", "word", "sign", "end"]
 LONGEST = 1_000_000  # characters of a predicate; a list of keys can be long
 WORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true", "false"})
-# Signs of other languages, and what to write instead.
+# Signs of other languages, and their replacements.
 _FOREIGN = {
     "&&": "and",
     "&": "and",
@@ -260,7 +260,7 @@ class ValueStream:
         return token
 
     def wrong(self, what: str, hint: str = "") -> WhereError:
-        """Return the error about the token that is here instead."""
+        """Return the error about the current token."""
         token = self.here
         found = "the predicate ends" if token.kind == "end" else f"found `{self.text[token.start : token.end][:40]}`"
         return WhereError(self.text, token.start, token.end, f"{found}, expected {what}", hint)

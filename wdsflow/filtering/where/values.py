@@ -97,7 +97,7 @@ class PatternError(ValueError):
 def compiled(pattern: str) -> "re.Pattern[bytes]":
     """Return RE2's program for a pattern. Raises PatternError.
 
-    RE2 runs in time linear in the text, whatever the pattern. Python's `re` does not: `(a+)+b` on a caption of forty
+    RE2 runs in time linear in the text, for any pattern. Python's `re` does not: `(a+)+b` on a caption of forty
     a's would stop a run. The price: RE2 has no back-references and no look-around.
     """
     import re2  # type: ignore[import-untyped]
@@ -114,7 +114,7 @@ def compiled(pattern: str) -> "re.Pattern[bytes]":
 
 
 def _matches(text: str, pattern: str) -> bool:
-    # As bytes: a caption may hold what is not UTF-8, which re2 would refuse to encode.
+    # As bytes: a caption may hold invalid UTF-8, which re2 would refuse to encode.
     return compiled(pattern).search(text.encode("utf-8", "surrogatepass")) is not None
 
 
