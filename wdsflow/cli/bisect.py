@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BisectOptions:
-    """What is looked for, and where."""
+    """The shards to search, and the output."""
 
     urls: list[str] = argument("URL...", "Shards with which COMMAND fails, as for validate.")
     out: Path = option(
@@ -87,7 +87,7 @@ def _show(found: "Bisection", command: list[str], out: Path) -> None:
 
 
 def _contents(shard: "Kept") -> str:
-    """Return in words what is left of a shard."""
+    """Return a text on the remaining contents of a shard."""
     if shard.keys is None:
         return f"all {how_many(shard.samples, 'sample')}, byte for byte as"
     first = ", ".join(escape(key, 100) for key in shard.keys[:5])

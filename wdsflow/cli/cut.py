@@ -38,7 +38,7 @@ def cut(
     check_exports(lists.export, options.count)
     asked = merged(None, flags)
     if scores.ledger is None:
-        canonical_recipe(asked)  # a predicate that means nothing is reported first
+        canonical_recipe(asked)  # an invalid predicate is reported first
         raise NoLedger(nearest_ledger(folder.absolute()))
     need_predicate(asked)
     with progress() as begin:

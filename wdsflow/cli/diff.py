@@ -1,4 +1,4 @@
-"""``wdsflow diff``: what differs between two sets of shards."""
+"""``wdsflow diff``: the differences between two sets of shards."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from wdsflow.text.options import CHECKS, argument, option
 
 @dataclass(frozen=True)
 class Compared:
-    """What is compared, and how it is shown."""
+    """The sets to compare, and the form of the report."""
 
     before: str = argument("A", "Shards, as for validate; several patterns joined by ::")
     after: str = argument("B", "Shards to compare them with.")

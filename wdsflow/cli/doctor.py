@@ -1,4 +1,4 @@
-"""``wdsflow doctor``: finds what will break or slow training on this machine, and how to fix it."""
+"""``wdsflow doctor``: finds and fixes problems that break or slow training on this machine."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bo
 
 @dataclass(frozen=True)
 class Form:
-    """How it is shown."""
+    """The form of the report."""
 
     as_json: bool = option(False, "Print JSON.", "--json")
 

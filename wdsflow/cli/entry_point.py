@@ -17,7 +17,7 @@ def run() -> NoReturn:
 
     from .main import main
 
-    if sys.argv[1:2] != ["train"]:  # that runs OpenCLIP's code, and the user's, in this process
+    if sys.argv[1:2] != ["train"]:  # train runs OpenCLIP's and the user's code in this process
         leave_pandas_out()
     try:
         main()
@@ -38,7 +38,7 @@ def _end(status: int) -> NoReturn:
     # Python does this first too, and so does multiprocessing in its children.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
-    with contextlib.suppress(OSError):  # nobody reads the output any more
+    with contextlib.suppress(OSError):  # the reader of the output has closed it
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

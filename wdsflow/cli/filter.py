@@ -13,8 +13,8 @@ from wdsflow.text.options import OTHER, option
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is printed instead of a run."""
+class PrintOnly:
+    """Texts to print instead of a run."""
 
     explain: bool = option(False, "Print the plan, with costs measured on some samples, and exit.")
     measure: bool = option(False, "With --print-recipe: measure some samples to order the terms.", panel=OTHER)
@@ -30,7 +30,7 @@ def filter(  # noqa: A001 - the name of the command
     embeddings: Embeddings,
     lists: Exports,
     options: RunOptions,
-    told: Told,
+    printing: PrintOnly,
 ) -> None:
     """Keep the samples that match a predicate.
 
@@ -47,8 +47,8 @@ def filter(  # noqa: A001 - the name of the command
     from wdsflow.filtering.run_filter import filter_shards
 
     asked = merged(file.recipe, flags)
-    if told.print_schema or told.print_recipe or told.explain:
-        _tell(told, places, asked, typed, allow_pipe=options.allow_pipe)
+    if printing.print_schema or printing.print_recipe or printing.explain:
+        _print(printing, places, asked, typed, allow_pipe=options.allow_pipe)
         return
     shards, folder = places.named("" if options.dry_run else "kept")
     need_predicate(asked)
@@ -59,14 +59,14 @@ def filter(  # noqa: A001 - the name of the command
     show(report, folder, typed)
 
 
-def _tell(told: Told, places: InAndOut, asked: Recipe, typed: Typed, *, allow_pipe: bool) -> None:
+def _print(printing: PrintOnly, places: InAndOut, asked: Recipe, typed: Typed, *, allow_pipe: bool) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
-    if told.print_schema:
+    if printing.print_schema:
         from wdsflow.filtering.recipe.recipe_file import schema
 
         print(schema(), end="")
         return
-    if told.explain:
+    if printing.explain:
         from wdsflow.filtering.pilot_run import explain_plan
 
         shards, _ = places.named()
@@ -77,7 +77,7 @@ def _tell(told: Told, places: InAndOut, asked: Recipe, typed: Typed, *, allow_pi
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 
-    if told.measure:
+    if printing.measure:
         import json
 
         from wdsflow.filtering.pilot_run import measure

@@ -1,4 +1,4 @@
-"""``wdsflow index``: write files that tell about shards."""
+"""``wdsflow index``: write index files of shards."""
 
 import sys
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def index(typed: Typed, shards: Shards, asked: IndexKinds, options: IndexOptions
 
 
 def _helps(report: "IndexReport", typed: Typed) -> Iterator[str]:
-    """Yield what to do with damaged shards; repair brings nothing back from a stream that no checksum proves right."""
+    """Yield fixes for damaged shards; repair cannot recover data from a stream that fails its checksum."""
     from wdsflow.shards.tar.walk import NOT_TAR
 
     refused = report.refused[:_SHOWN]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """What is shown of shards."""
+    """The parts of shards to show."""
 
     keys: int = option(0, "List the first N samples with their offsets.", metavar="N", least=0)
     jobs: int | None = processes_option()
@@ -57,7 +57,7 @@ def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
 
 
 def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
-    """Show what all shards have."""
+    """Show the contents of all shards."""
     from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
     from wdsflow.validate.inspect.overview import overview

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 errors found, 2 wrong use or nothing could be read."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal cannot show must not end the run
+        if isinstance(stream, io.TextIOWrapper):  # an unprintable character must not end the run
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
     with ending():
@@ -104,7 +104,7 @@ def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], lis
         with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
             command(typed, *arguments)
     except KeyboardInterrupt as error:
-        if not is_resumable(typed):  # these report it, and what remains to do
+        if not is_resumable(typed):  # resumable commands report it, and the rest of the work
             print("wdsflow: interrupted", file=sys.stderr)
         sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)
 

@@ -29,7 +29,7 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     """
     from wdsflow.repair.run_repair import repair_shards
 
-    warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; wdsflow judges such images
+    warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; wdsflow checks such images
     urls, out, caption = places.urls, places.out, options.caption
     if caption is not None:
         caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)
@@ -61,7 +61,7 @@ def _nothing(report: "RepairReport") -> str:
 
 
 def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
-    """Return the place of captions in json. Exits if no sample has one there; raises ValueError, NoShards."""
+    """Return the place of captions in json. Exits if no sample has one; raises ValueError, NoShards."""
     from wdsflow.filtering.json_place import AUTO, NoCaptions, check_captions, find_captions
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.shards.caption_field import parse_caption_field

@@ -48,7 +48,7 @@ def score(
 
 
 def _earlier(folder: Path) -> Path | None:
-    """Return the recipe of the ledgers in a folder, whose settings hold for scores that are added."""
+    """Return the recipe of the ledgers in a folder; its settings apply to added scores."""
     from wdsflow.filtering.run_folder import Layout
 
     run_file = Layout(folder).run_file

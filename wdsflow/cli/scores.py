@@ -188,7 +188,7 @@ def _distribution(column: "ScoreColumn") -> Iterator[str]:
 
 
 def _histogram(column: "ScoreColumn") -> Iterator[str]:
-    """Yield a line for each value if they are few, otherwise for each of 12 ranges; the outer ones hold what is beyond."""
+    """Yield a line for each value if they are few, otherwise for each of 12 ranges; the outer ones are unbounded."""
     import numpy as np
 
     values = column.numbers

@@ -1,4 +1,4 @@
-"""``wdsflow serve``: shards over HTTP, of which nothing is written."""
+"""``wdsflow serve``: shards over HTTP, without writing them."""
 
 import sys
 import tempfile
@@ -66,7 +66,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Address:
-    """Where it is served."""
+    """The address of the server."""
 
     host: str | None = option(
         None,
@@ -168,7 +168,7 @@ def _unpack_first(shards: int, typed: Typed) -> NoReturn:
 def _kept(
     shards: list[str], ledger: Path | None, flags: Mapping[str, object], stack: ExitStack
 ) -> "LedgerSubset | None":
-    """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
+    """Return the samples to serve, None for all. Raises ValueError, such as LedgerError."""
     if ledger is None and not flags:
         return None
     from wdsflow.filtering.recipe.recipe import canonical_recipe
@@ -176,7 +176,7 @@ def _kept(
     from wdsflow.mapping.scratch import scratch
 
     asked = merged(None, flags)
-    canonical_recipe(asked)  # a predicate that means nothing is reported first
+    canonical_recipe(asked)  # an invalid predicate is reported first
     if ledger is None:
         raise NoLedger(nearest_ledger(Path.cwd()))
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
@@ -188,7 +188,7 @@ def _kept(
 
 
 def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "Tars":
-    """Return the shards, or what a ledger keeps of them."""
+    """Return the shards, or the samples of them that a ledger keeps."""
     from wdsflow.serving.shard_tars import ChosenTars, LedgerSamples, ShardTars
 
     tars = ShardTars(shards)
@@ -219,7 +219,7 @@ def _grafted(
 
 
 def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedTars":
-    """Return the samples in tars of other sizes. Exits if not all can be served so; raises ValueError, OSError."""
+    """Return the samples in tars of other sizes. Exits if some cannot be served so; raises ValueError, OSError."""
     from wdsflow.mapping.scratch import scratch
     from wdsflow.serving.resharded_tars import CannotShuffle, NotAllServed, ReshardedTars
     from wdsflow.shards.source.base import SourceError
@@ -247,7 +247,7 @@ def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed:
 
 
 def _write_instead(typed: Typed) -> str:
-    """Return what to do so that reshard writes what cannot be served, "" if that needs more than one command."""
+    """Return the reshard command for shards that cannot be served, "" if one command is not enough."""
     if not {"ledger", "table"}.isdisjoint(typed.given):
         return ""
     out = free(Path("resharded"))
@@ -258,15 +258,15 @@ def _say(line: str) -> None:
     print(f"wdsflow: cannot be served: {line}", file=sys.stderr, flush=True)
 
 
-SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the parameters that decide tars of other sizes
+SIZES = ("samples", "size", "shards", "divisible_by", "shuffle")  # the parameters for tars of other sizes
 
 
 @dataclass
 class ServeReport:
-    """Prints what is served, and how to train on it."""
+    """Prints the served data, and how to train on it."""
 
-    tars: "Tars"  # what is served of each input
-    joined: str  # what became of the samples in a join
+    tars: "Tars"  # the served part of each input
+    joined: str  # the outcome of a join
     typed: Typed
     host: str | None
     options: "ReshardOptions"
@@ -278,13 +278,13 @@ class ServeReport:
 
     @property
     def counts(self) -> bool:
-        """Whether samples are counted when requests are answered already."""
+        """Whether samples are counted while requests are already answered."""
         from wdsflow.serving.shard_tars import is_local
 
         return self.resharded is None and (self.tars.filters or all(map(is_local, self.tars.urls)))
 
     def started(self, url: str) -> None:
-        """Tell that requests are answered."""
+        """Report that requests are answered."""
         from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
         from wdsflow.reshaping.reshard.reshard_report import evenness
         from wdsflow.serving.serve import pattern
@@ -311,7 +311,7 @@ class ServeReport:
             _advise(pattern(url, range(tars)), None if resharded is None else resharded.sizes)
 
     def counted(self, url: str, found: "Counts") -> None:
-        """Tell what becomes of the samples of each shard."""
+        """Report the outcomes of the samples of each shard."""
         from wdsflow.serving.serve import pattern
 
         report = self._account(found)
@@ -323,7 +323,7 @@ class ServeReport:
             _advise(pattern(url, (each.shard for each in kept)), [each.counted for each in kept])
 
     def _account(self, counts: "Counts") -> "RunReport":
-        """Print what becomes of the samples of shards. Exits if there are none."""
+        """Print the outcomes of the samples of shards. Exits if there are none."""
         from wdsflow.filtering.run_folder import ShardFailure
         from wdsflow.filtering.run_report import RunReport
 
@@ -336,7 +336,7 @@ class ServeReport:
                 report.records.append(found)
         report.check()
         for line in report.lines():
-            if not line.startswith("not done: "):  # said before, when they were counted
+            if not line.startswith("not done: "):  # printed earlier, when they were counted
                 print(line)
         if self.joined:
             print(self.joined)
@@ -347,7 +347,7 @@ class ServeReport:
 
 
 def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
-    """Report that no sample can be served; exit with status 1, or 2 if that is because shards cannot be served."""
+    """Report that no sample can be served; exit with status 1, or 2 if the reason is shards that cannot be served."""
     look = f"to see what is wrong: {Typed.spell('validate', *typed.given['urls'])}"
     if failed:
         fail(
@@ -364,7 +364,7 @@ def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
 
 
 def _advise(data: str, samples: Sequence[int] | None) -> None:
-    """Print the commands that train on what is served; ``samples`` of each shard, None if they are not counted."""
+    """Print the commands that train on the served data; ``samples`` of each shard, None if they are not counted."""
     if samples is not None and not any(samples):
         return
     words = f"--train-data {quote(data)}{'' if samples is None else batches_for_all(samples)}"

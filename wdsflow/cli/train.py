@@ -23,7 +23,7 @@ _FAILED = 1
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What is done besides feeding a training."""
+    """Actions of the command besides feeding a training."""
 
     dry_run: bool = option(False, "Check the shards, report what would go wrong in this run, and do not train.")
     checkpoint_every: int | None = option(
@@ -63,7 +63,7 @@ def train(typed: Typed, feed: FeedOptions, asked: TrainOptions) -> None:
 
 
 def _check_places(options: FeedOptions) -> None:
-    """Refuse names that mean nothing."""
+    """Refuse invalid names of members."""
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.stalls.progress import Metrics
@@ -80,7 +80,7 @@ def _check_places(options: FeedOptions) -> None:
 
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: bool) -> None:
-    """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
+    """Refuse invalid arguments and unsuitable data before any other work. Then a dry run reports and exits."""
     from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
     from wdsflow.training.feed_options import NoOpenClip
     from wdsflow.training.launch.launch import parse
@@ -110,7 +110,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: 
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
-    """Check the shards on the first rank; exit if they would starve it; return True if it must report to others."""
+    """Check the shards on the first rank; exit if they would starve the feed; return True if it must notify others."""
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
 
@@ -140,7 +140,7 @@ def _preflight(
 def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
     """Print the full report on the shards of this run, and exit.
 
-    The status is 1 for a refusal, and for an error that training survives, such as a missing shard.
+    The status is 1 for a refusal and for errors that training survives, such as a missing shard.
     """
     from wdsflow.training.ranks import rank_and_world
     from wdsflow.validate.report import report_text
@@ -156,7 +156,7 @@ def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
 
 
 def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions, *flags: str) -> None:
-    """Print what was found; where no shard could be read, also the command with shards of a similar name."""
+    """Print the result; if no shard could be read, also the command with shards of a similar name."""
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
     from wdsflow.validate.advice.invocation import train_data, with_flags
@@ -192,13 +192,13 @@ def _show(text: str) -> None:
 
 
 def _end(error: Exception) -> NoReturn:
-    """Report what is wrong with the data or the run, without a traceback."""
+    """Report a problem of the data or the run, without a traceback."""
     from wdsflow.training.ranks import rank_and_world
 
     logging.disable(logging.INFO)  # torch's logs at the end of Python would hide the message
     _show(str(error))
     if rank_and_world()[1] > 1:
-        os._exit(_FAILED)  # a process group whose other ranks are gone may never shut down
+        os._exit(_FAILED)  # a process group whose other ranks have ended may hang at shutdown
     sys.exit(_FAILED)
 
 

@@ -31,7 +31,7 @@ Format = Literal["text", "json", "sarif", "junit", "github", "html"]
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is written besides, or in place of, a report on standard output."""
+    """Outputs in addition to, or in place of, a report on standard output."""
 
     form: Format = option(
         "text", "Format of the report: text, json, sarif, junit, github or html.", "--format", metavar="FORMAT"
@@ -85,7 +85,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     report = _check(given.urls or _train_data(training or []), typed, options)
     if files.write_baseline:
         report = _accept(report, files.write_baseline)
-    _tell(report, files.form, files.output, typed)
+    _print_report(report, files.form, files.output, typed)
     sys.exit(report.exit_status if _describe(report, files, options.pipeline, typed) else 1)
 
 
@@ -93,7 +93,7 @@ _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
 
 
 def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, training: list[str] | None) -> NoReturn:
-    """Compare shards with their manifest; nothing else is asked about them."""
+    """Compare shards with their manifest, without other checks."""
     if others := sorted(typed.given.keys() - _OF_MANIFEST):
         alone = typed.again(**dict.fromkeys(others))
         fail("--manifest compares shards with their checksums, and takes only --level, --jobs and --format", alone)
@@ -109,7 +109,7 @@ def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, traini
 
 
 def _describe(report: "Report", files: ReportOptions, pipeline: str | None, typed: Typed) -> bool:
-    """Write what was asked for besides the report; return whether all of it was written."""
+    """Write the requested files besides the report; return whether all were written."""
     described = files.croissant is None or write_croissant(report, files.croissant)
     return (files.certify is None or write_certificate(report, files.certify, pipeline, typed)) and described
 
@@ -129,7 +129,7 @@ def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
         if path is None or is_device(path):
             continue
         elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
-        # A shell makes of `--certify *.tar` a file that is a shard, and more urls.
+        # A shell expands `--certify *.tar` to a shard as the file, and more urls.
         if path.is_file() and path.name.lower().endswith(SUFFIXES):
             fail(f"{path} has the name of a shard: it is not replaced", elsewhere)
         if path.absolute() in seen:
@@ -146,7 +146,7 @@ def _train_data(training: Sequence[str]) -> list[str]:
 
 
 def _nothing_read(report: "Report", form: str, output: Path | None, typed: Typed) -> NoReturn:
-    """Report in one line that no shard could be read; programs and files get the full report, without a verdict."""
+    """Report in one line that no shard could be read; write the full report, without a verdict, to files."""
     from wdsflow.validate.report import render
 
     if output is not None:
@@ -182,7 +182,7 @@ def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report"
 
 
 def _must_load(baseline: str | Path | None) -> str | Path | None:
-    """Read the baseline before any shard, and return its path: a wrong one must not cost an hour."""
+    """Read the baseline before any shard, so that an invalid one fails early; return its path."""
     from wdsflow.validate.report.baseline import BaselineError, load_baseline
 
     try:
@@ -203,7 +203,7 @@ def _accept(report: "Report", path: Path) -> "Report":
     return replace(report, findings=[], accepted=accepted, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None, typed: Typed) -> None:
+def _print_report(report: "Report", form: str, output: Path | None, typed: Typed) -> None:
     from wdsflow.validate.report import render, report_text
 
     if report.nothing_read:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
-    """Write the certificate of a report, or say on standard error why there is none; return whether there is one."""
+    """Write the certificate of a report, or print to standard error why not; return whether it was written."""
     from wdsflow.shards.certificate import CertificateError, dump
     from wdsflow.validate.certify import certify
 
@@ -32,13 +32,13 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
             print(f"  to accept what was found, and to certify the shards with this verdict: {again}", file=sys.stderr)
         return False
     write_output(path, dump(certificate).decode())
-    told = f"wrote the certificate {path}, root {certificate.root}; to compare the shards with it later:"
-    print(f"{told}\n  wdsflow verify {quote_path(str(path))}", file=sys.stderr)
+    message = f"wrote the certificate {path}, root {certificate.root}; to compare the shards with it later:"
+    print(f"{message}\n  wdsflow verify {quote_path(str(path))}", file=sys.stderr)
     return True
 
 
 def write_croissant(report: "Report", path: Path) -> bool:
-    """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
+    """Write Croissant metadata of shards, or print to standard error why not; return whether it was written."""
     from wdsflow.shards.certificate import CertificateError
     from wdsflow.validate.certify import croissant, not_tars
 
@@ -68,12 +68,12 @@ def compare_shards(
     as_json: bool,
     wanted: str = "certificate",
 ) -> NoReturn:
-    """Compare shards with their certificate or manifest, print what differs, and exit.
+    """Compare shards with their certificate or manifest, print the differences, and exit.
 
     Args:
         file: the certificate or manifest.
-        urls: where the shards are now; none for where the file says.
-        again: the command that was typed, without options for depth and format.
+        urls: current places of the shards; none for those in the file.
+        again: the typed command, without options for depth and format.
         full_option: the option by which it reads all bytes.
         json_option: the option by which it prints JSON.
         full: read and hash all bytes.
@@ -103,7 +103,7 @@ def compare_shards(
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """A certificate, and where its shards are."""
+    """A certificate, and the places of its shards."""
 
     file: Path = argument("FILE", "Certificate that validate --certify wrote, or checksums.json of index --checksums.")
     urls: list[str] | None = argument(

@@ -1,4 +1,4 @@
-"""Gives members names that every reader splits into the same key and field."""
+"""Renames members so that every reader splits the names into the same key and field."""
 
 import re
 import unicodedata
@@ -28,8 +28,8 @@ class Dots:
 
     A dotted stem is a field of the longest shorter stem that has members of its own (``000`` for ``000.seg``), unless
     it has an image and a caption itself. If there is none, stems that share their first part are fields of that part if
-    each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have just
-    the same ones (``000.left.jpg``, ``000.right.jpg``). Numbers are fields next to a stem that has no image
+    each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have
+    exactly the same ones (``000.left.jpg``, ``000.right.jpg``). Numbers are fields next to a stem that has no image
     (``000.0.jpg``, ``000.txt``), or where one sample has several. All other dots belong to the key.
     """
 
@@ -123,7 +123,7 @@ def _join_folders(paths: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _moves(paths: list[tuple[str, str]], level: int) -> dict[str, str]:
-    """Which folder becomes which if one level is taken out."""
+    """Map folders to their names without one level."""
     folders = {folder for folder, _ in paths}
     if len(folders) < 2:
         return {}
@@ -217,7 +217,7 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
 
 
 def _are_tidy(names: Sequence[str]) -> bool:
-    """Return whether all names are plain ones in one folder: the common case, in a part of the time."""
+    """Return whether all names are plain ones in one folder: a fast check for the common case."""
     if not names or junk(names[0]):
         return False
     folder = names[0].rpartition("/")[0]
@@ -233,7 +233,7 @@ def _are_tidy(names: Sequence[str]) -> bool:
 
 
 def junk(name: str) -> str:
-    """Return why a member belongs to no sample; empty if it may.
+    """Return why a member belongs to no sample; empty if it may belong to one.
 
     >>> junk("d/._a.jpg"), junk("README"), junk("./a.jpg")
     ('appledouble', 'no-extension', '')
@@ -273,7 +273,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _origins(names: Sequence[str], archives: Sequence[int]) -> list[int]:
-    """Members of different archives, or below different absolute or upward paths, are different samples at first."""
+    """Members of different archives, or below different absolute or upward paths, start as different samples."""
     known: dict[tuple[int, str], int] = {}
     return [
         known.setdefault((archive, "/" * name.startswith("/") + ".." * name.split("/").count("..")), len(known))

@@ -1,4 +1,4 @@
-"""Brings the members of samples together, and takes apart samples that were merged."""
+"""Brings the members of samples together, and separates merged samples."""
 
 import posixpath
 from collections import Counter, deque
@@ -38,7 +38,7 @@ class RegroupedSample:
 
 @dataclass
 class RepairPlan:
-    """All samples of a shard, and the members that belong to none, by reason."""
+    """All samples of a shard, and the members without a sample, by reason."""
 
     samples: list[RegroupedSample]
     dropped: Counter[str]
@@ -46,7 +46,7 @@ class RepairPlan:
 
 
 def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> RepairPlan:
-    """Form samples from the members of one shard, whatever their order.
+    """Form samples from the members of one shard, regardless of order.
 
     ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` returns the member that a link
     names.
@@ -87,7 +87,7 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
 
 
 def _contents(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
-    """For each member the one that holds its contents, or the reason why there is none."""
+    """Return, for each member, the one with its contents, or the reason why none exists."""
     if all(member.kind == "file" for member in members):
         return list(members)
     by_name: dict[str, Member] = {}
@@ -133,12 +133,12 @@ class HalfRun(NamedTuple):
 class Borders:
     """Members that a repair moves between neighbouring shards to join split samples."""
 
-    skip: int = 0  # members at its start that belong to the last sample of the shard before
+    skip: int = 0  # members at its start that belong to the last sample of the previous shard
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
 
 
 def borders(urls: Sequence[str]) -> dict[int, Borders]:
-    """Return what moves at the borders of shards, by their place in ``urls``; shards where nothing moves are left out.
+    """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
 
     A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
     other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local files are checked; usually only the start of each
@@ -162,7 +162,7 @@ def first_members(source: Source, count: int) -> list[Member]:
 
 
 def _second_half(before: str, url: str) -> int:
-    """Return how many members at the start of a shard belong to the last sample of the one before."""
+    """Return how many members at the start of a shard belong to the last sample of the previous one."""
     try:
         with closing(_runs(url)) as runs:
             head, following = next(runs, None), next(runs, None)
@@ -180,7 +180,7 @@ def _second_half(before: str, url: str) -> int:
 
 
 def _runs(url: str) -> Generator[HalfRun, None, None]:
-    """Yield the runs of a plain local file up to the place where readers stop; none of another shard."""
+    """Yield the runs of a plain local file up to the place where readers stop; none for other shards."""
     run: HalfRun | None = None
     with open_source(url) as source:
         for begins, stem, _, row in (

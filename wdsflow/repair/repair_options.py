@@ -1,4 +1,4 @@
-"""What a repair is asked for."""
+"""The options of a repair."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ def _pairs(values: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairOptions:
-    """What a repair is asked for. ``begin`` is called with the number of shards; what it returns is called after each."""
+    """The options of a repair. ``begin`` is called with the number of shards; its result is called after each."""
 
     caption: str | None = option(
         None,

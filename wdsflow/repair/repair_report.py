@@ -1,4 +1,4 @@
-"""What a repair did: every member and every sample is accounted for."""
+"""The report of a repair: every member and every sample is accounted for."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,24 +13,24 @@ from wdsflow.text.words import how_many
 
 @dataclass
 class ShardRepair(OneFile):
-    """What became of one shard: all members, and all samples."""
+    """The outcome of one shard: all members, and all samples."""
 
     passing: ClassVar[frozenset[str]] = OneFile.passing | {"inputs"}
 
     url: str
-    members: int = 0  # entries in the input, after its damage too
+    members: int = 0  # entries in the input, including those after damage
     written: int = 0
-    made: int = 0  # captions that were no members before
+    made: int = 0  # captions that were not members before
     dropped: Counter[str] = field(default_factory=Counter)  # reason -> members
     samples: int = 0
     samples_written: int = 0
     samples_dropped: Counter[str] = field(default_factory=Counter)
-    fixed: Counter[str] = field(default_factory=Counter)  # what was fixed -> members or samples
-    missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
+    fixed: Counter[str] = field(default_factory=Counter)  # fix -> members or samples
+    missed: Counter[str] = field(default_factory=Counter)  # requested change that was not possible -> samples
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
-    lost: list[str] = field(default_factory=list)  # what could not be read
+    lost: list[str] = field(default_factory=list)  # read errors
     bytes: int = 0  # of the output
-    inputs: list[dict[str, object]] = field(default_factory=list)  # identity of what was read
+    inputs: list[dict[str, object]] = field(default_factory=list)  # identities of the inputs
 
     @property
     def counted(self) -> int:
@@ -39,12 +39,12 @@ class ShardRepair(OneFile):
 
     @property
     def is_final(self) -> bool:
-        """Whether the next repair need not try again: something of the shard could be read."""
+        """Whether the next repair can skip the shard: some of it could be read."""
         return bool(self.output) or not self.lost
 
     @property
     def unread(self) -> bool:
-        """Whether nothing of it could be read."""
+        """Whether it could not be read at all."""
         return bool(self.lost) and not self.members
 
     def sums(self) -> Iterable[Counts]:
@@ -55,7 +55,7 @@ class ShardRepair(OneFile):
 
 @dataclass
 class RepairReport(Report[ShardRepair]):
-    """What became of all shards."""
+    """The outcomes of all shards."""
 
     shards: list[ShardRepair] = field(default_factory=list)
     dry_run: bool = False
@@ -77,11 +77,11 @@ class RepairReport(Report[ShardRepair]):
         """Why no sample was written, "" if any was."""
         if self.total("samples_written"):
             return ""
-        samples, gone = self.total("samples"), self.merged("samples_dropped")
+        samples, dropped = self.total("samples"), self.merged("samples_dropped")
         if not samples:
             read = sum(not shard.unread for shard in self.shards)
             return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
-        reason, count = max(gone.items(), key=lambda item: (item[1], item[0]))
+        reason, count = max(dropped.items(), key=lambda item: (item[1], item[0]))
         written = "would be written" if self.dry_run else "was written"
         most = f", {count:,} of them" if count < samples else ""
         return f"nothing {written}: {samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"

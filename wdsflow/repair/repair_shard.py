@@ -1,4 +1,4 @@
-"""Repair one shard: read what can be read, fix the members of each sample, write a valid shard."""
+"""Repair one shard: read its readable parts, fix the members of each sample, write a valid shard."""
 
 import io
 import posixpath
@@ -45,7 +45,7 @@ _UNPACKED = 256 << 20  # bytes of an unpacked gzipped field
 
 @dataclass(frozen=True)
 class Edits:
-    """Changes in addition to those that every reader needs. By default only junk is dropped."""
+    """Changes in addition to those for all readers. By default only junk is dropped."""
 
     caption: CaptionField | None = None
     rename: tuple[tuple[str, str], ...] = ()
@@ -73,7 +73,7 @@ class Job:
 def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
     """Write a valid shard and account for every member of the old one.
 
-    What cannot be read is reported in ``lost``. ``stop`` is set when another shard failed: then it gives up. Raises OSError if the output cannot be written.
+    Read errors are reported in ``lost``. ``stop`` ends the work. Raises OSError if the output cannot be written.
     """
     report = ShardRepair(job.url)
     try:
@@ -90,7 +90,7 @@ def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
     if not report.output and job.write and not report.lost:
-        job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
+        job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
     report.check()
     return report
 
@@ -104,7 +104,7 @@ def inputs_of(job: Job) -> list[dict[str, object]]:
 
 
 def _planned(stack: ExitStack, source: Source, moved: Borders, report: ShardRepair) -> tuple[Source, RepairPlan]:
-    """Return the samples of a shard, with the halves of those that were cut in two at its borders, and their source."""
+    """Return the samples of a shard, with those that were split at its borders completed, and their source."""
     members, archives = _read_members(source, report)
     if moved.skip:
         del members[: moved.skip], archives[: moved.skip]
@@ -153,7 +153,7 @@ def _repair(source: Source, planned: RepairPlan, job: Job, edits: Edits, report:
 
 
 def _read_members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:
-    """List what can be read whole, and number the archives that follow each other in the file."""
+    """List the members that are readable whole, and number the concatenated archives in the file."""
     members: list[Member] = []
     archives: list[int] = []
     archive = end = 0
@@ -184,7 +184,7 @@ def _read_members(source: Source, report: ShardRepair) -> tuple[list[Member], li
     ):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
     if source.cut and walk.ended:
-        report.fixed["compressed stream cut after the end mark"] += 1  # nothing is lost by that
+        report.fixed["compressed stream cut after the end mark"] += 1  # no data is lost
     elif source.cut and not report.lost:
         report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives
@@ -194,7 +194,7 @@ class Field(NamedTuple):
     """One member of a repaired sample."""
 
     name: str
-    member: Member | None  # None: made here
+    member: Member | None  # None: created by the repair
     data: bytes | None = None  # contents, if they differ from the member's
 
 
@@ -233,7 +233,7 @@ class SampleFixer:
         return contents(self.source, field.member)
 
     def size(self, field: Field) -> int:
-        """Return how many bytes a field has."""
+        """Return the size of a field in bytes."""
         return len(field.data) if field.data is not None else field.member.size if field.member else 0
 
     def _drop(self, field: Field, reason: str) -> None:
@@ -341,7 +341,7 @@ def _link_target(source: Source, member: Member) -> str | None:
 class Preview:
     """The samples of one shard after ``repair`` without options. Use as a context manager.
 
-    Raises SourceError if the shard cannot be read; ValueError if it can only be read from front to back.
+    Raises SourceError if the shard cannot be read; ValueError if it cannot seek.
     """
 
     def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:

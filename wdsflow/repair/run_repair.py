@@ -1,4 +1,4 @@
-"""Turn shards that readers lose samples of into shards that they read whole."""
+"""Turn shards of which readers lose samples into shards that they read completely."""
 
 import os
 import re
@@ -35,7 +35,7 @@ _FIELD = re.compile(r"[^/\s.][^/\s]*")
 def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions) -> RepairReport:
     """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
 
-    Members of one sample are brought together, across the border of two shards as well. Junk is dropped, names are made
+    Members of one sample are brought together, even across the border of two shards. Junk is dropped, names are made
     safe, duplicates are merged, and members that follow damage are kept. Contents are copied byte for byte. The inputs
     never change. The same call resumes an interrupted repair: finished shards that have not changed are kept.
 
@@ -90,14 +90,14 @@ def _jobs(urls: Sequence[str], folder: Path, *, write: bool, allow_pipe: bool) -
 
 
 def _made_from(job: Job, done: ShardRepair | None) -> dict[str, object]:
-    """Return what decides the output of a shard: its inputs as they were when it was written, otherwise as they are."""
+    """Return the inputs that determine the output of a shard: as recorded when it was written, or current."""
     inputs = inputs_of(job) if done is None else done.inputs
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 
 
 def _flags(caption: str | None, edits: Edits) -> dict[str, object]:
-    """Return what decides the outcome, as the command line spells it."""
+    """Return the options that determine the outcome, as on the command line."""
     renamed = [f"{old}={new}" for old, new in edits.rename]
     dropped = sorted(edits.drop_fields)
     return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}

@@ -1,4 +1,4 @@
-"""The options of ``graft`` and ``diff``, without what carries them out: the command line reads them for each help."""
+"""The options of ``graft`` and ``diff``, separate from their code: the command line imports them for each help."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraftRequest:
-    """The arguments of a graft. ``begin`` is called with the number of shards, once for each of the two passes; what it returns is called after each shard."""
+    """The arguments of a graft. ``begin`` is called with the number of shards, for each of two passes; its result is called after each shard."""
 
     table: str | os.PathLike[str] = required(
         "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that score or filter wrote.",
@@ -46,12 +46,12 @@ class GraftRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffOptions:
-    """What a comparison is asked for.
+    """The arguments of a comparison.
 
     Attributes:
         ledgers: output folders of ``filter`` or ``score``, whose scores are compared; by default those in the folders of
             the shards, if both have one.
-        begin: called with the number of shards; what it returns is called after each of them.
+        begin: called with the number of shards; its result is called after each of them.
     """
 
     shown: int = option(20, "Samples shown of each kind of difference.", "--show", metavar="N", least=0)

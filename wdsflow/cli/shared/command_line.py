@@ -16,18 +16,18 @@ from .typed import Typed
 
 T = TypeVar("T")
 
-# What the commands that run another program take after --, as their usage shows it.
+# Usage text for the arguments after -- of commands that run another program.
 AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS...", "bisect": "-- COMMAND..."}
 _SURE = 0.75  # similarity of a mistyped option of open_clip_train
 _TYPES: dict[object, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, str: click.STRING}
 
 
 class Given(dict[str, object], Generic[T]):
-    """Those fields of a dataclass that were typed, with their values: a recipe keeps its own for the others."""
+    """The typed fields of a dataclass, with their values: for others, a recipe keeps its own."""
 
 
 class But:
-    """Marks a parameter of a command: which fields are no options of it, and which have another help.
+    """Marks a parameter of a command: fields that are not options of it, and fields with another help.
 
     Such as ``Annotated[RunOptions, But("device", workers="Number of processes.")]``.
     """
@@ -37,7 +37,7 @@ class But:
 
 
 class Only(But):
-    """Marks a parameter of a command: which fields are its options."""
+    """Marks a parameter of a command: the fields that are its options."""
 
 
 class _Taken(NamedTuple):
@@ -89,7 +89,7 @@ def _made(taken: _Taken, typed: Typed, context: click.Context) -> object:
                 parameter = next(each for each in context.command.params if each.name == name)
                 raise click.BadParameter(str(error), context, parameter) from None
         elif field.default is MISSING:
-            values[name] = None  # an argument that may be left out
+            values[name] = None  # an optional argument
     return taken.make(**values)
 
 
@@ -141,7 +141,7 @@ def _parameter(field: "Field[object]", about: Option) -> click.Parameter:
 
 
 class _Argument(click.Argument):
-    """An argument that knows its help."""
+    """An argument with a help text."""
 
     def __init__(self, name: str, about: Option, kind: click.ParamType[Any], *, required: bool, nargs: int) -> None:
         super().__init__([name], type=kind, required=required, nargs=nargs, metavar=about.metavar)
@@ -156,12 +156,12 @@ class PanelCommand(click.Command):
     """A command whose help groups its options."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the pieces of the usage line, with what follows ``--``."""
+        """Return the pieces of the usage line, with the arguments after ``--``."""
         after = AFTER_DASHES.get(str(ctx.info_name))
         return [*super().collect_usage_pieces(ctx), *([after] if after else [])]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an option with two values: of two predicates the first would be dropped silently."""
+        """Refuse an option with two values: otherwise the first of two predicates would be dropped silently."""
         _check_dashes(self.get_params(ctx), ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
         _, loose, order = self.make_parser(ctx).parse_args(args=list(args))
@@ -198,7 +198,7 @@ def _takes_one_value(parameter: click.Parameter) -> bool:
 
 
 def _check_dashes(parameters: list[click.Parameter], ctx: click.Context, args: list[str]) -> None:
-    """Refuse options of open_clip_train before ``--``, with the command in which they follow it."""
+    """Refuse options of open_clip_train before ``--``, with the corrected command."""
     if ctx.info_name not in ("train", "validate"):
         return
     takes_value = {
@@ -224,5 +224,5 @@ def _check_dashes(parameters: list[click.Parameter], ctx: click.Context, args: l
         words = ["wdsflow", str(ctx.info_name), *own, "--", *after, *(ctx.obj or ())]
         wrong = next((name for name in typed if meant[name] in flags and meant[name] != name), "")
         right = f"{after[0].partition('=')[0]} is an option of open_clip_train: put it after --"
-        told = f"no such option: {wrong}; did you mean {meant[wrong]}, after --?" if wrong else right
-        ctx.fail(f"{told}\n  {command(words)}")
+        problem = f"no such option: {wrong}; did you mean {meant[wrong]}, after --?" if wrong else right
+        ctx.fail(f"{problem}\n  {command(words)}")

@@ -1,4 +1,4 @@
-"""How a command ends when it is interrupted, or when nobody reads its output."""
+"""The end of a command that is interrupted, or whose output is closed."""
 
 import contextlib
 import errno
@@ -12,9 +12,9 @@ from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130  # as shells report SIGINT
-_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # of a scheduler; of a connection that was lost
+_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # from a scheduler; after a lost connection
 _NOT_WRITTEN = 2
-_CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output nobody reads
+_CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output is closed
 _came: list[int] = []  # signals that ended this command
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
@@ -28,7 +28,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def interrupts_end() -> None:
-    """Let Ctrl-C end this process with one line while it loads, until ``interrupts_raise``: nothing is to be tidied yet."""
+    """Let Ctrl-C end this process with one line until ``interrupts_raise``: while it loads, no cleanup is needed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, _end_at_once)
 
@@ -49,7 +49,7 @@ def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
 def ending() -> Iterator[None]:
     """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.
 
-    Raises SystemExit: 143 or 129 after these signals if nothing can be written any more, 141 if standard output or error was closed before all was written, 2 if a disk is full.
+    Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if a disk is full.
     """
     if sys.stdout is None:  # closed by the shell: >&-
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
@@ -76,7 +76,7 @@ def ending() -> Iterator[None]:
 
 
 def _output_is_closed() -> bool:
-    """Return whether standard output or error is a pipe that nobody reads."""
+    """Return whether standard output or error is a pipe without a reader."""
     watched = select.poll()
     for stream in (sys.__stdout__, sys.__stderr__):  # click replaces a broken one
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -85,18 +85,18 @@ def _output_is_closed() -> bool:
 
 
 def _full(error: OSError) -> NoReturn:
-    with contextlib.suppress(OSError):  # a terminal that is gone takes no message either
+    with contextlib.suppress(OSError):  # a closed terminal accepts no message either
         print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
     _end(_status(_NOT_WRITTEN))
 
 
 def _status(usual: int) -> int:
-    """Return the exit status where output cannot be written: that of the signal after which nobody reads it."""
+    """Return the exit status if output cannot be written: that of the signal that closed it, otherwise ``usual``."""
     return 128 + _came[0] if _came else usual
 
 
 def _end(status: int) -> NoReturn:
-    """Exit with nothing left to write when the interpreter closes its streams."""
+    """Exit so that the interpreter has nothing left to write when it closes its streams."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -109,7 +109,7 @@ def _end(status: int) -> NoReturn:
 def _terminable() -> Iterator[None]:
     """Make the signals raise Terminated in this process; they end forked processes at once, as usual.
 
-    A signal that the caller handles or ignores, as nohup does with SIGHUP, stays as it is.
+    A signal that the caller handles or ignores, as nohup does with SIGHUP, is left unchanged.
     """
     is_main = threading.current_thread() is threading.main_thread()
     # A rank that waits in a collective runs no handler: there a signal ends the process at once.
@@ -134,7 +134,7 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
         handled = handled.__context__
     if (
         handled is None
-    ):  # otherwise the first is at work: shell and system both send SIGHUP, and must not end the tidying
+    ):  # otherwise the first is being handled: shell and system both send SIGHUP, and must not interrupt the cleanup
         _came.append(number)
         raise Terminated(number)
 

@@ -15,10 +15,10 @@ _STANDS_FOR_MANY = re.compile(r"[*?\[{]")
 
 
 def nearest_shards(pattern: str) -> str:
-    """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar, or if it has matches.
+    """Return the existing shards nearest to a pattern without matches; "" if none is similar, or if it has matches.
 
     A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a range with two dots;
-    what a list names.
+    the entries of a list.
     """
     if (meant := with_dots(pattern)) != pattern:
         return meant if local_file(meant) is None or _holds_shards(meant) else ""
@@ -28,7 +28,7 @@ def nearest_shards(pattern: str) -> str:
     if os.path.isfile(path):
         return f"@{pattern}" if _holds_shards(f"@{path}") else ""
     if _holds_shards(pattern):
-        return ""  # they are there; something else is wrong with them
+        return ""  # they exist; the problem is another one
     parts = Path(path).parts
     known = 0
     while known < len(parts) and Path(*parts[: known + 1]).is_dir():

@@ -1,4 +1,4 @@
-"""Messages of commands that refuse or fail: what happened, and commands that help."""
+"""Messages of commands that refuse or fail: the reason, and commands that fix it."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
 def _about_apart(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
     source, steps = " ".join(map(quote_path, compact(typed.given["urls"]))), []
-    if typed.given.get("ledger"):  # samples may meet only where others are left out
+    if typed.given.get("ledger"):  # samples may become neighbours only because others are dropped
         steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
     if table := typed.given.get("table"):
         target = str(free(Path("grafted")))
@@ -34,8 +34,8 @@ def _about_apart(_: Exception, typed: Typed) -> list[str]:
         source = target
     repaired = free(Path("repaired"))
     steps.append(f"wdsflow repair {source} -o {repaired}" + (" --allow-pipe" if typed.given.get("allow_pipe") else ""))
-    gone = dict.fromkeys((*_OF_LEDGER, "table", *_OF_GRAFT, "allow_pipe"))
-    steps.append(typed.again(**gone, urls=[str(repaired)]))
+    removed = dict.fromkeys((*_OF_LEDGER, "table", *_OF_GRAFT, "allow_pipe"))
+    steps.append(typed.again(**removed, urls=[str(repaired)]))
     return [f"bring them together: {steps[0]}", *(f"then: {step}" for step in steps[1:])]
 
 
@@ -60,7 +60,7 @@ def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
 
 
 def _other_columns(error: "NoColumn", typed: Typed) -> str:
-    """Return the command with columns that there are; "" if it is not known which are meant."""
+    """Return the command with existing columns; "" if it is unclear which are meant."""
     from wdsflow.reshaping.graft.join_on import parse_on, parse_set
 
     wanted = parse_on(typed.given["on"]).column
@@ -108,7 +108,7 @@ def _copies(typed: Typed) -> bool:
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
-    """Report what is wrong, then what to do, one line each; exit with status 2."""
+    """Report the problem, then fixes, one line each; exit with status 2."""
     print("wdsflow: " + "\n".join(escape(line, 2_000) for line in message.split("\n")), file=sys.stderr)
     for hint in hints:
         if hint:
@@ -129,7 +129,7 @@ def explained(typed: Typed) -> Iterator[None]:
         if is_resumable(typed):
             print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
-    except BrokenPipeError:  # nobody reads the output: not a fault of the run
+    except BrokenPipeError:  # the output was closed: not a fault of the run
         raise
     except Exception as error:
         known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
@@ -242,7 +242,7 @@ def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
 
 
 def _about_file(error: OSError, typed: Typed) -> tuple[str, str]:
-    """Return the file that could not be written, and what helps."""
+    """Return the file that could not be written, and a fix."""
     path = (
         f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
     )
@@ -300,7 +300,7 @@ def _about_source(error: Exception, typed: Typed) -> list[str]:
 
 
 def _about_output(error: OSError, typed: Typed) -> NoReturn:
-    """Report the file that could not be written, and what helps."""
+    """Report the file that could not be written, and a fix."""
     if typed.name in _DECIDE or typed.name == "serve":
         refuse(*_about_file(error, typed))
     if typed.name == "diff":

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what ``filter``, ``score`` and ``cut`` need."""
+"""Options that several commands share, and checks for ``filter``, ``score`` and ``cut``."""
 
 import sys
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class Exports:
 
 
 class Misuse(ValueError):
-    """A command that lacks something. ``changed`` completes it, if that is known; ``hint`` says more."""
+    """A command that lacks something. ``changed`` completes it, if known; ``hint`` explains more."""
 
     def __init__(self, message: str, hint: str = "", **changed: Any) -> None:
         super().__init__(message)

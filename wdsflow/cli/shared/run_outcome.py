@@ -57,7 +57,7 @@ class _Live:
         return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
 
 
-_REASONS = 3  # shown if nothing could be read
+_REASONS = 3  # reasons shown if nothing could be read
 
 
 def check_exports(paths: Sequence[Path], count: int) -> None:
@@ -82,7 +82,7 @@ def exported(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:
 
 
 def show(report: "RunReport", out: Path, typed: Typed) -> None:
-    """Print the funnel, the outputs, and what to do next.
+    """Print the funnel, the outputs, and the next commands.
 
     Exit status: 0; 1 if something could not be read, or little was kept; 2 if nothing could be read.
     """
@@ -176,10 +176,10 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     if typed.name in ("filter", "score") and reasons and reasons.most_common(1)[0][0] == "scattered":
         yield from _after_scattered(typed)
         return
-    aside = next((record.name for record in report.records if record.quarantine and kind_of(record.name).is_tar), None)
+    first = next((record.name for record in report.records if record.quarantine and kind_of(record.name).is_tar), None)
     mostly = reasons.total() > report.merged("dropped").total()
-    if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
-        yield f"next: wdsflow inspect {quote_path(str(report.quarantine / aside))}"
+    if first is not None and mostly and report.quarantine is not None and not report.dry_run:
+        yield f"next: wdsflow inspect {quote_path(str(report.quarantine / first))}"
     elif typed.name == "filter" and typed.given.keys() & {"where", "keep", "recipe"} and report.total("samples"):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
     elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):

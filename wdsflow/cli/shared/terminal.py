@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wdsflow.shards.urls import NoShards
 
 WRONG_USE = 2
-_LONG = 20_000  # characters of a message: commands in it must not be cut
+_LONG = 20_000  # characters of a message: its commands must not be truncated
 _PIPE_WIDTH = 100
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL = (*_NO_ROOM, errno.EROFS)
@@ -32,7 +32,7 @@ _MISPLACED = frozenset(
 
 
 def fail(message: str, *hints: str) -> NoReturn:
-    """Report in one line what is wrong, and in further lines what to do; exit with status 2."""
+    """Report the problem in one line, and fixes in further lines; exit with status 2."""
     print(f"wdsflow: {escape(message, _LONG)}", file=sys.stderr)
     for hint in filter(None, hints):
         print(f"  {escape(hint, _LONG)}", file=sys.stderr)
@@ -45,14 +45,14 @@ def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
 
 
 def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
-    """Yield what may have been meant by a pattern that matches no shards."""
+    """Yield suggestions for a pattern that matches no shards."""
     yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
     if typed is not None:
         yield from instead(error.pattern, typed)
 
 
 def instead(pattern: str, typed: Typed) -> Iterator[str]:
-    """Yield the command with the shards that may have been meant by a pattern without any, if there are some."""
+    """Yield the command with suggested shards for a pattern without matches, if any."""
     from .nearest_paths import nearest_shards
 
     near = nearest_shards(pattern) if pattern else ""
@@ -78,7 +78,7 @@ def console(stream: TextIO | None = None) -> "Console":
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # only ending.py decides how a command ends
+            raise BrokenPipeError  # only ending.py ends a command
 
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
@@ -113,7 +113,7 @@ def check_output(path: Path | None, name: str, typed: Typed) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file in one step: if the run dies, the old file stays unchanged."""
+    """Write a file atomically: if the run dies, the old file stays unchanged."""
     data = text.encode("utf-8", "backslashreplace")
     with _written("free space there, or name another file"), naming(path):
         if is_device(path):
@@ -123,7 +123,7 @@ def write_output(path: Path, text: str) -> None:
 
 
 def is_device(path: Path) -> bool:
-    """Return whether a path is a pipe or a device. /dev/stdout always is, wherever it leads; files in /dev/shm are none."""
+    """Return whether a path is a pipe or a device. /dev/stdout always is; files in /dev/shm are not."""
     in_dev = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")  # noqa: S108
     return path.exists() and (in_dev or not path.is_file())
 
@@ -143,7 +143,7 @@ def check_logs(path: str) -> None:
 
 @contextlib.contextmanager
 def full_disk(hint: str) -> Iterator[None]:
-    """Exit with status 2 if a disk has no space for a file, and name it."""
+    """Exit with status 2 if a disk has no space for a file, and report the file."""
     try:
         yield
     except OSError as error:
@@ -154,21 +154,21 @@ def full_disk(hint: str) -> Iterator[None]:
         finally:
             if int(os.environ.get("WORLD_SIZE") or 1) > 1:
                 sys.stderr.flush()
-                os._exit(WRONG_USE)  # a process group whose other ranks are gone may never shut down
+                os._exit(WRONG_USE)  # a process group whose other ranks have ended may hang at shutdown
 
 
 @contextlib.contextmanager
 def _written(hint: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # nobody reads the output: not a fault of the file
+    except BrokenPipeError:  # the output was closed: not a fault of the file
         raise
     except OSError as error:
         cannot_write(error, hint)
 
 
 def is_misplaced(error: OSError, out: Path) -> bool:
-    """Tell whether a file, or an output folder, could be written elsewhere; /proc calls a new file one that does not exist."""
+    """Return whether a file, or an output folder, could be written elsewhere; /proc reports a new file as missing."""
     return error.errno in _MISPLACED or (error.errno == errno.ENOENT and not out.exists())
 
 
@@ -180,9 +180,9 @@ def cannot_write(error: OSError, hint: str) -> NoReturn:
 
 @contextlib.contextmanager
 def shard_bars(label: str, *more: str) -> Iterator["Progress | None"]:
-    """Yield bars that count shards, on standard error: standard output can be piped. None if that is no terminal.
+    """Yield bars that count shards, on standard error: standard output can be piped. None if that is not a terminal.
 
-    ``label`` and ``more`` are what stands before and after a bar, as templates of rich's.
+    ``label`` and ``more`` are rich templates before and after a bar.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
@@ -212,7 +212,7 @@ def progress() -> Iterator[Callable[..., Callable[[object], None] | None]]:
 
 
 def warn_of_twice(urls: list[str]) -> None:
-    """Say on stderr which shard is named twice, if any: its samples are then written twice."""
+    """Warn on stderr of a shard that is listed twice: its samples are then written twice."""
     from wdsflow.shards.source.base import local_file
     from wdsflow.shards.urls import expand
 

@@ -1,4 +1,4 @@
-"""The command that was typed: its options, and how it is spelled with some of them changed."""
+"""The typed command: its options, and its text with some of them changed."""
 
 import os
 import tempfile
@@ -20,7 +20,7 @@ class Typed:
     def __init__(self, context: click.Context) -> None:
         self._parameters = context.command.params
         self.name = str(context.info_name)
-        self.after_dashes: list[str] | None = context.obj  # what was typed after --
+        self.after_dashes: list[str] | None = context.obj  # arguments after --
         self.given: dict[str, Any] = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in context.params.items()
@@ -28,7 +28,7 @@ class Typed:
         }
 
     def again(self, **changed: Any) -> str:
-        """Return the command with some parameters changed, by their names in Python; None leaves one out."""
+        """Return the command with some parameters changed, by their names in Python; None omits one."""
         values = {**self.given, **changed}
         words = ["wdsflow", self.name]
         for parameter in self._parameters:
@@ -46,12 +46,12 @@ class Typed:
         return "".join(f" {word}" for each in chosen for word in _words(each, self.given[each.name]))
 
     def look(self, command: str, *urls: str, **options: object) -> str:
-        """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this one may."""
+        """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
         return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
-        """Return another command, with options by their names; None leaves one out.
+        """Return another command, with options by their names; None omits one.
 
         >>> Typed.spell("score", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow score 'in/{0..3}.tar' -o scored --scores min_side"
@@ -96,7 +96,7 @@ def free(path: Path) -> Path:
 
 def _can_be_made(path: Path) -> bool:
     parent = next(each for each in path.absolute().parents if os.path.lexists(each))
-    try:  # os.access says of root, and of /proc, that they may
+    try:  # os.access is wrong for root and for /proc
         discard(*create(parent / path.name))
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""What differs between two sets of shards: samples, fields, captions, scores."""
+"""Differences between two sets of shards: samples, fields, captions, scores."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What is compared of samples: records of their fields, in files by the hash of their key."""
+"""Records of samples' fields for comparison, in files by the hash of the key."""
 
 import json
 import marshal
@@ -29,14 +29,14 @@ Value = float | bool | str | None
 class FieldRecord(NamedTuple):
     """One field of a sample."""
 
-    name: str  # lower case, as readers have it
+    name: str  # lower case, as in readers
     size: int  # bytes
     digest: int  # xxh3 of the contents, 128 bits
     text: bytes | None  # the start of a caption
 
 
 class KeyRecord(NamedTuple):
-    """A sample of set 0 or 1; with ``scores`` in place of ``fields`` a row of its ledger."""
+    """A sample of set 0 or 1; with ``scores`` instead of ``fields``, a row of its ledger."""
 
     side: int
     key: str
@@ -54,7 +54,7 @@ class KeyRecord(NamedTuple):
             yield KeyRecord(side, key, shard, number, tuple(map(FieldRecord._make, fields)), scores)
 
     def dump(self) -> bytes:
-        """Return it as bytes."""
+        """Return the record as bytes."""
         data = marshal.dumps((*self[:4], tuple(map(tuple, self.fields)), self.scores))
         return _LENGTH.pack(len(data)) + data
 
@@ -109,8 +109,8 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
 
 _LARGEST = 24 << 20  # bytes of a part in its file; in memory, it takes about six times as many
 _BUFFER = 32 << 10
-_BITS, _DEEPER = 7, 16  # parts: 128, which any system lets a process open, and each of them in 16
-_DEEPEST = 4  # from then on parts of one key, by their contents
+_BITS, _DEEPER = 7, 16  # 128 parts, which any system lets a process open, each split into 16
+_DEEPEST = 4  # from this depth on, parts of one key, by contents
 
 
 class KeyParts:
@@ -185,12 +185,12 @@ def _hash_of(key: str) -> int:
 
 
 def _close(file: IO[bytes]) -> None:
-    with suppress(OSError):  # a full disk: what is buffered is not needed any more
+    with suppress(OSError):  # a full disk: the buffered rest is not needed
         file.close()
 
 
 def compare_part(records: Sequence[KeyRecord], found: SetDiff) -> None:
-    """Add what differs between the records of both sides; all records of their keys are among them."""
+    """Add the differences between the records of both sides, which include all records of their keys."""
     samples: dict[str, tuple[list[KeyRecord], list[KeyRecord]]] = {}
     rows: dict[str, tuple[list[KeyRecord], list[KeyRecord]]] = {}
     for record in records:
@@ -233,7 +233,7 @@ def _contents(record: KeyRecord) -> tuple[tuple[str, int, int], ...]:
 
 
 def _without(records: Iterable[KeyRecord], common: Counter[tuple[tuple[str, int, int], ...]]) -> list[KeyRecord]:
-    """Return the records, in their order, but as many of each contents as are common."""
+    """Return the records in order, minus as many of each contents as are common."""
     left, rest = Counter(common), []
     for record in sorted(records, key=lambda each: (each.shard, each.number)):
         contents = _contents(record)

@@ -37,11 +37,11 @@ class _Job:
 
 @keywords(DiffOptions)
 def diff_shards(before: Urls, after: Urls, options: DiffOptions) -> SetDiff:
-    """Compare two sets of shards, sample by sample, whatever shards the samples are in.
+    """Compare two sets of shards sample by sample, regardless of shard and order.
 
     Samples of the same key are compared, field by field, by the hash of their bytes. Memory does not grow with the sets: a
-    record of about 180 bytes for each sample goes to files in the folder for temporary files. So do compressed shards, unpacked,
-    as long as they are read.
+    record of about 180 bytes for each sample is written to temporary files. Compressed shards are also unpacked there
+    while they are read.
 
     Args:
         before: shards, as for ``check``.
@@ -50,7 +50,7 @@ def diff_shards(before: Urls, after: Urls, options: DiffOptions) -> SetDiff:
 
     Raises:
         NoShards: a pattern matches nothing.
-        LedgerError: there is no ledger in a folder, or one cannot be read.
+        LedgerError: a folder has no ledger, or one cannot be read.
         OSError: the folder for temporary files is full.
     """
     if options.jobs < 1 or options.shown < 0:
@@ -84,7 +84,7 @@ def _expanded(urls: Urls) -> list[str]:
         return expand_existing(given)
     except NoShards:
         folders = [path for path in map(local_path, given) if path and (Path(path) / INSIDE).is_dir()]
-        if len(folders) == len(given):  # everything was left out
+        if len(folders) == len(given):  # everything was excluded
             return []
         raise
 
@@ -129,7 +129,7 @@ def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Even
         return done
     held: list[KeyRecord] = []
     try:
-        # Unpacked, because members of a sample are read when the sample is complete.
+        # Unpacked, because members of a sample are read after the sample is complete.
         with seekable(job.url, folder, allow_pipe=allow_pipe, here=False) as (source, damage):
             done.trouble += [damage] if damage else []
             samples = Samples(source, contents=True)
@@ -156,7 +156,7 @@ def _read(parts: KeyParts, folder: Path, allow_pipe: bool, job: _Job, stop: Even
 
 
 class _Stopped(Exception):
-    """The records cannot be written, or another thread failed; the cause says why."""
+    """The records cannot be written, or another thread failed; the cause has the reason."""
 
 
 def _add(parts: KeyParts, held: list[KeyRecord], stop: Event) -> None:

@@ -1,4 +1,4 @@
-"""What differs between two sets, and its text for a terminal and as Markdown."""
+"""Differences between two sets, as text for a terminal and as Markdown."""
 
 import heapq
 import re
@@ -19,11 +19,11 @@ class SideFacts:
 
     shards: list[str] = field(default_factory=list)
     samples: int = 0
-    repeated: int = 0  # samples whose key another sample of the set had before
+    repeated: int = 0  # samples whose key is a duplicate in the set
     fields: Counter[str] = field(default_factory=Counter)  # name -> samples that have it
     bytes: Counter[str] = field(default_factory=Counter)  # name -> bytes
     left_out: Counter[str] = field(default_factory=Counter)  # members of no sample, by reason
-    trouble: list[str] = field(default_factory=list)  # what could not be read
+    trouble: list[str] = field(default_factory=list)  # read errors
     rows: int = 0  # of its ledgers
 
 
@@ -40,7 +40,7 @@ class ScoreDiff:
 
 @dataclass(order=True)
 class Example:
-    """A sample that differs. Ordered by its place, that of set A first."""
+    """A sample that differs. Ordered by place, set A first."""
 
     place: tuple[int, int, int]  # side, shard, number in the shard
     key: str
@@ -53,10 +53,10 @@ class Example:
 
 @dataclass
 class SetDiff:
-    """Two sets, compared. The samples of each are those that are the same, those that changed and those only in it.
+    """Two sets, compared. The samples of each set are unchanged, changed, or only in this set.
 
-    A sample is compared with one of the same key. A key that occurs several times is compared as often: first those that
-    are the same, then the others in their order.
+    A sample is compared with one of the same key. Samples of a duplicate key are compared in pairs: first equal ones,
+    then the others in order.
     """
 
     sides: tuple[SideFacts, SideFacts] = field(default_factory=lambda: (SideFacts(), SideFacts()))
@@ -72,13 +72,13 @@ class SetDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether both sets have the same samples, and the same scores where there are any."""
+        """Whether both sets have the same samples, and the same scores if there are any."""
         scores = any(score.changed for score in self.scores.values()) or any(self.only_scored)
         return not (self.changed or any(self.only) or scores)
 
     @property
     def trouble(self) -> list[str]:
-        """What could not be read, of both sets."""
+        """Read errors of both sets."""
         return [text for side in self.sides for text in side.trouble]
 
     @property
@@ -98,7 +98,7 @@ class SetDiff:
             self.trim(examples)
 
     def trim(self, examples: list[Example]) -> None:
-        """Let go of all examples but the first ones, in order."""
+        """Drop all examples except the first ones, in order."""
         examples[:] = heapq.nsmallest(self.shown, examples)
 
     def to_dict(self) -> dict[str, object]:
@@ -204,7 +204,7 @@ def markdown_lines(found: SetDiff) -> Iterator[str]:
 
 
 def verdict(found: SetDiff) -> str:
-    """Return in one line whether the sets are the same."""
+    """Return a line on whether the sets are the same."""
     if found.trouble:
         return f"{how_many(len(found.trouble), 'shard')} could not be read whole: what is reported is about the rest"
     if found.is_same:
@@ -277,7 +277,7 @@ def _caption(text: str | None) -> str:
 
 
 def _code(text: str, limit: int = _NAME) -> str:
-    """Return text as code that cannot end early: with more backticks around it than it has in a row.
+    """Return text as Markdown code, between more backticks than it has in a row.
 
     >>> _code("a`b"), _code("`")
     ('``a`b``', '`` ` ``')

@@ -1,1 +1,1 @@
-"""Fields of samples added or replaced by a join with a table; images stay as they are."""
+"""Fields of samples added or replaced by a join with a table; images are not changed."""

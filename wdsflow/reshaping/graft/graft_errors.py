@@ -1,4 +1,4 @@
-"""Grafts that are refused before anything is written: tables that cannot be read, and joins that do not fit."""
+"""Grafts that are refused before anything is written: unreadable tables, and joins that do not match."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 
 class TableError(ValueError):
-    """A table that cannot be read. ``advice``: what to do, a line each."""
+    """A table that cannot be read. ``advice``: fixes, one line each."""
 
     def __init__(self, text: str, *advice: str) -> None:
         super().__init__(text)
@@ -25,7 +25,7 @@ class TableError(ValueError):
 
 
 class NoTable(TableError):
-    """No file of that name. ``near``: an existing table with nearly that name, or ""."""
+    """No file of that name. ``near``: an existing table with a similar name, or ""."""
 
     def __init__(self, text: str, tables: Iterable[str]) -> None:
         super().__init__(f"there is no table {text}")
@@ -33,13 +33,13 @@ class NoTable(TableError):
 
 
 class NoColumn(TableError):
-    """A table without a column, or with several of that name.
+    """A table lacks a column, or has several of that name.
 
     Args:
         named: the table.
         column: its name.
-        names: the columns that there are.
-        text: the file, if it is one of text whose first line has the names, otherwise "".
+        names: the existing columns.
+        text: the file, if it is a text file with names in its first line, otherwise "".
     """
 
     def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
@@ -53,7 +53,7 @@ class NoColumn(TableError):
             super().__init__(f"{named} has no column {column!r}", *self._advice(text))
 
     def near(self, column: str) -> str:
-        """Return the name that is nearest to that of a column, "" if none is."""
+        """Return the existing name nearest to the column's, "" if none is similar."""
         plain = {name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()}
         wanted = column.strip().casefold()
         near = [wanted] if wanted in plain else difflib.get_close_matches(wanted, plain, 1)
@@ -93,7 +93,7 @@ def refuse_ambiguous(matches: "Matches", on: str) -> None:
 
 
 class ContradictedJoin(ValueError):
-    """Samples that have the key of a row, and another url or sha256. ``column``: by which they can be joined instead."""
+    """Samples have the key of a row, but another url or sha256. ``column``: an alternative for the join."""
 
     def __init__(self, found: "Contradiction") -> None:
         super().__init__(
@@ -108,7 +108,7 @@ class ContradictedJoin(ValueError):
 
 
 class NoMatch(ValueError):
-    """No sample has a row. ``advice``: what is on both sides."""
+    """No sample has a row. ``advice``: lines with examples of both sides."""
 
     def __init__(self, text: str, *advice: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What a graft did: every sample and every row of the table is accounted for."""
+"""The report of a graft: every sample and every row of the table is accounted for."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,37 +25,37 @@ _REASONS = (
 
 @dataclass
 class ShardGraft(OneFile):
-    """What became of one shard.
+    """The outcome of one shard.
 
-    ``matched``: a row was found and what it holds was set; ``without``: no value to join on; ``impossible``: a row was
+    ``matched``: a row was found and its values were set; ``without``: no value to join on; ``impossible``: a row was
     found, but nothing could be set. All but the damaged ones, and those of ``dropped``, are written.
     """
 
     url: str
     samples: int = 0
     written: int = 0
-    uncounted: int = 0  # of the written ones, those that sizes.json does not count
+    uncounted: int = 0  # written samples that sizes.json does not count
     matched: int = 0
     unmatched: int = 0
     ambiguous: int = 0
     without: int = 0
-    dropped: int = 0  # samples that did not match and were left out for that
+    dropped: int = 0  # samples that were left out because they did not match
     impossible: Counter[str] = field(default_factory=Counter)  # reason -> samples
     damaged: Counter[str] = field(default_factory=Counter)  # reason -> samples
     set: Counter[str] = field(default_factory=Counter)  # --set -> samples in which it was set
-    missed: Counter[str] = field(default_factory=Counter)  # --set and why it was not set -> samples
-    left_out: Counter[str] = field(default_factory=Counter)  # why members belong to no sample -> members
-    lost: list[str] = field(default_factory=list)  # what could not be read
+    missed: Counter[str] = field(default_factory=Counter)  # --set and the reason it was not set -> samples
+    left_out: Counter[str] = field(default_factory=Counter)  # reason why members belong to no sample -> members
+    lost: list[str] = field(default_factory=list)  # read errors
     bytes: int = 0  # of the output
 
     @property
     def counted(self) -> int:
-        """The samples of the output, as readers count them."""
+        """The number of samples that readers find in the output."""
         return self.written - self.uncounted
 
     @property
     def is_final(self) -> bool:
-        """Whether the next graft need not try again: the shard could be read."""
+        """Whether the next graft can skip the shard: it could be read."""
         return bool(self.output) or not self.lost
 
     def sums(self) -> Iterable[Counts]:
@@ -67,10 +67,10 @@ class ShardGraft(OneFile):
 
 @dataclass
 class GraftReport(Report[ShardGraft]):
-    """What became of all shards, and of the rows of the table."""
+    """The outcomes of all shards, and of the rows of the table."""
 
     matches: Matches
-    options: list[str] = field(default_factory=list)  # what was to be set
+    options: list[str] = field(default_factory=list)  # values to set
     unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has
     listed: str = ""  # the file with all of them
     resolved: str = ""  # how ambiguous samples were resolved
@@ -87,13 +87,13 @@ class GraftReport(Report[ShardGraft]):
 
     @property
     def idle(self) -> list[str]:
-        """What was to be set and was set in no sample."""
+        """The requested values that were set in no sample."""
         done = self.merged("set")
         return [option for option in self.options if not done[option]]
 
     @property
     def refused(self) -> bool:
-        """Whether samples or values could not be taken as they are; a null in the table is not among that."""
+        """Whether samples or values could not be used; nulls in the table do not count."""
         return bool(self.merged("impossible")) or not all(each.endswith(f": {NULL}") for each in self.merged("missed"))
 
     def lines(self) -> Iterator[str]:

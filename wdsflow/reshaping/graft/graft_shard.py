@@ -1,4 +1,4 @@
-"""The second pass over a shard: its ranges are copied, and members with the values of the table put between them."""
+"""The second pass over a shard: its ranges are copied, and members with the table's values are inserted."""
 
 import json
 from collections import Counter
@@ -36,7 +36,7 @@ Pieces = list[Piece]
 
 @dataclass(frozen=True)
 class GraftJob:
-    """One shard to write to ``target``. ``columns``: in the order of the values of rows; ``decided``: what decides its rows."""
+    """One shard to write to ``target``. ``columns``: in the order of the values of rows; ``decided``: determines its rows."""
 
     shard: LookJob
     look: ShardLook
@@ -53,7 +53,7 @@ class GraftJob:
 
 
 def graft_shard(job: GraftJob, stop: Event) -> ShardGraft:
-    """Write a shard. What cannot be read is reported in ``lost``. Raises OSError if the output cannot be written."""
+    """Write a shard. Read errors are reported in ``lost``. Raises OSError if the output cannot be written."""
     report = ShardGraft(job.url, lost=list(job.look.lost))
     if not job.look.unread:
         try:
@@ -63,7 +63,7 @@ def graft_shard(job: GraftJob, stop: Event) -> ShardGraft:
                 raise
             report = ShardGraft(job.url, lost=[*job.look.lost, str(error)])
     if report.output is None:
-        job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
+        job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
     report.check()
     return report
 
@@ -84,9 +84,9 @@ def _write(job: GraftJob, report: ShardGraft, stop: Event) -> None:
 
 
 def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Event) -> Iterator[Piece]:
-    """Yield the pieces of the grafted shard, without its end, and count its samples in ``report``.
+    """Yield the pieces of the grafted shard, without end-of-archive blocks; count its samples in ``report``.
 
-    Raises SourceChangedError, also at the end, if the shard is not what it was; SourceError, OSError.
+    Raises SourceChangedError, also at the end, if the shard has changed; SourceError, OSError.
     """
     pieces = _Pieces(job, source, report)
     if job.look.noted:
@@ -106,15 +106,15 @@ class _Pieces:
     """Makes the pieces of the new shard, and counts.
 
     Attributes:
-        fields: what is set: field, name inside of it, ``--set``, and the place of its value in a row.
-        unset: by ``--set``, samples that have a row and in which it was not set.
+        fields: values to set: field, name inside it, ``--set``, and the index of the value in a row.
+        unset: by ``--set``, samples with a row in which it was not set.
     """
 
     def __init__(self, job: GraftJob, source: Source, report: ShardGraft) -> None:
         self._job, self._source, self._report = job, source, report
         self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
         self.unset: Counter[str] = Counter()
-        self._extended = job.look.renaming  # new members need extended headers then
+        self._extended = job.look.renaming  # then new members need extended headers
         self._quick = not self._extended and not any(each.name for each in job.fields)
 
     def all(
@@ -154,7 +154,7 @@ class _Pieces:
     def _of_text(
         self, notes: NotedSamples, first: int, values: Sequence[Sequence[object] | None]
     ) -> Sequence[Pieces | None]:
-        """Return the pieces of neighbouring samples for which no more than text is to be set; None for all others.
+        """Return the pieces of neighbouring samples in which only text is set; None for all others.
 
         ``first``: the place of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
         """
@@ -197,8 +197,8 @@ class _Pieces:
     def _with_values(self, sample: TarSample, values: Sequence[object]) -> Pieces:
         """Return the pieces of a sample in which the values of a row are set, or nothing if that is impossible.
 
-        Members that are not set are ranges of the tar. A member that is replaced stays in its place, with its name; a
-        new one follows the last. A null sets nothing. Text is written in UTF-8, bytes as they are, anything else as JSON.
+        Members that are not set are ranges of the tar. A replaced member keeps its place and name; a new one
+        follows the last. A null sets nothing. Text is written in UTF-8, bytes unchanged, anything else as JSON.
         """
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, object]] = []
@@ -229,7 +229,7 @@ class _Pieces:
         return _merged(sample.start, sample.end, made)
 
     def _set_inside(self, sample: TarSample, inside: Sequence[tuple[str, object]], contents: dict[str, bytes]) -> str:
-        """Add the new json to the contents; return why that is not possible, "" if it is."""
+        """Add the new json to the contents; return the reason if impossible, otherwise ""."""
         row = sample.fields.get("json")
         if row is not None and row[1] > _MOST_JSON:
             return TOO_LARGE
@@ -241,7 +241,7 @@ class _Pieces:
 
 
 def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> Pieces:
-    """Return the pieces of a sample with new members: each with the member that it replaces, None if it is one more."""
+    """Return the pieces of a sample with new members: each with the member that it replaces, None if added."""
     pieces: Pieces = []
     there = [(row[3], row[2] + (row[1] + 511 & -512), new) for row, new in made if row is not None]
     for begin, stop, new in sorted(there) if len(there) > 1 else there:
@@ -257,7 +257,7 @@ def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> P
 
 
 def _unfit(value: object, *, inside: bool) -> str:
-    """Return why a value sets nothing, "" if it does."""
+    """Return the reason why a value cannot be set, "" if it can."""
     if value is None:
         return NULL
     if isinstance(value, Unusable):

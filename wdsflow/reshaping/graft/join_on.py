@@ -1,4 +1,4 @@
-"""What samples and table are joined on, and which columns become which fields."""
+"""The join of samples and table, and the columns for fields."""
 
 import math
 import re
@@ -37,7 +37,7 @@ class FieldToSet:
 
 
 class WrongJoin(ValueError):
-    """Samples cannot be joined on that; ``text``: if it may be the name of a value in the json, otherwise ""."""
+    """An invalid join; ``text``: a possible name of a value in the json, otherwise ""."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -93,9 +93,9 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
 
 
 def join_text(value: object, kind: str) -> str | None:
-    r"""Return a value as the text by which rows and samples are compared; None if it joins nothing.
+    r"""Return a value as text for the comparison of rows and samples; None if it cannot be joined.
 
-    A number of whole value is the same as its digits: tables often turn whole numbers with gaps into floats.
+    A float with a whole value equals its digits: tables often turn integers with gaps into floats.
 
     >>> join_text(12.0, "json"), join_text("A0F", "sha256"), join_text(b"\xa0", "sha256"), join_text("", "key")
     ('12', 'a0f', 'a0', None)
@@ -115,7 +115,7 @@ def join_text(value: object, kind: str) -> str | None:
 
 
 def join_query(cell: str, type_of_it: object, kind: str) -> str:
-    """Return what DuckDB does with a value of a type of Arrow in place of ``join_text``; "" if it is not text or a whole number."""
+    """Return the SQL for ``join_text`` of an Arrow type in DuckDB; "" if it is neither text nor an integer."""
     import pyarrow as pa
 
     if pa.types.is_string(type_of_it):

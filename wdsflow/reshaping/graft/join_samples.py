@@ -1,4 +1,4 @@
-"""The join of all rows of the table with all samples: which row each sample gets."""
+"""The join of all rows of the table with all samples."""
 
 import base64
 import errno
@@ -22,9 +22,9 @@ from .table_rows import TableFiles
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
 _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
-_FIRST = 100  # rows of which examples are shown
+_FIRST = 100  # rows from which examples are shown
 _LARGE = 2 << 10  # bytes of a row's values that the database holds: it sorts them
-_SORTED = 64 << 20  # bytes of values: a sort of more than memory holds may fail where rows are wide
+_SORTED = 64 << 20  # bytes of values: sorts larger than memory may fail for wide rows
 _END = (1 << 63) - 1  # beyond all places
 _ELSEWHERE = b"@"
 
@@ -57,12 +57,12 @@ _COMPARED = (
 
 @dataclass
 class Matches:
-    """What became of samples and rows. ``rows == used + unmatched_rows + ambiguous_rows + rows_without``.
+    """Outcomes of samples and rows. ``rows == used + unmatched_rows + ambiguous_rows + rows_without``.
 
     Attributes:
         matched: samples that have one row, or to which ``ambiguous`` gives one.
-        by_rows: samples whose value several rows have.
-        by_samples: samples whose value other samples have, too, and one row.
+        by_rows: samples whose value is in several rows.
+        by_samples: samples that share their value with other samples, and one row.
         examples: values of such rows.
         digests: by shard, a hash of the rows that its samples get; "" if it could not be read.
     """
@@ -80,7 +80,7 @@ class Matches:
 
 
 class Contradiction(NamedTuple):
-    """Samples whose rows say something else: how many of those compared; of the first of them key, table, shard."""
+    """Samples that contradict their rows: how many of those compared; key, table and shard of the first."""
 
     column: str
     samples: int
@@ -89,13 +89,13 @@ class Contradiction(NamedTuple):
 
 
 class SampleJoin:
-    """Holds the rows of the table, and what the samples are joined on. Use as a context manager.
+    """Holds the rows of the table, and the join values of samples. Use as a context manager.
 
     Args:
-        folder: exists; takes what memory does not hold.
-        on: what is joined on.
+        folder: exists; for data that does not fit into memory.
+        on: the value of the join.
         columns: those whose values samples get.
-        checked: columns by which keys are compared with what they were when the table was made.
+        checked: columns that show whether keys still mean the samples of the table.
 
     ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises TablesError if the folder is full.
     """
@@ -121,7 +121,7 @@ class SampleJoin:
             self.rows, self.valued = self._tables.one("SELECT count(*), count(value) FROM rows")
 
     def _read_quickly(self, query: str, path: Path) -> bool:
-        """Let DuckDB read a file; return whether it could. Otherwise nothing was added."""
+        """Read a file with DuckDB; return whether it could. Otherwise nothing was added."""
         import duckdb
 
         try:
@@ -148,7 +148,7 @@ class SampleJoin:
         self.rows += len(cells)
 
     def _kept(self, cells: bytes) -> bytes:
-        """Return what the database holds of some values."""
+        """Return the values as stored in the database."""
         if len(cells) <= _LARGE:
             return cells
         at = self._large.tell()
@@ -170,7 +170,7 @@ class SampleJoin:
         for part in joins:
             count = len(part.values)
             checks = {
-                f"check{number}": [told[number] if told else None for told in part.told]
+                f"check{number}": [values[number] if values else None for values in part.checked]
                 for number in range(len(self._checked))
             }
             damaged = np.zeros(count, np.bool_)
@@ -180,24 +180,24 @@ class SampleJoin:
             place += count
 
     def values_of_rows(self) -> list[str]:
-        """Return what the first 100 rows are joined on."""
+        """Return the join values of the first 100 rows."""
         found = self._tables.rows("SELECT value FROM rows WHERE value IS NOT NULL AND row < ? ORDER BY row", _FIRST)
         return [_shown(value) for (value,) in found]
 
     def values_of_samples(self, most: int) -> list[str]:
-        """Return what the first samples are joined on."""
+        """Return the join values of the first samples."""
         query = "SELECT value FROM samples WHERE value IS NOT NULL ORDER BY place LIMIT ?"
         return [_shown(value) for (value,) in self._tables.rows(query, most)]
 
     def join(self) -> Matches:
-        """Find the rows of all samples; none is given yet."""
+        """Find the rows of all samples, without assigning them yet."""
         self._tables.run(_PAIRS)
         matches = Matches(self.rows, self.rows - self.valued)
         matches.by_rows, matches.by_samples = self._tables.one(
             "SELECT coalesce(sum(samples) FILTER (rows > 1), 0)::BIGINT, "
             "coalesce(sum(samples) FILTER (rows = 1 AND samples > 1), 0)::BIGINT FROM pairs"
         )
-        if matches.by_rows + matches.by_samples:  # of the first such samples of each shard
+        if matches.by_rows + matches.by_samples:  # the first such samples of each shard
             examples = self._tables.rows(
                 "SELECT value FROM (SELECT row, value FROM samples JOIN pairs USING (value) WHERE rows > 1 OR samples > 1 "
                 "QUALIFY row_number() OVER (PARTITION BY samples.place >> 32 ORDER BY samples.place) <= $1) "
@@ -224,10 +224,10 @@ class SampleJoin:
         return found
 
     def give(self, matches: Matches, places: Sequence[Path | None], ambiguous: Ambiguous) -> None:
-        """Decide which row each sample gets, count in the ``matches`` of ``join``, and write ``ROWS`` and ``CELLS`` of each shard.
+        """Assign rows to samples, count in the ``matches`` of ``join``, and write ``ROWS`` and ``CELLS`` of each shard.
 
-        ``places``: by shard, where its files are; None if it could not be read. ``ambiguous``: what happens to samples
-        with one value, and to samples whose value several rows have.
+        ``places``: by shard, the place of its files; None if unreadable. ``ambiguous``: the policy for samples
+        that share a value, and for samples whose value is in several rows.
         """
         from xxhash import xxh3_64_hexdigest
 
@@ -280,7 +280,7 @@ class SampleJoin:
         import orjson
 
         column = self._on.column
-        number = "" if column == "row" else "(row + 1) || ',' ||"  # a name that comes twice has its last value
+        number = "" if column == "row" else "(row + 1) || ',' ||"  # a duplicate name has its last value
         found = self._tables.batches(
             f"""SELECT '{{"row":' || {number} $1 || to_json(replace(value, chr(0), '/')) || '}}\n'
             FROM {_UNMATCHED} ORDER BY row""",
@@ -296,7 +296,7 @@ class SampleJoin:
 
 
 def _shown(value: str) -> str:
-    """Return a value without the shard for which it counts."""
+    """Return a value without the shard to which it is limited."""
     return value.rpartition("\0")[2]
 
 
@@ -306,7 +306,7 @@ _CODED = b"~"
 
 
 class Unusable(NamedTuple):
-    """A value of the table that no file can hold, and why."""
+    """A value of the table that cannot be stored, and why."""
 
     reason: str
 
@@ -322,7 +322,7 @@ def _coded(row: Sequence[object]) -> bytes:
 
 
 def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[list[list[object] | None]]:
-    """Yield the values of neighbouring samples, some at a time: memory is bounded, whatever their size.
+    """Yield the values of neighbouring samples, in chunks: memory is bounded regardless of their size.
 
     Args:
         lines: the lines of the samples that have a row, in their order.
@@ -343,7 +343,7 @@ def decoded_at_once(lines: Iterator[bytes], rows: Sequence[int]) -> Iterator[lis
 
 
 def _as_text(value: object) -> str:
-    """Return dates and the like as text. Raises TypeError for bytes, and for text and integers that orjson does not take."""
+    """Return dates and the like as text. Raises TypeError for bytes, and for text and integers that orjson rejects."""
     if isinstance(value, (bytes, bytearray, str, int)):
         raise TypeError
     return str(value)
@@ -367,7 +367,7 @@ def _all_decoded(texts: Sequence[bytes]) -> Iterable[list[object]]:
 
     try:
         found: list[list[object]] = orjson.loads(b"[%b]" % b",".join(texts))
-    except ValueError:  # some are coded in another way
+    except ValueError:  # some use the other encoding
         return map(_decoded, texts)
     return found
 

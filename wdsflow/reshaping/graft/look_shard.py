@@ -1,4 +1,4 @@
-"""The first pass over a shard: where its samples are and what they are joined on, noted in files."""
+"""The first pass over a shard: places and join values of its samples, noted in files."""
 
 from array import array
 from collections import Counter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wdsflow.shards.tar.plain_entries import Row
 
-CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
+CHECKED = ("url", "sha256")  # these show whether keys still mean the samples of the table
 CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
 _CHUNK = 4 << 20  # bytes of an image
 _IMAGES = 16  # of a shard, whose hashes are compared
@@ -39,10 +39,10 @@ NOTES, JOINS, KEYS, ROWS, CELLS = ".samples", ".joins", ".keys", ".rows", ".cell
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is looked for.
+    """The data to look for.
 
-    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``; ``digits``: how many hexadecimal digits
-    the table's hashes have; ``touched``: the fields that will be set.
+    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``; ``digits``: hexadecimal digits
+    of the table's hashes; ``touched``: the fields that will be set.
     """
 
     on: JoinOn
@@ -53,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class LookJob:
-    """One shard to look at: ``place`` is where its samples are noted, ``scope`` precedes its keys in the table."""
+    """One shard to look at: ``place``: for the notes on its samples; ``scope`` precedes its keys in the table."""
 
     url: str
     place: Path
@@ -65,17 +65,17 @@ class LookJob:
         return seekable(self.url, self.place.parent, allow_pipe=self.allow_pipe, here=False)
 
     def identity(self) -> dict[str, object]:
-        """Return what changes with the shard. Raises SourceError."""
+        """Return an identity that changes with the shard. Raises SourceError."""
         return input_identity(self.url)
 
     def numbers(self, ending: str) -> "NDArray[np.int64]":
-        """Return the numbers in one of its files. Not by np.load, which may fail in two threads at a time (gh-106905)."""
+        """Return the numbers in one of its files. Without np.load, which may fail in concurrent threads (gh-106905)."""
         import numpy as np
 
         return np.fromfile(self.place.with_suffix(ending), np.int64)
 
     def uncounted(self, written: "NDArray[np.bool_]") -> int:
-        """Return how many of the written samples ``validate`` does not count: those whose key came before."""
+        """Return how many of the written samples ``validate`` does not count, because their key is a duplicate."""
         import numpy as np
 
         keys = self.numbers(KEYS)[written]
@@ -84,7 +84,7 @@ class LookJob:
 
 @dataclass
 class ShardLook:
-    """What the first pass found in a shard."""
+    """The result of the first pass over a shard."""
 
     url: str
     inputs: dict[str, object] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def look_at(job: LookJob, stop: Event, *, wanted: Wanted) -> ShardLook:
     try:
         look = ShardLook(
             job.url, job.identity(), noted=not job.url.startswith("pipe:")
-        )  # it may give other bytes again
+        )  # its bytes may differ the next time
         with (
             job.opened() as (source, damage),
             open(job.place.with_suffix(NOTES), "wb") as notes,
@@ -142,7 +142,7 @@ class _Look:
                 troubles[sample.trouble] += 1
             joins.values.append(None if sample.trouble else value_of(sample))
             if wanted.checked:
-                joins.told.append([] if sample.trouble else self._checked(samples, sample))
+                joins.checked.append([] if sample.trouble else self._checked(samples, sample))
             if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
             if len(joins.values) >= _AT_ONCE:
@@ -203,7 +203,7 @@ def _digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str 
 
 
 def digits_of(values: Sequence[str]) -> int:
-    """Return how many hexadecimal digits the xxh3 hashes of a table have: 16 if all of these have so many, otherwise 32.
+    """Return the number of hexadecimal digits of a table's xxh3 hashes: 16 if all of these have 16, otherwise 32.
 
     >>> digits_of(["00ff00ff00ff00ff"]), digits_of([])
     (16, 32)
@@ -212,18 +212,18 @@ def digits_of(values: Sequence[str]) -> int:
 
 
 class JoinValues(NamedTuple):
-    """What neighbouring samples are joined on, which of them are next to damage, and what they say of the checked columns.
+    """Join values of neighbouring samples, damage next to them, and their values for the checked columns.
 
-    ``told``: for each sample, a value for each column, or nothing; empty if nothing is checked.
+    ``checked``: for each sample, a value for each column, or nothing; empty if nothing is checked.
     """
 
     values: list[str | None]
     damaged: list[int]
-    told: list[list[str | None]]
+    checked: list[list[str | None]]
 
     @staticmethod
     def read(place: Path) -> Iterator["JoinValues"]:
-        """Yield what a shard's file has. Raises OSError."""
+        """Yield the contents of a shard's file. Raises OSError."""
         import orjson
 
         with open(place.with_suffix(JOINS), "rb") as lines:
@@ -231,7 +231,7 @@ class JoinValues(NamedTuple):
 
 
 class NotedSamples:
-    """Neighbouring samples, as columns: where each begins and ends, and its members of some ``fields``."""
+    """Neighbouring samples, as columns: start, end and members of some ``fields`` of each."""
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         self.keys: list[str] = []
@@ -269,7 +269,7 @@ class NotedSamples:
 
     @staticmethod
     def of(samples: Iterable[TarSample], fields: Sequence[str]) -> Iterator["NotedSamples"]:
-        """Yield samples as they would be noted, some at a time."""
+        """Yield samples in the noted form, in chunks."""
         notes = NotedSamples(fields)
         for sample in samples:
             notes.add(sample)

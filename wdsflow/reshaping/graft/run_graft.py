@@ -1,4 +1,4 @@
-"""Add or replace fields of samples by a join with a table; images stay as they are."""
+"""Add or replace fields of samples by a join with a table; images are not changed."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from .look_shard import CHECKED, CHECKED_IMAGE, JoinValues, LookJob, ShardLook, 
 from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
-_WORK = "graft"  # folder of the join and of what is noted of each shard while a run works
+_WORK = "graft"  # folder of the join and of notes on each shard during a run
 _UNMATCHED = "graft-unmatched.jsonl"
 _REASONS = {
     "code": "another wdsflow wrote it",
@@ -44,10 +44,10 @@ _SHOWN = 5  # unmatched rows
 
 @dataclass(frozen=True)
 class GraftOptions:
-    """What is asked for."""
+    """The request."""
 
     table: TableFiles
-    named: str  # as it was given
+    named: str  # as given
     on: JoinOn
     fields: tuple[FieldToSet, ...]
     ambiguous: Ambiguous = "refuse"
@@ -56,7 +56,7 @@ class GraftOptions:
     allow_pipe: bool = False
 
     def flags(self) -> dict[str, object]:
-        """Return what decides the outcome, as the command line spells it."""
+        """Return the options that determine the outcome, as on the command line."""
         return {
             "--from": self.named,
             "--on": str(self.on),
@@ -70,7 +70,7 @@ class GraftOptions:
 def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request: GraftRequest) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
-    All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. Memory
+    All other members are copied byte for byte; the inputs never change. Samples without a row are not changed. Memory
     does not grow with the table. The same call resumes an interrupted run.
 
     Args:
@@ -112,19 +112,19 @@ def options_of(request: GraftRequest) -> GraftOptions:
 
 
 class GraftRun:
-    """The first pass of a run: the table, what samples are joined on, and the rows that they get.
+    """The first pass of a run: the table, the join values of samples, and their rows.
 
     Args:
-        asked: what is asked for.
+        asked: the request.
         folder: for the join, and for outputs.
         urls: the shards.
         begin: for a display of progress.
         shard: makes the job of a shard.
 
     Attributes:
-        work: the folder for what is noted of each shard.
-        identity, looks, matches, jobs: those of the table; of each shard; of samples and rows; and what is to be done,
-            as soon as ``joined`` knows them.
+        work: the folder for notes on each shard.
+        identity, looks, matches, jobs: those of the table; of each shard; of samples and rows; and jobs to do,
+            known after ``joined``.
 
     Raises NoColumn if the table lacks a column.
     """
@@ -151,7 +151,7 @@ class GraftRun:
 
     @contextmanager
     def joined(self) -> Iterator[SampleJoin]:
-        """Read the table, look at all shards, and decide which samples get which rows.
+        """Read the table, look at all shards, and assign rows to samples.
 
         Raises NoMatch, AmbiguousJoin, ContradictedJoin, TableError, OSError.
         """
@@ -238,7 +238,7 @@ def _list_unmatched(run: GraftRun, join: SampleJoin) -> list[str]:
 
 
 def join_of(files: TableFiles, text: str) -> JoinOn:
-    """Parse what is joined on; a ledger has a name of its own for the hash of images."""
+    """Parse the value of the join; a ledger has its own name for the hash of images."""
     on = parse_on(text)
     if files.kind == "ledger" and on.kind == "xxh3" and "=" not in text:
         return JoinOn("xxh3", "", "image_xxh3")

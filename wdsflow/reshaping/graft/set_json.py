@@ -1,4 +1,4 @@
-"""Sets values inside JSON, and leaves everything else as it is written."""
+"""Sets values inside JSON, and leaves everything else unchanged."""
 
 import json
 import re
@@ -22,12 +22,12 @@ class _Member(NamedTuple):
 
 
 def set_in_json(data: bytes, values: Sequence[tuple[str, object]]) -> bytes:
-    r"""Return the json with values set, in its own encoding; no bytes at all are an empty object.
+    r"""Return the json with values set, in its own encoding; empty bytes are an empty object.
 
-    A name with dots is a path through objects, unless an object has a member of that very name. A value that is there
-    is replaced in its place, a new one is put after the last; objects on a path are made if there are none.
+    A name with dots is a path through objects, unless an object has a member of exactly that name. An existing value
+    is replaced in place, a new one is added after the last; missing objects on a path are created.
 
-    Raises BrokenJson if it is no object, or a value on the path is no object.
+    Raises BrokenJson if it, or a value on the path, is not an object.
 
     >>> set_in_json(b'{"a": 1.10, "b": {"c": null}}', [("b.d", "x"), ("a", 2)])
     b'{"a": 2, "b": {"c": null, "d": "x"}}'
@@ -49,7 +49,7 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
     members, end = _members(text, start)
     if not inner and _skip(text, end) != len(text):
         raise BrokenJson("text after the object")
-    by_name = {member.name: member for member in members}  # of equal names the last counts, as for all readers
+    by_name = {member.name: member for member in members}  # the last of duplicate names counts, as in all readers
     found = by_name.get(name)
     first, dot, rest = name.partition(".")
     if found is not None:
@@ -66,7 +66,7 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
         return f"{text[: start + 1]}{spelled}: {value}{text[end - 1 :]}"
     last = members[-1]
     before = text[members[-2].end if len(members) > 1 else start + 1 : last.start]
-    blank = before.partition(",")[2] if len(members) > 1 else before or " "  # as the members that are there
+    blank = before.partition(",")[2] if len(members) > 1 else before or " "  # like existing members
     return f"{text[: last.end]},{blank}{spelled}: {value}{text[last.end :]}"
 
 
@@ -107,5 +107,5 @@ def _members(text: str, at: int) -> tuple[list[_Member], int]:
 
 def _skip(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
-    assert found is not None  # it matches nothing at all, too
+    assert found is not None  # it also matches an empty text
     return found.end()

@@ -26,9 +26,7 @@ from wdsflow.text.words import how_many
 from .graft_errors import NoColumn, NoTable, TableError
 from .join_on import JoinOn, join_query, join_text
 
-if (
-    TYPE_CHECKING
-):  # modules of filtering are loaded for ledgers alone: they take longer to load than all others together
+if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take longer to load than all others together
     from _typeshed import WriteableBuffer
     from pyarrow import DataType
     from pyarrow.parquet import ParquetFile
@@ -39,8 +37,8 @@ _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "js
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
 _LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
-_LARGE_ROWS = 2 << 10  # bytes of a row on average: DuckDB sorts what it reads
-_FIRST = 1000  # lines in which names of columns are looked for
+_LARGE_ROWS = 2 << 10  # mean bytes of a row: DuckDB sorts the rows that it reads
+_FIRST = 1000  # lines that are searched for names of columns
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
@@ -58,7 +56,7 @@ class TableFiles:
     shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
 
     def identity(self) -> list[object]:
-        """Return what changes with the table. Raises TableError, OSError."""
+        """Return an identity that changes with the table. Raises TableError, OSError."""
         try:
             return [[str(path), input_identity(str(path))] for path in self.files]
         except SourceError as error:
@@ -94,8 +92,9 @@ class TableFiles:
         value = join_query(name(on.column), types[on.column], on.kind)
         if (
             not value
-            or re.search(r"[*?\[\]]", str(path))  # DuckDB takes these for patterns
-            or len({each.lower() for each in types}) < len(file.schema_arrow.names)  # and such names for one
+            or re.search(r"[*?\[\]]", str(path))  # DuckDB treats these as patterns
+            or len({each.lower() for each in types})
+            < len(file.schema_arrow.names)  # and names that differ only in case as one
             or not all(pa.types.is_string(types[each]) for each in (*columns, *checked))
             or any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about)
         ):
@@ -110,7 +109,7 @@ class TableFiles:
         )
 
     def batches(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-        """Yield the rows of a file. Raises TableError, naming the place, if it is not a table or lacks a column."""
+        """Yield the rows of a file. Raises TableError, with the place, if it is not a table or lacks a column."""
         if self.kind in {"parquet", "ledger"}:
             return self._of_parquet(path, on, columns)
         if self.kind == "jsonl":
@@ -121,15 +120,15 @@ class TableFiles:
         return _of_csv(path, self.kind, on, columns)
 
     def scope(self, urls: Sequence[str]) -> list[str] | None:
-        """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
+        """Return the prefix of keys for each shard, if keys of the table are per shard, as in a ledger.
 
         A shard is that of the ledger with its url or path, or that was written next to the ledger, or otherwise the one
-        of the same name. Raises TableError if several have that name, or if the shard is another than the one that was
+        of the same name. Raises TableError if several have that name, or if the shard is not the one that was
         scored; SourceError if it cannot be read.
         """
         if self.kind != "ledger":
             return None
-        known: dict[str, str] = {}  # files of the ledger, without their ending, by urls and paths of shards
+        known: dict[str, str] = {}  # files of the ledger, without extension, by urls and paths of shards
         named: defaultdict[str, list[str]] = defaultdict(list)  # and by the names of shards
         for path, record in self.shards.items():
             named[_name(record.url)].append(path.stem)
@@ -154,7 +153,7 @@ class TableFiles:
     def _refuse_other(self, url: str, path: Path) -> None:
         """Raise TableError if a shard is not the one that was scored, nor written by that run.
 
-        If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
+        If the ledger has hashes of images, these are compared instead: the shard may have been rewritten since.
         """
         from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
         from wdsflow.filtering.recipe.recipe import recorded_recipe
@@ -223,7 +222,7 @@ def find_table(given: str | Path) -> TableFiles:
 
 
 def kind_of(path: Path) -> str | None:
-    """Return the kind of a table by its name, None if it is none.
+    """Return the kind of a table by its name, None if it is not a table.
 
     >>> kind_of(Path("a.csv.gz")), kind_of(Path("b.NDJSON")), kind_of(Path("c.txt"))
     ('csv', 'jsonl', None)
@@ -253,7 +252,7 @@ def _name(url: str) -> str:
 
 
 def _plain(kind: "DataType") -> "DataType":
-    """Return the type of the values of a type of Arrow."""
+    """Return the value type of an Arrow type."""
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -326,7 +325,7 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
     """Yield the rows of a CSV file, the names first, and their sizes. Raises TableError."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
     with _opened(path) as stream:
-        # Bytes that are not UTF-8 become lone surrogates: such a value is reported where it is used.
+        # Invalid UTF-8 becomes lone surrogates: such a value is reported when it is used.
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, delimiter="\t" if kind == "tsv" else ",", strict=True)
         width = 0
@@ -349,7 +348,7 @@ def _csv_error(path: Path, line: int, what: str) -> TableError:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file was cut."""
+    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file is truncated."""
     try:
         source = open_source(str(path))
     except SourceError as error:

@@ -1,4 +1,4 @@
-"""Where samples are, as rows of numbers in files, and which of them come into which part and output, in which order."""
+"""The places of samples, as rows of numbers in files, and their assignment to parts and outputs, in order."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +61,7 @@ class RowFile:
             yield self.read(at, min(end, at + PIECE))
 
     def hold(self) -> None:
-        """Keep the file open: its rows can be read after it was removed. Nothing is appended any more."""
+        """Keep the file open: its rows can be read after removal. No rows are appended after this."""
         if self.count:
             self._held = np.memmap(self.path, np.uint64, "r", shape=(self.count, COLUMNS))
 
@@ -77,7 +77,7 @@ def inputs_of(rows: Rows) -> NDArray[np.uint64]:
 
 
 _TAIL = 2 * BLOCK  # the end mark
-_LONGER = 3 * BLOCK  # by which the headers of a member may grow with another name
+_LONGER = 3 * BLOCK  # maximum growth of a member's headers with another name
 _FIELDS = np.uint64(0xFFFF)
 _MOST_SHARDS = 10_000_000
 
@@ -87,7 +87,7 @@ Bounds = tuple[int, int]  # the rows of an output: from the first up to the seco
 def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str = "") -> list[Bounds]:
     """Return the outputs of a part, in order; every row is in one of them.
 
-    ``inputs``: how many inputs held as many samples; without a wish there are as many outputs. ``part``: its name, for messages.
+    ``inputs``: the number of inputs for so many samples, the default number of outputs. ``part``: its name.
     Raises ValueError if there are fewer samples than shards.
     """
     if not rows.count:
@@ -115,7 +115,7 @@ def _count(samples: int, options: ReshardOptions, inputs: float) -> int:
 
 
 def _by_size(rows: RowFile, most: int) -> Iterator[Bounds]:
-    """Fill shards up to ``most`` bytes; a sample that is larger is alone."""
+    """Fill shards up to ``most`` bytes; a larger sample is alone in its shard."""
     start, before = 0, -1
     window, base = rows.read(0, PIECE), 0
     room = np.uint64(max(0, most - _TAIL))
@@ -134,7 +134,7 @@ def _by_size(rows: RowFile, most: int) -> Iterator[Bounds]:
 
 
 def _growth(rows: Rows, before: int) -> NDArray[np.uint64]:
-    """Return by how many bytes each sample may grow: those get another name whose key is there already."""
+    """Return the possible growth of each sample in bytes: duplicate keys get another name."""
     again = np.ones(len(rows), bool)
     again[np.unique(rows[:, KEY], return_index=True)[1]] = False
     if len(rows) and int(rows[0, KEY]) == before:
@@ -143,14 +143,14 @@ def _growth(rows: Rows, before: int) -> NDArray[np.uint64]:
     return grown
 
 
-_KEY = 1000  # bytes of a key that decide its place: DuckDB cannot sort many rows of several KiB in little memory
+_KEY = 1000  # sorted prefix of a key, in bytes: DuckDB cannot sort many rows of several KiB in little memory
 _OUTSIDE = "in no part of the split"
 
 _Placed = tuple[NDArray[np.uint64] | Sequence[object], Rows]  # values by which rows are sorted, and the rows
 
 
 def arrange(inputs: Sequence["InputJob"], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:
-    """Return for each part a file with the rows of its samples in their final order, and what is left out, by reason.
+    """Return a file for each part, with the rows of its samples in final order, and counts of omitted ones by reason.
 
     ``inputs`` are done and in order. Raises OSError if the folder ``scratch`` cannot be written.
     """
@@ -181,7 +181,7 @@ def arrange(inputs: Sequence["InputJob"], options: ReshardOptions, scratch: Path
 
 
 def _parted(rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of each part: the hash of the key decides, so that a sample stays in its part if others come."""
+    """Yield the rows of each part: the hash of the key decides, so a sample stays in its part when others are added."""
     if parts[-1].end == HASHES and len(parts) == 1:
         yield 0, rows
         return
@@ -194,7 +194,7 @@ def _parted(rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]) -> I
 
 
 def _sorted(tables: Tables, kind: str, placed: Iterable[_Placed]) -> Iterator[Rows]:
-    """Yield all rows by their values, of an SQL type; those of one value in the order of the inputs."""
+    """Yield all rows by their values, of an SQL type; equal ones in the order of the inputs."""
     tables.run(f"CREATE OR REPLACE TABLE rows (value {kind}, key UBIGINT, first UBIGINT, past UBIGINT, place UBIGINT)")
     count = 0
     for values, rows in placed:
@@ -230,7 +230,7 @@ def _by_key(inputs: Iterable["InputJob"]) -> Iterator[_Placed]:
 
 
 def _at_random(part: RowFile, seed: int, number: int) -> Iterator[_Placed]:
-    """Yield the rows of a part, each with a unique random number (splitmix64), which depends on the seed and their order alone."""
+    """Yield the rows of a part, each with a unique random number (splitmix64) that depends only on seed and order."""
     from xxhash import xxh3_64_intdigest
 
     first, at = np.uint64(xxh3_64_intdigest(f"{seed} {number}".encode())), 1

@@ -34,13 +34,13 @@ from .arrange import COLUMNS, PIECE, RowFile
 from .reshard_report import InputReport
 
 _COPIES = 2  # shards unpacked onto the disk that a thread keeps
-_FILES, _OTHERS = 1024, 256  # files that all threads keep open, at most; what the process needs besides
+_FILES, _OTHERS = 1024, 256  # most files that all threads keep open; descriptors for other uses
 _MOST_FIELDS = (1 << 16) - 1
 _UNUSABLE = {"beside-damage": "next to damage: it may have lost members", "sparse-member": "it has a sparse member"}
 
 
 class OpenInputs:
-    """The inputs as one source; a thread gets one of its own, because opening an input may close another."""
+    """The inputs as one source; one for each thread, because opening an input may close another."""
 
     def __init__(self, inputs: list[InputReport], folder: Path, jobs: int) -> None:
         self.inputs, self._folder = inputs, folder
@@ -58,16 +58,16 @@ class OpenInputs:
         return found
 
     def _most(self, number: int) -> int:
-        """Return how many inputs stay open beside one; of those that are unpacked each time, a few."""
+        """Return how many other inputs stay open; few, if they are unpacked each time."""
         return _COPIES if self.inputs[number].path is None else self._files
 
     def close(self) -> None:
-        """Close what all threads have open; they must have ended."""
+        """Close the sources of all threads, which must have ended."""
         for source in self._all:
             source.close()
 
     def refuse_changed(self) -> None:
-        """Raise SourceChangedError if an input is not what it was any more."""
+        """Raise SourceChangedError if an input has changed."""
         for found in self.inputs:
             if found.rows:
                 _refuse_changed(found)
@@ -92,7 +92,7 @@ def _refuse_changed(found: InputReport) -> None:
 
 
 def most_files() -> int:
-    """Return how many files this process may keep open, at most some thousand."""
+    """Return how many files this process may keep open, at most a few thousand."""
     try:
         import resource
     except ImportError:  # not Unix
@@ -108,7 +108,7 @@ class InputJob:
     number: int
     url: str
     scratch: Path
-    anywhere: bool = False  # it will be read in any order: what is packed or elsewhere is copied into ``scratch``
+    anywhere: bool = False  # it will be read in any order: a compressed or remote one is copied into ``scratch``
     keys: bool = False  # note the keys as well
     allow_pipe: bool = False
 
@@ -129,7 +129,7 @@ class InputJob:
 
 
 def read_input(job: InputJob, stop: Event) -> InputReport:
-    """Note the samples of an input in ``job.rows``, in their order; what cannot be read is in the report.
+    """Note the samples of an input in ``job.rows``, in order; read errors are in the report.
 
     Raises OSError if the scratch folder cannot be written.
     """
@@ -160,9 +160,9 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
 
 
 def _noted(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> bool | None:
-    """Note the samples of an input or its copy; None if it is a damaged stream, of which a copy is needed.
+    """Note the samples of an input or its copy; None if it is a damaged stream that must be copied.
 
-    Whether a sample of a stream can be trusted is known at its end. Raises as ``note_samples``.
+    Whether samples of a stream are valid is known at its end. Raises as ``note_samples``.
     """
     with open_source(str(found.path or job.url)) as source:
         if found.path is not None:
@@ -205,8 +205,8 @@ class _Notes:
         self._rows.remove()
         job.key_file.unlink(missing_ok=True)
         self._digest = xxh3_64_intdigest
-        self._numbers, self._keys = array("Q"), list[bytes]()  # of rows that are not in the file yet
-        self._shapes: dict[tuple[str, ...] | None, int] = {}  # None: what is left of a damaged sample
+        self._numbers, self._keys = array("Q"), list[bytes]()  # of rows not yet in the file
+        self._shapes: dict[tuple[str, ...] | None, int] = {}  # None: the rest of a damaged sample
         self._digests, self._shape_of = array("Q"), array("L")  # of all samples
 
     def add(self, sample: TarSample) -> None:
@@ -231,7 +231,7 @@ class _Notes:
             self._flush()
 
     def end(self) -> None:
-        """Note the last of them."""
+        """Note the last samples."""
         self._flush()
         self._found.rows = self._rows.count
         self._find_apart()
@@ -244,7 +244,7 @@ class _Notes:
         self._numbers, self._keys = array("Q"), []
 
     def _find_apart(self) -> None:
-        """Find samples whose key comes again with other fields, none of them the same."""
+        """Find samples whose key occurs again with other fields only."""
         if len(self._shapes) < 2:
             return
         digests = np.frombuffer(self._digests, np.uint64)
@@ -271,7 +271,7 @@ def refuse_apart(inputs: Sequence[InputReport], opened: Callable[[InputReport], 
         with suppress(SourceError), opened(where) as source:
             keys = (sample.key for sample in Samples(source, contents=False))
             key = next(islice(keys, where.apart_at, None), "")
-    for one, other in pairwise(found for found in inputs if found.last[1]):  # those with samples
+    for one, other in pairwise(found for found in inputs if found.last[1]):  # inputs with samples
         if one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
             total += 1
             where, key = (one, one.last[0]) if where is None else (where, key)
@@ -284,7 +284,7 @@ def refuse_apart(inputs: Sequence[InputReport], opened: Callable[[InputReport], 
 
 
 def _copied(job: InputJob, found: InputReport) -> Packing:
-    """Copy an input into the scratch folder, unpacked; return what is wrong with its packing."""
+    """Copy an input into the scratch folder, unpacked; return the problem of its compression."""
     found.path = job.copies / f"{job.number}.tar"
     with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(found.path) as file:
         unpack(source, file, job.copies)
@@ -294,7 +294,7 @@ def _copied(job: InputJob, found: InputReport) -> Packing:
 
 
 def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> None:
-    """Replace an input by a copy whose members have headers of their own: its global headers hold in no other tar."""
+    """Replace an input by a copy whose members have their own headers: its global headers apply to no other tar."""
     before, plain = found.rows, job.copies / f"{job.number}.plain.tar"
 
     def pieces(samples: Samples) -> Iterator[Piece]:

@@ -1,4 +1,4 @@
-"""What is asked of a reshard: sizes of shards, their order, and the parts of a split."""
+"""Options of a reshard: sizes of shards, their order, and the parts of a split."""
 
 import re
 from collections.abc import Iterable
@@ -25,14 +25,14 @@ _CONFLICTS = (
 
 
 class Grid(NamedTuple):
-    """Ranks of a training, and loader workers of each."""
+    """Ranks of a training run, and loader workers of each."""
 
     ranks: int
     workers: int
 
     @property
     def readers(self) -> int:
-        """How many read at a time."""
+        """The number of concurrent readers."""
         return self.ranks * self.workers
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class SplitPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ReshardOptions:
-    """All that decides the outputs, besides the inputs, as ``checked`` makes it from ``ReshardRequest``."""
+    """Everything besides the inputs that determines the outputs; ``checked`` makes it from ``ReshardRequest``."""
 
     samples: int | None = None
     size: int | None = None  # bytes
@@ -70,7 +70,7 @@ class ReshardOptions:
         return self.shuffle is not None or self.by_key
 
     def flags(self) -> dict[str, object]:
-        """Return the options as the command line spells them."""
+        """Return the options as on the command line."""
         spelled = {"divisible_by": self.divisible_by and str(self.divisible_by)}
         spelled["shuffle"] = None if self.shuffle is None else str(self.shuffle)
         return {_flag(name): spelled.get(name, value) for name, value in vars(self).items() if name != "parts"}
@@ -78,7 +78,7 @@ class ReshardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardSizes:
-    """What is asked of the sizes of shards, and of their order."""
+    """The requested sizes of shards, and their order."""
 
     samples: int | None = option(None, "At most N samples in a shard; all shards equal.", metavar="N")
     size: int | str | None = option(None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE")
@@ -93,7 +93,7 @@ class ShardSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class ReshardRequest(ShardSizes):
-    """The arguments of a reshard. ``begin`` is called with the number of shards of a pass; what it returns is called after each."""
+    """The arguments of a reshard. ``begin`` is called with a pass's number of shards; its result is called after each."""
 
     split: str | None = option(
         None,
@@ -120,7 +120,7 @@ class ReshardRequest(ShardSizes):
 
 
 def checked(request: ShardSizes) -> ReshardOptions:
-    """Return options that fit together. Raises ValueError."""
+    """Return consistent options. Raises ValueError."""
     asked = request if isinstance(request, ReshardRequest) else ReshardRequest(**vars(request))
     given = [name for name, value in vars(asked).items() if value is not None and value is not False]
     for what, names in _CONFLICTS:
@@ -150,7 +150,7 @@ def checked(request: ShardSizes) -> ReshardOptions:
 
 
 def parts_of(split: object, folds: object) -> tuple[SplitPart, ...]:
-    """Return the parts that ``--split`` or ``--folds`` asks for, as given; without them all is one. Raises ValueError."""
+    """Return the parts of ``--split`` or ``--folds``; without them, a single part. Raises ValueError."""
     if isinstance(split, str):
         return tuple(_split(split))
     if isinstance(folds, int):
@@ -176,7 +176,7 @@ def parse_grid(text: str, option: str) -> Grid:
 
 
 def _split(text: str) -> Iterable[SplitPart]:
-    """Read ``train=0.9,val=0.1``; the order decides which hashes are whose."""
+    """Read ``train=0.9,val=0.1``; the order decides the range of hashes of each part."""
     names, total = set[str](), Fraction(0)
     for each in text.split(","):
         name, _, number = (word.strip() for word in each.partition("="))

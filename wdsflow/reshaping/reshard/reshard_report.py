@@ -1,4 +1,4 @@
-"""What a reshard did: every sample is accounted for, and how even an epoch is."""
+"""The report of a reshard: every sample is accounted for, and the evenness of an epoch."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,14 @@ from .reshard_options import Grid
 
 
 def evenness(samples: Sequence[int], grid: Grid) -> str:
-    """Return in words how many samples each worker gets of these shards, in their order.
+    """Return a text on how many samples each worker gets from these shards, in order.
 
     >>> evenness([100, 100, 100, 100], Grid(2, 2))
     'even: 4 shards for 2 ranks x 2 workers; 1 shard and 100 samples for each worker'
     >>> evenness([100, 100, 50], Grid(1, 2))
     'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
     """
-    from wdsflow.readers.open_clip.versions import assign  # loads all readers, which takes longer than small runs
+    from wdsflow.readers.open_clip.versions import assign  # loads all readers, which takes longer than a small run
 
     who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
     shares = assign(samples, *grid)
@@ -43,13 +43,13 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     )
 
 
-_LISTED = 10  # inputs with damage that are shown
+_LISTED = 10  # damaged inputs that are listed
 _Ends = tuple[str, tuple[str, ...]]  # key and fields of a sample
 
 
 @dataclass
 class InputReport:
-    """One input: its samples, and what is left out."""
+    """One input: its samples, and counts of omitted ones."""
 
     number: int
     url: str
@@ -68,12 +68,12 @@ class InputReport:
 
     @property
     def unread(self) -> bool:
-        """Whether nothing of it could be read."""
+        """Whether it could not be read at all."""
         return bool(self.lost) and not self.members
 
     @property
     def lost(self) -> list[str]:
-        """The damage that loses something."""
+        """The damage that loses data."""
         return [damage for damage in self.damage if not is_harmless(damage)]
 
     def check(self) -> None:
@@ -83,16 +83,16 @@ class InputReport:
 
 @dataclass
 class OutputReport(OneFile):
-    """One output that is written."""
+    """One written output."""
 
     samples: int = 0
     bytes: int = 0
-    renamed: int = 0  # samples whose key was in the shard already
+    renamed: int = 0  # samples whose key was already in the shard
     examples: list[str] = field(default_factory=list)  # of them: "KEY -> NEW"
 
     @property
     def counted(self) -> int:
-        """Its samples."""
+        """The number of its samples."""
         return self.samples
 
 
@@ -107,13 +107,13 @@ class PartReport:
 
 @dataclass
 class ReshardReport(Report[OutputReport]):
-    """What became of all samples."""
+    """The outcomes of all samples."""
 
     inputs: list[InputReport]
     parts: list[PartReport]
     grid: Grid
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    removed: int = 0  # outputs of an earlier run, of other inputs, that are no more
+    removed: int = 0  # outputs of an earlier run that no longer have inputs
 
     @property
     def outcomes(self) -> Sequence[OutputReport]:
@@ -142,7 +142,7 @@ class ReshardReport(Report[OutputReport]):
 
     @property
     def empty(self) -> list[str]:
-        """The parts that got no sample, though there are samples."""
+        """The parts without samples, if there are any samples."""
         return [part.name for part in self.parts if not part.outputs]
 
     def check(self) -> None:

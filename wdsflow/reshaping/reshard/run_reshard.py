@@ -28,7 +28,7 @@ from .write_parts import OutputJob, made_from, refuse_repeated, write_output
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
-_DIGITS = 5  # of the numbers in names, as those of img2dataset
+_DIGITS = 5  # of the numbers in names, as in img2dataset
 
 _REASONS = {
     "code": "another wdsflow wrote it",
@@ -47,8 +47,8 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], reque
     """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
 
     Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
-    grow with the data. The same call resumes an interrupted run: finished shards are kept. Without request, there are
-    as many shards as inputs, of equal numbers of samples, in the same order.
+    grow with the data. The same call resumes an interrupted run: finished shards are kept. By default there are as
+    many shards as inputs, with equal numbers of samples, in the same order.
 
     Args:
         urls: shards, as for ``check``.
@@ -154,7 +154,7 @@ def _planned(
 
 
 def _begin(record: _Record, options: ReshardOptions, work: Sequence[OutputJob], report: ReshardReport) -> None:
-    """Record what will be written, and remove what an earlier run made of other inputs: a reader would read it too."""
+    """Record the planned outputs, and remove those of an earlier run of other inputs, which readers would also read."""
     names = [job.target.name for job in work]
     if not names and not record.outputs:
         return
@@ -171,7 +171,7 @@ def _record(folder: Path) -> _Record:
 
 
 def _clear(root: _Record, records: Sequence[_Record]) -> None:
-    """Remove what earlier runs wrote, in their parts as well; ``records`` are open."""
+    """Remove the outputs of earlier runs and of their parts; ``records`` are open."""
     known = {record.folder: record for record in (root, *records)}
     flags = root.options or {}
     for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):

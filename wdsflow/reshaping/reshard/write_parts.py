@@ -1,4 +1,4 @@
-"""The outputs: the pieces of each, and how it is written."""
+"""The outputs: their pieces, and writing them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _SHOWN = 80  # characters of each
 
 
 class RepeatedKeys(ValueError):
-    """Keys that come twice in a shard, where that was to be refused."""
+    """Duplicate keys in a shard, if they are to be refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class OutputJob:
     rows: RowFile
     start: int
     end: int
-    scattered: bool = False  # neighbours come from anywhere, and are announced before they are read
+    scattered: bool = False  # neighbours are from anywhere in the inputs, and announced before they are read
     target: Path = Path()  # the file to write
 
 
 def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
-    """Yield the pieces of an output in order, without its end; count samples in ``report``.
+    """Yield the pieces of an output in order, without end-of-archive blocks; count samples in ``report``.
 
     Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.
     """
@@ -69,9 +69,9 @@ def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, st
 
 
 def repeated_keys(job: OutputJob) -> dict[int, int]:
-    """Return the rows whose key a reader would confuse with that of a sample before, and which number they get.
+    """Return the rows whose key a reader would confuse with an earlier sample's, and their new numbers.
 
-    Those are the second and further samples of a key in a shard, and the first ones if the shard before ends with
+    These are the second and further samples of a key in a shard, and the first ones if the previous shard ends with
     that key.
     """
     keys = job.rows.read(job.start, job.end)[:, KEY]
@@ -151,7 +151,7 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
 
 
 def made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None = None) -> dict[str, object]:
-    """Return what decides the bytes of an output."""
+    """Return the inputs that determine the bytes of an output."""
     from xxhash import xxh3_128
 
     digest, used = xxh3_128(), set[int]()
@@ -167,7 +167,7 @@ def made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None = None)
 
 
 def write_output(inputs: OpenInputs, job: OutputJob, stop: Event) -> OutputReport:
-    """Write an output, whole or not at all.
+    """Write an output atomically.
 
     Raises SourceError if an input changed, OSError if the output cannot be written.
     """
