@@ -1,4 +1,4 @@
-"""Imports that happen on first use, and one that does not happen: that of pandas, which only Arrow would use."""
+"""Lazy imports, and a way to keep Arrow from importing pandas."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,18 +29,18 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 
 def leave_pandas_out() -> None:
-    """Let Arrow take pandas as missing where we call it, in a process that is wdsflow's own.
+    """Hide pandas from Arrow when wdsflow calls it, in a process that is wdsflow's own.
 
-    Arrow imports pandas, which takes half a second of processor time, with the first list that it converts, only to
-    recognise objects of pandas, of which we have none. Others can import pandas as always, and ``to_pandas`` and ``from_pandas`` work. But if our list came first,
-    ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that train.
+    Arrow imports pandas with the first list that it converts, only to recognise objects of pandas, which wdsflow does not
+    have. That takes half a second. Others can still import pandas, and ``to_pandas`` and ``from_pandas`` work. But after a
+    list of ours ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that train.
     """
     if not any(isinstance(finder, _LeftOut) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LeftOut())
 
 
 class _LeftOut:
-    """A finder that says that there is no pandas, where our code or Arrow asks for it."""
+    """A finder that reports pandas as missing to our code and to Arrow."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

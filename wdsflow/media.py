@@ -10,7 +10,7 @@ Read = Callable[[int, int], bytes]  # offset within the file, number of bytes
 def is_cut(size: int, read: Read) -> bool:
     """Return whether the file ends inside a box, or without the index (``moov``) that players need.
 
-    Reads 16 bytes of each box, and never goes back. False where that does not tell.
+    Reads 16 bytes of each box, and never goes back. False if that is not enough to know.
     """
     at, index = 0, False
     for _ in range(_MOST_BOXES):
@@ -37,28 +37,11 @@ def is_cut(size: int, read: Read) -> bool:
 
 HEAD = 4096  # bytes that are enough to look at
 
-_OF_AUDIO = {
-    "wav": "wav",
-    "flac": "flac",
-    "mp3": "mp3",
-    "ogg": "ogg",
-    "oga": "ogg",
-    "opus": "ogg",
-    "m4a": "mp4",
-    "aac": "aac",
-    "aif": "aiff",
-    "aiff": "aiff",
-}
-_OF_VIDEO = {
-    "mp4": "mp4",
-    "m4v": "mp4",
-    "mov": "mp4",
-    "webm": "matroska",
-    "mkv": "matroska",
-    "avi": "avi",
-    "ogv": "ogg",
-    "flv": "flv",
-}
+# Extension -> format.
+_OF_AUDIO = {name: name for name in ("wav", "flac", "mp3", "ogg", "aac", "aiff")}
+_OF_AUDIO |= {"oga": "ogg", "opus": "ogg", "m4a": "mp4", "aif": "aiff"}
+_OF_VIDEO = dict.fromkeys(("mp4", "m4v", "mov"), "mp4") | dict.fromkeys(("webm", "mkv"), "matroska")
+_OF_VIDEO |= {"avi": "avi", "ogv": "ogg", "flv": "flv"}
 _PROMISED = _OF_AUDIO | _OF_VIDEO
 _TITLES = {"mp4": "MP4 or MOV", "matroska": "Matroska or WebM", "ogg": "Ogg", "mpeg": "MPEG", "asf": "WMA or WMV"}
 
@@ -94,7 +77,7 @@ def promised_format(suffix: str) -> str:
 
 
 def format_title(name: str) -> str:
-    """Return the name of a format for people.
+    """Return the name of a format for messages.
 
     >>> format_title("wav"), format_title("matroska")
     ('WAV', 'Matroska or WebM')
@@ -155,7 +138,7 @@ def least_size(head: bytes) -> int:
     """Return the least size in bytes of a complete file by its header, 0 if the header lacks it.
 
     Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. WAV: the same, unless it was
-    written into a pipe, where encoders do not know the length. Others tell by their index.
+    written into a pipe, where encoders do not know the length. For others see ``is_cut``.
 
     >>> least_size(b"RIFF" + (1000).to_bytes(4, "little") + b"AVI LIST")
     1008

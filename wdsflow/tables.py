@@ -13,7 +13,7 @@ nothing else in the project sorts or joins on disk.
         for place, number in tables.rows("SELECT place, row_number() OVER (ORDER BY key, place) FROM samples ORDER BY place"):
             ...
 
-What holds for all that use it:
+Rules for all users:
 
 * **Memory.** Rows are kept in memory up to a limit, 512 MiB by default, and beyond it in files of the scratch folder.
   Results are read some thousand rows at a time. Joins, sorts, groups and windows continue on disk; aggregates that
@@ -22,7 +22,7 @@ What holds for all that use it:
 * **Scratch.** The folder is given: next to the output, or a temporary folder. DuckDB's files in it are removed when the
   block ends. A killed run leaves them, so the folder has to be one that the next run empties (`scratch_folder`).
 * **Order.** A result has the order of its ORDER BY and no other. Whatever is written or shown has one, down to the
-  last column that tells two rows apart; the same input gives the same bytes with any number of threads.
+  last column in which two rows differ; the same input gives the same bytes with any number of threads.
 * **Values.** Text is Unicode without lone surrogates. Bytes are BLOB, which sort as unsigned bytes. NUL is a character
   like any other. `?` in a statement stands for a value; names of columns are put in by `name`.
 * **Interruption.** Ctrl-C and other signals end a statement within a moment.
@@ -50,7 +50,7 @@ MEMORY = 512 << 20  # bytes
 _THREADS = 2
 _LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
 _PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
-_ADDRESSES = 1 << 30  # bytes that DuckDB and its threads reserve beside its memory; without them the process dies
+_ADDRESSES = 1 << 30  # bytes that DuckDB and its threads reserve on top of its memory; without them the process dies
 _AT_ONCE = 4096  # rows of a result
 _WAIT = 0.05  # seconds until a statement that is to end is asked again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -158,7 +158,7 @@ class Tables:
 
 
 def name(text: str) -> str:
-    """Return the name of a table or column as a statement has it.
+    """Return a quoted name of a table or column.
 
     >>> name('my "own" key')
     '"my ""own"" key"'

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from wdsflow.shards.source.base import SourceChangedError, SourceError
-from wdsflow.shards.source.http import told, trying
+from wdsflow.shards.source.http import source_error, trying
 
 
 class Answered(Exception):
@@ -120,7 +120,7 @@ def test_an_answer_after_faults_is_returned(monkeypatch):
     ],
 )
 def test_a_library_that_is_missing_is_named(url, text, fix):
-    error = told(ImportError(text), url)
+    error = source_error(ImportError(text), url)
     scheme = url.partition(":")[0]
     assert error.kind == "needs-library"
     assert str(error).startswith(f"{scheme}: urls need a library that is not installed ({text})")

@@ -1,4 +1,4 @@
-"""What an engine is: tasks go in, and come out with their answers as they finish."""
+"""Engines: tasks go in, and come out with their answers as they finish."""
 
 import os
 import traceback
@@ -12,7 +12,7 @@ EngineName = Literal["local", "ray"]
 
 
 def check_engine(name: str, address: str | None) -> None:
-    """Refuse an engine that there is not, and an address that nobody would use. Raises ValueError."""
+    """Raise ValueError for an unknown engine, or for an address that is not used."""
     if name not in get_args(EngineName):
         raise ValueError(f"no engine is called {name!r}: use one of {', '.join(get_args(EngineName))}")
     if address is not None and name != "ray":
@@ -20,10 +20,10 @@ def check_engine(name: str, address: str | None) -> None:
 
 
 class Task(Protocol):
-    """What is to be done; picklable and small, for it may travel."""
+    """Work for an engine; picklable and small, because it may travel."""
 
     def without(self, sample: int) -> "Task":
-        """Return the same task with a sample quarantined that kills whoever touches it."""
+        """Return the same task with a sample quarantined that kills processes."""
 
 
 T = TypeVar("T", bound=Task)
@@ -31,17 +31,17 @@ Work = Callable[[Any, Mark], Any]  # of a module, so that it can be named elsewh
 
 
 class EngineError(RuntimeError):
-    """Nothing can work on what is left. What is done stays, and the rest can be taken up again."""
+    """No worker can work on the rest. Finished work stays, and the rest can be resumed."""
 
 
 class Unfit(Exception):
-    """Raised by a task where this machine or process cannot work on any, or would make something else of it: the run ends."""
+    """Raised by a task if this machine or process cannot work on any, or would give other results: the run ends."""
 
 
 class Trouble(NamedTuple):
-    """The answer to a task that failed: ``errno`` of an OSError, else 0; ``where`` is the traceback.
+    """The answer to a task that failed: ``errno`` of an OSError, otherwise 0; ``where`` is the traceback.
 
-    ``fatal``: others would fail, too. ``blames``: what is at fault, if it is known by name.
+    ``fatal``: others would fail, too. ``blames``: the name of the cause, if it is known.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Trouble(NamedTuple):
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """Return what is to be told of an exception."""
+    """Return the report of an exception."""
     where = traceback.format_exc()
     if isinstance(error, OSError) and error.errno:
         text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
@@ -83,13 +83,13 @@ class Engine(ABC, Generic[T]):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop at once; what is under way is given up."""
+        """Stop at once, and give up tasks under way."""
 
 
 def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], None, None]:
     """Yield each task with its answer when it is done; no more than the engine's width are under way.
 
-    The engine is closed at the end, also when the iteration is given up. Raises EngineError.
+    The engine is closed at the end of the iteration, also an early one. Raises EngineError.
     """
     waiting = 0
     try:

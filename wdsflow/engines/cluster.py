@@ -1,7 +1,7 @@
 """A connection to a Ray cluster.
 
 Ray installs signal handlers, starts threads and sets variables of the environment. A program that forks afterwards
-passes them to its children, which then may hang. So Ray runs in a separate process, the driver, which connects to the
+passes them to its children, which may then hang. So Ray runs in a separate process, the driver, which connects to the
 cluster and runs an engine there for the program. A program that is connected to Ray already, by itself or as a task
 or actor of Ray, uses that connection.
 """
@@ -59,20 +59,17 @@ class _DriverEngine(Engine[Any]):
 
     @property
     def width(self) -> int:
-        """How many tasks are worth having under way."""
         return int(self._driver.ask("width"))
 
     def submit(self, task: Any) -> None:
-        """Take a task."""
         self._driver.ask("submit", task)
 
     def next(self) -> tuple[Any, Any]:
-        """Wait for an answer. Raises EngineError."""
         found: tuple[Any, Any] = self._driver.ask("next")
         return found
 
     def close(self) -> None:
-        """Stop what is under way; a driver that was interrupted does so when its connection ends."""
+        """Stop tasks under way; an interrupted driver does so when its connection ends."""
         if not self._driver.interrupted:
             self._driver.ask("close")
 
@@ -81,7 +78,7 @@ class _Driver:
     """The process in which Ray runs. It answers one request after another."""
 
     def __init__(self) -> None:
-        self.interrupted = False  # in the middle of a request: no other can be made
+        self.interrupted = False  # during a request: no other can be made
         self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
     def ask(self, what: str, *arguments: Any) -> Any:
@@ -98,7 +95,7 @@ class _Driver:
         return answer
 
     def close(self) -> None:
-        """End the driver; if it was interrupted, it stops what is under way and leaves the cluster first."""
+        """End the driver; if it was interrupted, it first stops tasks under way and leaves the cluster."""
         self._peer.line.close()
         try:
             self._peer.ends_within(_PATIENCE)
@@ -107,7 +104,7 @@ class _Driver:
 
 
 def serve() -> None:
-    """In the driver: answer requests until the program leaves or is gone."""
+    """In the driver: answer requests until the program leaves or ends."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # gives up a request; may be ignored in background jobs
     line = take_line()
     with open(os.devnull, "wb") as nothing:
@@ -122,8 +119,9 @@ def serve() -> None:
 
 
 def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
-    """Answer requests until one is to leave. Raises KeyboardInterrupt if the program is gone."""
-    requests = _Requests(stack)
+    """Answer requests until one is to leave. Raises KeyboardInterrupt if the program ends. ``stack`` gets what they open."""
+    ray: Any = None
+    engine: Any = None
     while True:
         try:
             what, arguments = receive(line)
@@ -131,8 +129,15 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
             _await_interrupt()
         if what == "leave":
             return
+        raised, answer = False, None
         try:
-            raised, answer = False, requests.answer(what, arguments)
+            if what == "connect":
+                ray = stack.enter_context(_joined(*arguments))
+            elif what == "start":
+                engine = arguments[0](ray)
+                stack.callback(engine.close)
+            else:
+                answer = engine.width if what == "width" else getattr(engine, what)(*arguments)
         except Exception as error:  # noqa: BLE001 - raised in the program
             raised, answer = True, error
         try:
@@ -141,31 +146,8 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
             _await_interrupt()
 
 
-class _Requests:
-    """Requests of the program; ``stack`` releases what they opened."""
-
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self._stack = stack
-        self._ray: Any = None
-        self._engine: Engine[Any] | None = None
-
-    def answer(self, what: str, arguments: tuple[Any, ...]) -> Any:
-        """Connect, start an engine, or ask the engine."""
-        if what == "connect":
-            self._ray = self._stack.enter_context(_joined(*arguments))
-        elif what == "start":
-            self._engine = arguments[0](self._ray)
-            self._stack.callback(self._engine.close)
-        elif what == "width":
-            assert self._engine is not None
-            return self._engine.width
-        else:
-            return getattr(self._engine, what)(*arguments)
-        return None
-
-
 def _give_up() -> None:
-    """Interrupt the main thread, which then stops what is under way; where that takes too long, end at once."""
+    """Interrupt the main thread, which then stops tasks under way; end at once if that takes too long."""
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_PATIENCE)
     os._exit(1)
@@ -198,7 +180,7 @@ def _joined(script: str, address: str | None) -> Iterator[Any]:
 
 
 def _must_answer(address: str) -> None:
-    """Refuse an address where nobody listens: Ray would wait for many minutes."""
+    """Raise EngineError for an address without a server: Ray would wait for many minutes."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not port.isdigit():
         return  # "auto", "local" and such

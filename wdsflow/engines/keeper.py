@@ -1,8 +1,8 @@
-"""The keeper of a ``Peer``: a process between the one that asks and the one that works, which ends all that the latter starts.
+"""The keeper of a ``Peer``: a process between the asking and the working process, which ends all that the latter starts.
 
 A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its tree. On Linux the keeper
 adopts processes whose parents end (``PR_SET_CHILD_SUBREAPER``), and so finds all of them. It ends as the working process
-does, with the same status, after everything else. It kills them all on SIGTERM, and when the asking process is gone.
+does, with the same status, after everything else. It kills them all on SIGTERM, and when the asking process ends.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def run_command() -> NoReturn:
 
 
 def _keep(child: int) -> NoReturn:
-    """Wait until the child ends or has to; then end all that it started, and end as the child did."""
+    """Wait until the child ends or must end; then end all that it started, and end as the child did."""
     with open(os.devnull, "r+b") as nothing:
         for fd in (1, 2):
             os.dup2(nothing.fileno(), fd)
@@ -77,7 +77,7 @@ def _keep(child: int) -> NoReturn:
 
 
 def _close_others() -> None:
-    """Close what is neither input nor output: others wait until nobody holds it."""
+    """Close all but input and output: other processes wait until they are closed."""
     try:
         held = [int(name) for name in os.listdir("/dev/fd")]  # the limit may be a billion, or none
     except OSError:  # a container without it
@@ -90,7 +90,7 @@ def _close_others() -> None:
 
 
 def _reaped(child: int) -> int | None:
-    """Take the ends of all who ended; return the status of the child if it is among them, or ChildProcessError later."""
+    """Reap all ended processes; return the status of the child if it is one of them. Raises ChildProcessError if none is left."""
     found: int | None = None
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:

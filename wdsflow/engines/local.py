@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 from wdsflow.lazy import leave_pandas_out
 
@@ -102,7 +102,7 @@ class OwnProcess(Engine[T]):
 
 
 class FirstHere(Engine[T]):
-    """Works in the process that asks while processes would not be quicker with the rest, and in processes from then on.
+    """Works in this process until processes would be quicker with the rest, then in processes.
 
     ``size``: the bytes of a task, which predict its time; ``total``: those of all tasks.
     """
@@ -121,7 +121,7 @@ class FirstHere(Engine[T]):
         return 1 if self._processes is None else self._processes.width
 
     def submit(self, task: T) -> None:
-        """Take a task, and decide where it is worked on: no other is under way while all is done here."""
+        """Take a task, and decide where to work on it: in this process no other is under way."""
         if self._processes is None and self._done and processes_pay(self._used, self._done, self._left):
             self._processes = self._start()
         (self._processes or self._here).submit(task)
@@ -145,14 +145,16 @@ class FirstHere(Engine[T]):
 
 
 class Worker:
-    """A process that works on one task at a time, and its successors: ``retries`` says what follows a death.
+    """A process that works on one task at a time, and its successors after deaths: see ``retries``.
 
     ``inherit``: descriptors that the process holds open; ``folder``: where it starts.
     """
 
     def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
         self._function, self._inherit, self._folder = function, tuple(inherit), folder
-        self._file = _shared_file()
+        import tempfile  # workers import this module, too
+
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``close``
         self._mark = Mark(self._file.fileno())
         self._peer: Peer | None = None
         self._lock = threading.Lock()
@@ -224,9 +226,3 @@ def serve(mark: int) -> None:
             except Exception as error:  # noqa: BLE001 - sent to the process that asked
                 answer = trouble_of(error)
             send(line, answer)
-
-
-def _shared_file() -> IO[bytes]:
-    import tempfile  # workers import this module, too
-
-    return tempfile.TemporaryFile()

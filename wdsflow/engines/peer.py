@@ -1,4 +1,4 @@
-"""A process of ours: start it, ask it, know where it was and how it ended, end it with all that it started.
+"""A process of ours: start it, ask it, know its position and how it ended, end it with all that it started.
 
     peer = Peer("from wdsflow.engines.local import serve; serve(3)", inherit=(3,))
     answer = peer.ask(value)  # raises OSError or EOFError if the process has ended
@@ -82,7 +82,7 @@ class Peer:
         path = [str(place) for place in sys.path] + [root] * (root not in sys.path)
         keeper = "from wdsflow.engines.keeper import lead; lead(); " if kept else ""
         self._kept = kept
-        self._lock = threading.Lock()  # the number of a process that was waited for may be another's
+        self._lock = threading.Lock()  # the number of a reaped process may be reused
         self.line: socket.socket
         self.line, theirs = socket.socketpair()
         with theirs:
@@ -123,7 +123,7 @@ class Peer:
             return self._process.poll() is not None
 
     def ends_within(self, seconds: float | None) -> bool:
-        """Wait for so many seconds, None: for any time; return whether the process has ended."""
+        """Wait at most so many seconds, None for any time; return whether the process has ended."""
         until = float("inf") if seconds is None else time.monotonic() + seconds
         while not self.gone():
             if time.monotonic() >= until:
@@ -155,7 +155,7 @@ class Peer:
 
 
 def send(line: Line, value: object) -> None:
-    """Write a value; arrays are not copied. Raises OSError if the other side is gone."""
+    """Write a value; arrays are not copied. Raises OSError if the other side has ended."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, 5, buffer_callback=buffers.append)
     parts = [memoryview(data), *(buffer.raw() for buffer in buffers)]
@@ -168,7 +168,7 @@ def send(line: Line, value: object) -> None:
 
 
 def receive(line: Line) -> Any:
-    """Read a value that a process of ours wrote. Raises EOFError if the other side is gone."""
+    """Read a value that a process of ours wrote. Raises EOFError if the other side has ended."""
     fd = line.fileno()
     (count,) = _SIZE.unpack(_read(fd, _SIZE.size))
     sizes = [size for (size,) in _SIZE.iter_unpack(_read(fd, count * _SIZE.size))]
@@ -186,7 +186,7 @@ def _read(fd: int, size: int) -> bytearray:
     while start < size:
         try:
             count = os.readv(fd, [view[start:]])
-        except OSError:  # it ended with something of ours unread
+        except OSError:  # it ended without reading all
             count = 0
         if not count:
             raise EOFError("the other end is gone")
@@ -205,7 +205,7 @@ def take_line(*, prints: bool = False) -> IO[bytes]:
 
 
 def when_gone(line: Line | int, act: Callable[[], object]) -> None:
-    """Call a function, in a thread, when the other side of a line is gone."""
+    """Call a function, in a thread, when the other side of a line has ended."""
     poll = select.poll()
     poll.register(line, 0)
 
@@ -247,11 +247,11 @@ class Mark(Note):
         self.write(-1)
 
     def set(self, number: int) -> None:
-        """Note the sample that is begun."""
+        """Set the sample that begins."""
         self._layout.pack_into(self._memory, 0, number)
 
     def get(self) -> int:
-        """Return the number that was noted last."""
+        """Return the number that was set last."""
         return int(self.read()[0])
 
 
@@ -280,6 +280,6 @@ def ending(status: int, by_itself: str = "ended with status") -> str:
 
 
 def likely_memory(status: int, what: str) -> str:
-    """Return what SIGKILL often means, "" for another end; ``what``: "a process"."""
+    """Return the likely cause of SIGKILL, "" for another end; ``what``: "a process"."""
     often = f": often the system's way to end {what} that takes too much memory"
     return often if status == -signal.SIGKILL else ""

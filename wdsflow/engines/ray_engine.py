@@ -14,7 +14,7 @@ from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 
 _ASK = 5.0  # seconds
-_PATIENCE = 600.0  # seconds until somebody works: a cluster may have to grow first
+_PATIENCE = 600.0  # seconds until a worker starts: a cluster may have to grow first
 
 
 class RayWorker:
@@ -28,7 +28,7 @@ class RayWorker:
         self._worker: Worker | None = None
 
     def ready(self) -> str:
-        """Say what is wrong with this machine; "" if it can work."""
+        """Return why this machine cannot work; "" if it can."""
         trouble = self._site.trouble()
         if not trouble:
             self._worker = Worker(self._function, self._site.hold_open(), self._site.start_folder())
@@ -50,26 +50,19 @@ class _Job(Generic[T]):
 
 
 class RayEngine(Engine[T]):
-    """Works by a pool of actors, each with a core, a share of a GPU where asked, and what it has loaded.
+    """Works by a pool of actors, each with a core, a share of a GPU if requested, and its loaded models.
 
     There are as many as the cluster has room for, also while it grows and shrinks, at most ``workers``. ``memory``:
-    bytes that one takes.
+    bytes of one actor.
     """
 
     def __init__(
-        self,
-        ray: Any,
-        function: Work,
-        site: Site,
-        *,
-        workers: int | None = None,
-        gpus: float = 0.0,
-        memory: int = 0,
+        self, ray: Any, function: Work, site: Site, *, workers: int | None = None, gpus: float = 0.0, memory: int = 0
     ) -> None:
         self._ray, self._function, self._site = ray, function, site
         self._workers, self._gpus = workers, gpus
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
-        # A new actor is ours to make: it gets a shard only once it runs.
+        # Ray must not restart actors: a new one gets a shard only once it runs.
         self._remote = ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
         self._under_way: dict[Any, tuple[Any, _Job[T] | None]] = {}  # reference -> actor and its job; None: it starts
         self._todo: collections.deque[_Job[T]] = collections.deque()
@@ -152,14 +145,14 @@ class RayEngine(Engine[T]):
         if job is not None:
             job.losses += 1
             if job.losses >= NODE_LOSSES:
-                return job.task, Trouble(f"the worker of this shard was lost {job.losses} times: {_told(error)}")
+                return job.task, Trouble(f"the worker of this shard was lost {job.losses} times: {_summary(error)}")
             self._todo.appendleft(job)
             return None
         if getattr(error, "actor_init_failed", False):
             raise _unusable(error)
         self._misses += 1
         if self._misses > self.limit + NODE_LOSSES:
-            raise EngineError(f"no worker starts on this cluster: {_told(error)}")
+            raise EngineError(f"no worker starts on this cluster: {_summary(error)}")
         return None
 
     def _check_alive(self) -> None:
@@ -170,12 +163,12 @@ class RayEngine(Engine[T]):
 
 
 def _lines(error: Exception) -> list[str]:
-    """Return what an error of Ray's says, without what it says of the actor and without a traceback's inside."""
+    """Return the message of an error of Ray's, without its lines on the actor and without tracebacks."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
     return lines or [type(error).__name__]
 
 
-def _told(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     lines = _lines(error)
     return " ".join(dict.fromkeys((lines[0], lines[-1])))[:500]
 
@@ -185,7 +178,7 @@ def _unusable(error: Exception) -> EngineError:
 
 
 def has_gpus(ray: Any) -> bool:
-    """Return whether any node has GPUs: where none has, models run on the cores."""
+    """Return whether any node has GPUs: if none has, models run on the cores."""
     return bool(ray.cluster_resources().get("GPU"))
 
 

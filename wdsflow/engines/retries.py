@@ -1,13 +1,13 @@
-"""The policy of retries: what is repeated after the death of a process, how often, and when a sample is blamed.
+"""The policy of retries: which work is repeated after the death of a process, how often, and when a sample is blamed.
 
 An exception is an answer: nothing is repeated for it. A process that dies gives none, and may have been killed by
 something else, such as the system when memory is short. So, for all processes of ours:
 
 1. Work that a process had not begun is not to blame. The next process gets it.
 2. Work that a process had begun is repeated once as it was, or in smaller parts where it has parts.
-3. What a process dies at for the second time is suspected: a batch is run item by item, rows of a batch in halves.
+3. Work at which a process dies for the second time is suspected: a batch is run item by item, rows of a batch in halves.
 4. A single sample at which a process dies twice is to blame. It is left out, and everything else is done.
-5. Where processes die without getting anywhere, the work is given up, with a message.
+5. If processes die without progress, the work is given up, with a message.
 
 | process        | work             | its position             | at the second death there | given up after                            |
 |----------------|------------------|--------------------------|---------------------------|-------------------------------------------|
@@ -18,7 +18,7 @@ something else, such as the system when memory is short. So, for all processes o
 | decoder        | a chunk          | ``Whereabouts``          | the run ends              | never repeated, but a fork that hangs     |
 | probe, command | a run            | ``Note``                 | is the result             | never repeated                            |
 
-A lost device counts as a death, of which the server itself tells; then the item that was alone is blamed at once. Batches
+A lost device counts as a death that the server reports itself; then the item that was alone is blamed at once. Batches
 that do not fit into memory are no deaths: the process survives, and halves them itself (``wdsflow.memory.batching``).
 """
 
@@ -26,11 +26,11 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
 NODE_LOSSES = 4  # of workers with their node, for one task
-MAP_STARTS = 10  # of map workers that fail in a row: something else may have killed some
+MAP_STARTS = 10  # of map workers that fail in a row: another cause may have killed some
 LOADS = 5  # of model servers that die in a row while they load
 NOT_BEGUN = 100  # of model servers that die in a row before they begin with a request
 SERVERS = 100  # of model servers that die in a row without an output for anything
-IDLE_SERVERS = 16  # that lose their device in a row at one request, and get nothing done
+IDLE_SERVERS = 16  # that lose their device in a row at one request, without progress
 DECODER_BEGINS = 30.0  # seconds that a forked decoder has to begin its work; after that it is started again, once
 _TASK_DEATHS = 12
 
@@ -59,14 +59,14 @@ class TaskDeaths:
         return self.count > _TASK_DEATHS or self._at.count(-1) > 1 or self._at.count(self.last) > 2
 
     def add(self, position: int) -> int | None:
-        """Note a death; return the sample that is to blame, if one is."""
+        """Note a death; return the sample to blame, if there is one."""
         again = position >= 0 and position in self._at
         self._at.append(position)
         return position if again else None
 
 
 class ItemTrials(Generic[O]):
-    """Which items are to be run next, by processes that may die at them: together first, the suspects alone at the end."""
+    """The items to run next, by processes that may die at them: first together, at the end the suspects alone."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -83,7 +83,7 @@ class ItemTrials(Generic[O]):
         return bool(self._group) and self._group[0] in self._suspects
 
     def next(self) -> Sequence[int]:
-        """Return the positions that are to be run; none if all are done."""
+        """Return the positions to run next; none if all are done."""
         rest = [at for at in range(self._count) if at not in self._done]
         group = [at for at in rest if at not in self._suspects] or rest[:1]
         if group != self._group:
@@ -91,7 +91,7 @@ class ItemTrials(Generic[O]):
         return group
 
     def outputs(self) -> list[O]:
-        """Return what became of all items, in order."""
+        """Return the outputs of all items, in order."""
         return [self._done[at] for at in range(self._count)]
 
     def finished(self, outputs: Sequence[O]) -> None:
@@ -101,7 +101,7 @@ class ItemTrials(Generic[O]):
         self._worked = True
 
     def died(self, at: Literal["unbegun", "loading", "begun"], failure: O) -> bool:
-        """Note a death; the item that is to blame gets ``failure``. Return whether the request is given up."""
+        """Note a death; the item to blame gets ``failure``. Return whether the request is given up."""
         self._loads += at == "loading"
         self._unbegun = 0 if at == "begun" else self._unbegun + 1
         if self._loads >= LOADS:
@@ -119,22 +119,22 @@ class ItemTrials(Generic[O]):
         return False
 
     def lost_device(self, done: Mapping[int, O], suspects: Sequence[int]) -> bool:
-        """Note that a process lost its device, with what it got done; return whether the request is given up.
+        """Note that a process lost its device, with its finished outputs; return whether the request is given up.
 
         Positions are those in the group.
         """
-        got_on = self._worked or len(done) > (not suspects)
-        self._idle = 0 if got_on else self._idle + 1
+        progressed = self._worked or len(done) > (not suspects)
+        self._idle = 0 if progressed else self._idle + 1
         self._worked = False
         self._done.update({self._group[at]: output for at, output in done.items()})
         news = {self._group[at] for at in suspects} - self._suspects
         self._suspects |= news
         self._group = []
-        return not (got_on or done or news) or self._idle >= IDLE_SERVERS
+        return not (progressed or done or news) or self._idle >= IDLE_SERVERS
 
 
 def rows_again(rows: int, *, had_all: bool, may_be_blameless: bool) -> Literal["halves", "alone", "blamed"]:
-    """Return what follows where a map worker failed at some rows.
+    """Return the next step after a map worker failed at some rows.
 
     ``had_all``: it was the only one, and had all memory. ``may_be_blameless``: it died, or memory was short.
     """

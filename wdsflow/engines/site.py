@@ -1,4 +1,4 @@
-"""What other machines have in common with this one, and how many processors a process may use."""
+"""The paths and the version that machines share, and how many processors a process may use."""
 
 import contextlib
 import os
@@ -14,9 +14,9 @@ _LONG = 0.8  # seconds of a core; two processes start in 0.3
 
 
 def processes_pay(used: float, done: int, rest: int) -> bool:
-    """Return whether processes would be quicker than this one with what is left.
+    """Return whether processes would be quicker than this one with the rest.
 
-    ``used``: seconds of a core that the first ``done`` bytes took; ``rest``: the other bytes.
+    ``used``: seconds of a core for the first ``done`` bytes; ``rest``: the other bytes.
     """
     return used * rest > _LONG * done
 
@@ -33,7 +33,7 @@ def shown_cores() -> int:
 
 
 def cpu_quota() -> float | None:
-    """Return how many processors' time the container grants; None if it grants all."""
+    """Return how many processors the container grants; None if it grants all."""
     with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is no number
         share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
         return int(share) / int(period)
@@ -42,7 +42,7 @@ def cpu_quota() -> float | None:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a run was started. ``sees``: absolute paths that have to be there; ``hold``: see ``hold_open``."""
+    """Where a run was started. ``sees``: absolute paths that must exist; ``hold``: see ``hold_open``."""
 
     sees: tuple[str, ...] = ()
     hold: str = ""
@@ -50,7 +50,7 @@ class Site:
     version: str = __version__
 
     def trouble(self) -> str:
-        """Say what is wrong with this machine; "" if it can work."""
+        """Return why this machine cannot work; "" if it can."""
         node = platform.node()
         if __version__ != self.version:
             return (
@@ -63,13 +63,13 @@ class Site:
         return ""
 
     def start_folder(self) -> str | None:
-        """Return the folder where the run was started, for relative paths, if it is here, too."""
+        """Return the folder where the run was started, for relative paths, if it exists here."""
         return self.folder if os.path.isdir(self.folder) else None
 
     def hold_open(self) -> list[int]:
-        """Hold the file ``hold`` locked until this process is gone, shared with others; return its descriptor.
+        """Hold the file ``hold`` locked, shared with others, until this process ends; return its descriptor.
 
-        Who locks it alone knows that no worker is left.
+        An exclusive lock on it means that no worker is left.
         """
         if not self.hold:
             return []
@@ -79,10 +79,10 @@ class Site:
 
             fcntl.flock(held, fcntl.LOCK_SH)
         except (ImportError, OSError):
-            pass  # no locks here: nothing tells of workers that are left
+            pass  # no locks here: remaining workers are not detected
         return [held]
 
 
 def first_local(paths: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the first of some paths that exists here, made absolute: others have to see it, too."""
+    """Return the first of some paths that exists here, made absolute: other machines must see it, too."""
     return next(((os.path.abspath(path),) for path in paths if path is not None and os.path.exists(path)), ())

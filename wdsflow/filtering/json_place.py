@@ -66,12 +66,7 @@ class NoJsonValue(ValueError):
     """
 
     def __init__(
-        self,
-        score: InJson,
-        looked: Looked,
-        found: FoundName | None,
-        there: Sequence[FoundName] = (),
-        instead: str = "",
+        self, score: InJson, looked: Looked, found: FoundName | None, there: Sequence[FoundName] = (), instead: str = ""
     ) -> None:
         of = f"{how_many(looked.samples, 'sample')} in {how_many(looked.shards, 'shard')}"
         other = f"; {instead}" if instead else ""
@@ -190,11 +185,7 @@ def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *
 
 
 def check_captions(
-    urls: Sequence[str],
-    recipe: Recipe,
-    places: Iterable[str | InJson] | None = None,
-    *,
-    allow_pipe: bool = False,
+    urls: Sequence[str], recipe: Recipe, places: Iterable[str | InJson] | None = None, *, allow_pipe: bool = False
 ) -> None:
     """Raise NoCaptions if no sample of tars has a caption in a place; by default, in those of the recipe.
 

@@ -66,10 +66,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
     options = ViewOptions(images=recipe.images, captions=recipe.captions, budget=parse_size(recipe.image_memory))
     assert program.plan is not None
     order = sorted(seconds, key=program.plan.rank.__getitem__)
-    with (
-        scratch("run") as folder,
-        seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
-    ):
+    with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
         samples, views = kind_of(url).opened(source, url, recipe, options, contents=True)
         for sample in samples:
             if sample.trouble:

@@ -1,4 +1,4 @@
-"""Headers of images: what they tell, EXIF and XMP orientation, and those of GIF, PNG and WebP."""
+"""Headers of images, EXIF and XMP orientation, and the headers of GIF, PNG and WebP."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class ImageHeader(NamedTuple):
 def more_bytes(reached: int) -> int:
     """Return how many of the first bytes to ask for when a header goes on beyond ``reached``: few, growing steps.
 
-    1, which nobody needs to ask for, where the header lies too far inside.
+    1, which no caller needs to request, where the header is too far inside.
 
     >>> more_bytes(4096), more_bytes(70_000), more_bytes(2_000_000)
     (16384, 262144, 1)
@@ -170,9 +170,8 @@ def _has_second_frame(data: bytes, position: int) -> bool:
 _chunk = Struct(">I4s").unpack_from
 _start = Struct(">I4sIIBBBBBI").unpack_from
 _count = Struct(">I").unpack_from
-make_header: Callable[..., ImageHeader] = (
-    tuple.__new__
-)  # half the time of ImageHeader(...), which adds up over millions of images
+# Half the time of ImageHeader(...), which adds up over millions of images.
+make_header: Callable[..., ImageHeader] = tuple.__new__
 
 # Pillow's mode by colour type and bits a channel; others are refused.
 _PNG_MODES = {
@@ -193,7 +192,7 @@ _MOST_PNG_CHUNKS = 1000
 def read_png(data: bytes) -> ImageHeader:
     """Return the header of PNG bytes that start with its signature.
 
-    ``alpha``, ``animated``, ``icc`` and ``orientation`` tell of chunks that lie within ``data``. ``mode`` is ""
+    ``alpha``, ``animated``, ``icc`` and ``orientation`` are of chunks within ``data``. ``mode`` is ""
     where Pillow refuses: a wrong checksum, an unknown colour type, no header before the image data.
     """
     position = 8

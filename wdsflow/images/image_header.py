@@ -85,7 +85,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 def read_other(data: bytes) -> ImageHeader | None:
     """Return the header of any other image format, None for bytes that are not an image.
 
-    Where neither the magic nor Pillow's own plugins tell more, width and height are 0 and the mode is "".
+    If neither the magic nor Pillow's plugins know them, width and height are 0 and the mode is "".
     """
     for magic, name in _MAGIC:
         if data.startswith(magic):
@@ -139,7 +139,7 @@ def tiff_header(file: IO[bytes]) -> ImageHeader:
 
 
 def _header_of(image: Any) -> ImageHeader:
-    """Return what Pillow has read of an image without decoding it."""
+    """Return the header of an image that Pillow has opened without decoding it."""
     name: str = _CERTAIN.get(image.format, image.format.lower())
     mode: str = image.mode
     bits, orientation, length = 8, 1, 0
@@ -181,7 +181,7 @@ def _ask_pillow(data: bytes) -> ImageHeader | None:
 
 
 def _unopened(name: str, wanted: int) -> ImageHeader:
-    """Return the header of an image of which Pillow opens only more bytes, or none."""
+    """Return the header of an image that Pillow opens only with more bytes, or not at all."""
     if not wanted or name not in _MORE_HELPS:
         return ImageHeader(_CERTAIN[name], 0, 0, "")
     needs = more_bytes(wanted) if wanted <= _MOST_MORE else 1

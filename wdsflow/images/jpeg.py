@@ -69,7 +69,7 @@ def first_scan(data: bytes) -> int | None:
 _ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
-# Markers before the frame that carry a length. What is outside of these and of _ALL_FRAMES has none, or ends it.
+# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the header.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
 _APP1, _APP2 = 0xE1, 0xE2
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)  # past fill bytes, escaped FFs and bytes that are no marker
@@ -80,7 +80,7 @@ _REFUSED = ImageHeader("jpeg", 0, 0, "")
 def read_jpeg(data: bytes) -> ImageHeader:
     """Return the header of JPEG bytes that start with FF D8 FF.
 
-    The walk takes and refuses what Pillow's does: 8 bits a sample, 1, 3 or 4 components, fill bytes and junk
+    The walk accepts and refuses the same as Pillow's: 8 bits a sample, 1, 3 or 4 components, fill bytes and junk
     between segments. ``mode`` is "" where Pillow refuses.
     """
     position = 2

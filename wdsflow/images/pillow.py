@@ -10,7 +10,7 @@ MAX_IMAGE_PIXELS = 89_478_485  # Pillow's own: it warns above, and refuses above
 BOMB_PIXELS = 2 * MAX_IMAGE_PIXELS
 
 
-class _Shared:
+class _Shared(AbstractContextManager[None]):
     """A state of the whole process that lasts from the first thread that enters to the last one that leaves.
 
     If each thread restored it, the last would restore the settings of the others.
@@ -46,11 +46,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Discard what C libraries write to the standard error stream: libtiff reports all damage there."""
-    with _SILENCE:
-        yield
+def silent_stderr() -> AbstractContextManager[None]:
+    """Discard output of C libraries to the standard error stream: libtiff reports all damage there."""
+    return _SILENCE
 
 
 @contextmanager

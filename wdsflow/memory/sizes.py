@@ -23,8 +23,8 @@ _FORM = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE |
 def parse_size(text: str | int) -> int:
     """Return bytes: "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000; a number without unit is bytes.
 
-    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for anything else, "2G" among
-    it, which means one thing to some tools and the other to others.
+    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for anything else, also
+    "2G", which has two meanings.
 
     >>> parse_size("2GiB"), parse_size("1.5GB"), parse_size("300_000"), parse_size(7)
     (2147483648, 1500000000, 300000, 7)
@@ -48,7 +48,7 @@ def parse_size(text: str | int) -> int:
 
 
 def format_size(size: int) -> str:
-    """Return a size for people, in binary units with at most one digit after the point.
+    """Return a size for messages, in binary units with at most one digit after the point.
 
     >>> format_size(2147483648), format_size(1500), format_size(999)
     ('2 GiB', '1.5 KiB', '999 B')
@@ -68,7 +68,7 @@ def format_size(size: int) -> str:
 def weigh(value: Any) -> int:
     """Return about how many bytes a sample or a value in it takes: bytes, text, arrays, tensors, images, containers.
 
-    The content counts, and a little for what is around it. What is neither counts as Python's ``sys.getsizeof`` says.
+    The content counts, with a small overhead. Other values count by Python's ``sys.getsizeof``.
 
     >>> weigh({"jpg": bytes(1000)}) >= 1000
     True
@@ -101,22 +101,16 @@ def _content(item: Any) -> int:
 
 
 class Budget:
-    """Bytes that may be in use at once; who wants more waits, in the order of asking.
+    """Bytes that may be in use at once; further requests wait, in their order.
 
-    A request beyond the whole budget waits until it is alone, then gets it: whoever must not should ask less.
+    A request beyond the whole budget waits until it is alone, then gets all.
     """
 
     def __init__(self, total: int) -> None:
         self.total = total  # bytes
-        self.most = 0  # bytes in use at once so far
-        self._used = 0
+        self.used = self.most = 0  # bytes in use, now and at most
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
-
-    @property
-    def used(self) -> int:
-        """Bytes in use now."""
-        return self._used
 
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
@@ -125,30 +119,30 @@ class Budget:
         with self._changed:
             self._waiting.append(ticket)
             try:
-                # First come, first served: small requests would else keep a large one waiting forever.
+                # First come, first served: otherwise small requests could block a large one forever.
                 self._changed.wait_for(
-                    lambda: self._waiting[0] is ticket and (not self._used or self._used + size <= self.total)
+                    lambda: self._waiting[0] is ticket and (not self.used or self.used + size <= self.total)
                 )
             finally:
                 self._waiting.remove(ticket)
-            self._used += size
-            self.most = max(self.most, self._used)
+            self.used += size
+            self.most = max(self.most, self.used)
             self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
-                self._used -= size
+                self.used -= size
                 self._changed.notify_all()
 
 
-# Memory that forked processes share: files without a name, gone with their last user.
+# Memory that forked processes share: files without a name, which disappear with their last user.
 #
 # Never ``/dev/shm``: containers often have 64 MiB there, and semaphores of multiprocessing are files there too.
 
 
 def nameless_file(size: int) -> int:
-    """Return the descriptor of a file of ``size`` zero bytes, in memory where the system can, else in a temporary folder.
+    """Return the descriptor of a file of ``size`` zero bytes, in memory if the system can, otherwise in a temporary folder.
 
     It takes memory, or room on the disk, only where something is written.
     """
@@ -170,16 +164,16 @@ def shared_memory(size: int) -> mmap.mmap:
         os.close(fd)
 
 
-_SMALL = 8  # this part of the budget is taken without asking
-_POLL = 0.003  # seconds between two looks whether there is room
+_SMALL = 8  # this part of the budget is taken without a request
+_POLL = 0.003  # seconds between two attempts
 
 
 class SharedBudget:
-    """Bytes that ``processes`` may have in use at once; who wants more waits.
+    """Bytes that ``processes`` may have in use at once; further requests wait.
 
-    A request beyond the whole budget waits until it is alone, then gets it: whoever must not should ask less. Small
-    requests are not counted one by one: an eighth of the budget is set aside for them. For forked children. The lock
-    is the kernel's, for a file: a process that is killed gives it back.
+    A request beyond the whole budget waits until it is alone, then gets all. Small requests are not counted: an eighth
+    of the budget is reserved for them. For forked children. The lock is the kernel's, on a file: a killed process
+    releases it.
     """
 
     def __init__(self, total: int, processes: int) -> None:
@@ -191,12 +185,12 @@ class SharedBudget:
         weakref.finalize(self, os.close, self._fd)
 
     def clear(self) -> None:
-        """Forget what processes held that have been killed. Nobody may hold or wait now."""
+        """Forget the bytes of killed processes. No process may hold or wait now."""
         self._state[0] = self._state[1] = 0
 
     @property
     def used(self) -> int:
-        """Bytes in use now, but for small ones."""
+        """Bytes in use now, without small requests."""
         return self._state[0]
 
     @contextmanager
@@ -216,7 +210,7 @@ class SharedBudget:
     def _take(self, size: int) -> bool:
         with self._locked():
             used, waiting = self._state[0], self._state[1]
-            # The largest goes first: smaller ones would otherwise keep it waiting forever.
+            # The largest goes first: smaller ones could otherwise block it forever.
             if used and (used + size > self._most or waiting > size):
                 self._state[1] = max(waiting, size)
                 return False

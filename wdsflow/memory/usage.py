@@ -1,4 +1,4 @@
-"""What processes take of the memory, and what bounds it."""
+"""Memory of processes, and its bounds."""
 
 import contextlib
 import os
@@ -15,11 +15,12 @@ import psutil
 _OLD = 1.0  # seconds
 _LIKE = 1 << 20  # bytes
 _PAGE = resource.getpagesize()
+_STATUS = Path("/proc/self/status")
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of a process, 0 if it is gone. Pages shared with others count in full."""
+    """Return the resident bytes of a process, 0 if it has ended. Pages shared with others count in full."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -29,20 +30,15 @@ def resident(pid: int) -> int:
 def held(pid: int) -> int:
     """Return the resident bytes of a process with shared pages divided among those who share them (PSS).
 
-    The sum over processes is what they take together. Resident bytes where the system does not tell; 0 if the process
-    is gone.
+    The sum over processes is their total. Resident bytes if the system does not report it; 0 if the process has ended.
     """
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    return resident(pid)
+    return _number(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident(pid)
 
 
 class HeldMemory:
-    """``held``, measured again only after a second, or where resident bytes have changed by more than 1 MiB.
+    """``held``, measured again only after a second, or if resident bytes have changed by more than 1 MiB.
 
-    To divide shared pages takes the system many milliseconds for a process that has PyTorch.
+    Dividing shared pages takes the system many milliseconds for a process with PyTorch.
     """
 
     def __init__(self) -> None:
@@ -59,7 +55,7 @@ class HeldMemory:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they started."""
+    """Return the processes that a process started, and their descendants."""
     try:
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.Error:
@@ -77,24 +73,23 @@ def forget_peak() -> bool:
 
 def peak() -> int:
     """Return the most resident bytes that this process had since ``forget_peak``, or since its start."""
-    return _status(b"VmHWM:") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    return _number(_STATUS, b"VmHWM:") * 1024 or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 
 def private_data() -> int:
-    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 if the system does not tell."""
-    return _status(b"VmData:")
+    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 if the system does not report them."""
+    return _number(_STATUS, b"VmData:") * 1024
 
 
 def mapped_files() -> int:
-    """Return the bytes of files that this process has mapped and read, 0 if the system does not tell."""
-    return _status(b"RssFile:")
+    """Return the bytes of files that this process has mapped and read, 0 if the system does not report them."""
+    return _number(_STATUS, b"RssFile:") * 1024
 
 
-def _status(name: bytes) -> int:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{os.getpid()}/status").read_bytes().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
+def _number(path: Path, name: bytes) -> int:
+    """Return the number after a name in a file of the system, 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return next((int(line.split()[1]) for line in path.read_bytes().splitlines() if line.startswith(name)), 0)
     return 0
 
 
@@ -105,22 +100,22 @@ def _by_psutil(pid: int, what: str = "rss") -> int:
         return 0
 
 
-_FILES = {  # bound, use, and what of the use is cache that goes when memory is short; of versions 2 and 1
+_FILES = {  # bound, use, and the reclaimable cache within the use; of versions 2 and 1
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-_NONE = 1 << 60  # bytes; version 1 tells a bound of nearly 2**63 where there is none
+_NONE = 1 << 60  # bytes; without a bound, version 1 reports nearly 2**63
 
 
 class Bound(NamedTuple):
-    """Bytes that there may be, and that are in use."""
+    """The limit in bytes, and the bytes in use."""
 
     most: int
     used: int
 
 
 class HostMemory(NamedTuple):
-    """Bytes that this process may have, and that are free: of the machine, or of what bounds it."""
+    """Bytes that this process may use, and free bytes: of the machine, or of a tighter bound."""
 
     total: int
     free: int
@@ -143,7 +138,7 @@ def control_groups() -> list[Bound]:
 
 
 def group_bounds(root: Path, groups: str) -> list[Bound]:
-    """Return the bounds of control groups mounted at ``root``; ``groups`` is what /proc/self/cgroup has.
+    """Return the bounds of control groups mounted at ``root``; ``groups`` is the text of /proc/self/cgroup.
 
     A container sees its own group at the root, whatever the file says.
     """
@@ -162,17 +157,8 @@ def _bound(group: Path, kind: str) -> Bound | None:
     with contextlib.suppress(OSError, ValueError):  # "max" is no number
         bound, use = (int((group / name).read_text()) for name in (most, used))
         if bound < _NONE:
-            return Bound(bound, max(0, use - _stat(group, cache)))
+            return Bound(bound, max(0, use - _number(group / "memory.stat", cache.encode() + b" ")))
     return None
-
-
-def _stat(group: Path, name: str) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in (group / "memory.stat").read_text().splitlines():
-            found, _, value = line.partition(" ")
-            if found == name:
-                return int(value)
-    return 0
 
 
 def _own() -> Iterator[Bound]:

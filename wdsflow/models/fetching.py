@@ -70,7 +70,7 @@ class Fetching:
 
     def __init__(self, called: str, silence: str) -> None:
         self._called, self._silence = called, silence
-        self._told = False
+        self._warned = False
         self._repository = ""  # the last one that did not answer
 
     def hear(self, record: logging.LogRecord) -> bool:
@@ -80,13 +80,13 @@ class Fetching:
             return True
         if found := _REPOSITORY.search(text):
             self._repository = found[1]
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _log.warning("%s: its hub does not answer; trying again", escape(self._called))
         return False
 
     def trouble(self, model: Model, error: BaseException) -> str:
-        """Return what to do if ``error`` means that the model could not be fetched, otherwise ""."""
+        """Return instructions if ``error`` means that the model could not be fetched, otherwise ""."""
         source, why = model.fetched(), _unreachable(error)
         if source is None or not why:
             return ""
@@ -120,15 +120,15 @@ def fetching(model: Model) -> Iterator[Fetching]:
     with without_a_silent_hub() if model.fetched() is not None else nullcontext("") as silence:
         heard = Fetching(model.called(), silence)
         _RETRIES.addFilter(heard.hear)
-        root.addFilter(_not_said_again)
+        root.addFilter(_is_new)
         try:
             yield heard
         finally:
             _RETRIES.removeFilter(heard.hear)
-            root.removeFilter(_not_said_again)
+            root.removeFilter(_is_new)
 
 
-def _not_said_again(record: logging.LogRecord) -> bool:
+def _is_new(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("Failed to download weights")  # OpenCLIP raises the same
 
 

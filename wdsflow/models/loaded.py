@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
@@ -22,7 +22,7 @@ class ModelError(ValueError):
 
 
 class PreparedModels(NamedTuple):
-    """Facts about loaded models: a line for users about each, and what decoders need to know."""
+    """Facts about loaded models: a line for users about each, and facts for decoders."""
 
     lines: tuple[str, ...]
     facts: tuple[tuple[Model, Any], ...]
@@ -33,7 +33,7 @@ class ModelPlace:
     """Where models run: in the processes at ``addresses``, one per device, or in the worker itself if there is none.
 
     ``key`` authenticates workers. ``device`` and ``memory``: where a worker loads models, and its limit on a GPU ("8GiB",
-    "80%", None for all free memory). ``facts``: what decoders need to know. ``apart``: a worker without an address starts
+    "80%", None for all free memory). ``facts``: for decoders. ``apart``: a worker without an address starts
     a process for models.
     """
 
@@ -98,14 +98,16 @@ class LoadedModels:
         return model in self.runners
 
     def make_ready(self, model: Model) -> Probe | None:
-        """Load a model and bound its first batches by what its largest item takes; None if that is not tried.
+        """Load a model and bound its first batches by the memory of its largest item; None if that is not tried.
 
         Raises ModelError.
         """
         import torch
 
         if model not in self.runners:
-            self.runners[model] = self._load(model)
+            run = partial(model.run, self._loaded(model))
+            on_cpu = None if self.device == "cpu" else _on_cpu(model)
+            self.runners[model] = BatchRunner(run, cost=model.cost, device=self._open, on_cpu=on_cpu)
         runner = self.runners[model]
         item = model.largest() if model.tries_on_cpu or self.device != "cpu" else None
         if item is None:
@@ -121,11 +123,6 @@ class LoadedModels:
             runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
         return seen
 
-    def _load(self, model: Model) -> BatchRunner[Any, Any]:
-        run = partial(model.run, self._loaded(model))
-        on_cpu = None if self.device == "cpu" else _on_cpu(model)
-        return BatchRunner(run, cost=model.cost, device=self._open, on_cpu=on_cpu)
-
     def _loaded(self, model: Model) -> Any:
         for last in (False, True):
             try:
@@ -135,8 +132,8 @@ class LoadedModels:
                     return model.load(self.device)
             except (Exception, SystemExit) as error:
                 if last or self._open is None or not is_out_of_memory(error):
-                    if self._open is not None and (told := heard.trouble(model, error)):
-                        raise ModelError(told) from error
+                    if self._open is not None and (trouble := heard.trouble(model, error)):
+                        raise ModelError(trouble) from error
                     raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
                 drop_frames(error)
             lost(self._open.release)  # memory that other models no longer need
@@ -145,11 +142,5 @@ class LoadedModels:
 
 def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return a function that runs a model on the CPU, where it is loaded for the first item that needs it."""
-    kept: list[Any] = []
-
-    def run(batch: Sequence[Any]) -> Sequence[Any]:
-        if not kept:
-            kept.append(model.load("cpu"))
-        return model.run(kept[0], batch)
-
-    return run
+    loaded = cache(partial(model.load, "cpu"))
+    return lambda batch: model.run(loaded(), batch)

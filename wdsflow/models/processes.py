@@ -33,7 +33,6 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": 
 # takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
 
-
 _PATIENCE = 120.0  # seconds that a process has to come back
 
 
@@ -222,7 +221,7 @@ class _ModelProcess:
 
 
 def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:
-    """Return what runs the models of a shard; a worker process keeps it. Raises ModelError."""
+    """Return the runner of a shard's models, which a worker process keeps. Raises ModelError."""
     if place.apart:
         processes = _started(place, tuple(models), os.getpid())
         return models_at(processes.place, number, models)

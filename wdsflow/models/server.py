@@ -88,9 +88,9 @@ def serve() -> None:
         waiting = asked.get()
         try:
             if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):  # this process replaces another
-                _tell(waiting, Loading())
+                _send(waiting, Loading())
                 models.make_ready(waiting.ask.arguments[0])
-            _tell(waiting, Begun())
+            _send(waiting, Begun())
             answer = getattr(models, waiting.ask.what)(*waiting.ask.arguments)
         except (ModelError, PoisonedError) as error:
             answer = error
@@ -111,7 +111,7 @@ def serve() -> None:
         del waiting, answer  # otherwise they stay in memory until the next request
 
 
-def _tell(waiting: _Waiting, what: Loading | Begun) -> None:
+def _send(waiting: _Waiting, what: Loading | Begun) -> None:
     with contextlib.suppress(OSError):  # the worker may be gone
         send(waiting.asking, what)
 
@@ -146,9 +146,8 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
                 try:
                     ask = receive(asking)
                 except (ImportError, AttributeError) as error:
-                    send(
-                        asking, ModelError(f"the process that runs models cannot import what it is asked for: {error}")
-                    )
+                    text = f"the process that runs models cannot import what it is asked for: {error}"
+                    send(asking, ModelError(text))
                     continue
                 waiting = _Waiting(ask, asking, threading.Event(), [])
                 asked.put(waiting)

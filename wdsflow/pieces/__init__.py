@@ -1,4 +1,4 @@
-"""What an output consists of: one way to decide it, to write it, to serve it and to read it.
+"""The pieces of an output: one way to decide, write, serve and read them.
 
 Commands that make shards from shards copy nothing themselves. They decide: an output is a sequence of **pieces**, in
 order. A piece is a range of a source, ``(first byte, byte after the last)``, or new bytes::
@@ -6,15 +6,15 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
     pieces = [(0, 2048), *member("a.txt", b"a new caption"), (4096, 8192)]
 
 * ``cut`` and ``filter`` keep the ranges of some samples, ``graft`` puts new members between them, ``repair`` writes new
-  headers before old contents, ``reshard`` takes samples of several inputs (``pieces.py``, ``pieces.py``).
+  headers before old contents, ``reshard`` takes samples of several inputs (``pieces.py``).
 * Several inputs are one source: ``JoinedSource``. Byte ``offset`` of input ``number`` is at ``address(number, offset)``,
   so that a range is always two numbers.
 * ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all (``writer.py``).
-* ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that tar like a file that
-  was written, without writing it (``tar_view.py``). ``serve`` sends it, the feed reads it, and it
-  can be the source of further pieces: what is served of a filtered, grafted and resharded set is a view of views.
+* ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that tar without writing it
+  (``tar_view.py``). ``serve`` sends it, the feed reads it, and it can be the source of further pieces: ``serve`` offers
+  a filtered, grafted and resharded set as a view of views.
 
-What a range consists of is asked of its source (``Source.parts``), which ends at files: the writer copies from there, the
-server lets the kernel send from there. A tar may lack the padding of its last member; its source adds that, so that
-nobody else has to. A source that is shorter than its pieces say has changed (SourceChangedError).
+``Source.parts`` resolves a range down to files: the writer copies from there, the server lets the kernel send from
+there. A tar may lack the padding of its last member; only its source adds it. A source that is shorter than its pieces
+has changed (SourceChangedError).
 """

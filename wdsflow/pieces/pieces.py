@@ -114,7 +114,7 @@ def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
 
 
 def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """Return what ``member`` returns for each name, in UTF-8, and contents: of many, in a fraction of the time."""
+    """Return the results of ``member`` for names in UTF-8 and contents, many in a fraction of the time."""
     import numpy as np
 
     if not names or not all(0 < len(name) <= 100 for name in names):
@@ -137,7 +137,7 @@ def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:
-    """Part a long name at a slash so that both halves fit their fields."""
+    """Split a long name at a slash so that both halves fit their fields."""
     cut = name.rfind(b"/", 0, 156)
     if cut < 1 or not 0 < len(name) - cut - 1 <= 100:
         return None

@@ -1,4 +1,4 @@
-"""Reads pieces as a tar that nobody has written."""
+"""Reads pieces as a tar without writing it."""
 
 from array import array
 from bisect import bisect_right
@@ -43,7 +43,7 @@ class JoinedSource(Source):
         return source
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
-        """Return what bytes of one source consist of; each is open until the next is asked for."""
+        """Return the parts of a range of one source; each is open until the next."""
         number = number_of(start)
         base = address(number, 0)
         return self.get(number).parts(start - base, stop - base)
@@ -53,7 +53,7 @@ class JoinedSource(Source):
         return self.joined_parts(offset, offset + size)
 
     def ahead(self, offset: int, size: int) -> None:
-        """Say that these bytes will be wanted soon."""
+        """Announce that these bytes will be read soon."""
         number = number_of(offset)
         self.get(number).ahead(offset - address(number, 0), size)
 
@@ -113,7 +113,7 @@ class TarView:
         return max((origin + end - start for origin, start, end in each if origin >= 0), default=0)
 
     def marks(self) -> Iterator[bytes]:
-        """Yield what makes this view of a source another than other views of it."""
+        """Yield the bytes that identify this view of a source."""
         yield self._ends.tobytes()
         yield self._origins.tobytes()
         yield self._data
@@ -173,7 +173,7 @@ class ViewSource(Source):
         return data
 
     def inside(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
-        """Yield what its bytes consist of."""
+        """Yield the parts of a range."""
         for part in self.view.parts(start, stop):
             if isinstance(part, bytes):
                 yield self, part
@@ -195,7 +195,7 @@ class _StreamView(ForwardSource):
         self._source = source
 
     def drain(self) -> None:
-        """Take over the fault of the source; all of that was read when the view has ended."""
+        """Copy the fault of the source, which has been read to its end when the view has ended."""
         self.fault = self._source.fault
 
 

@@ -96,7 +96,7 @@ class Sink:
             self.close()
 
     def close(self) -> None:
-        """Wait until nothing is being written any more; what was not is lost."""
+        """Wait for the write in progress; the rest of the buffer is lost."""
         thread, self._thread = self._thread, None
         if thread is not None:
             with suppress(RuntimeError):  # the interpreter ends, or no thread could be started

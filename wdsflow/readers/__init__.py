@@ -60,7 +60,7 @@ INSTALLED_OPEN_CLIP = "open-clip"
 
 
 class UnknownReader(LookupError):
-    """A name that no reader has; the message says which there are."""
+    """A name that no reader has; the message names the readers."""
 
     def __init__(self, name: str) -> None:
         names = [INSTALLED_OPEN_CLIP, *READERS]
@@ -94,15 +94,12 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
 def scan_options(
     level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False, varieties: bool = False
 ) -> ScanOptions:
-    """Return what a scan of these shards for these readers must look at.
+    """Return the options of a scan of these shards for these readers.
 
     OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of the first shard read.
     """
     options = ScanOptions(
-        level,
-        allow_pipe=allow_pipe,
-        varieties=varieties,
-        arrow=any(reader.through_arrow for reader in readers),
+        level, allow_pipe=allow_pipe, varieties=varieties, arrow=any(reader.through_arrow for reader in readers)
     )
     if urls and level != "names" and any(reader.makes_columns for reader in readers):
         tables = any(reader.writes_tables for reader in readers)

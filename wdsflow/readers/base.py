@@ -1,4 +1,4 @@
-"""What a reader is, and how readers cut a run (neighbouring members of one key) into samples."""
+"""The base class of readers, and how readers cut a run (neighbouring members of one key) into samples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Mapping, Sequence
@@ -12,7 +12,7 @@ FateKind = Literal["usable", "dropped", "crash"]
 
 
 class Fate(NamedTuple):
-    """What becomes of one sample that a reader formed."""
+    """The result of one sample that a reader formed."""
 
     kind: FateKind
     stage: Literal["group", "filter", "decode", "batch"]  # where it ended; "batch" if usable
@@ -25,7 +25,7 @@ USABLE = Fate("usable", "batch")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the reader was told to do; open_clip_train's names, defaults those of an unset flag."""
+    """Options of a reader, under open_clip_train's names; defaults are those of an unset flag."""
 
     image_key: str = IMAGES
     text_key: str = "txt"
@@ -50,31 +50,31 @@ def split_keys(keys: str | None) -> tuple[str, ...]:
 class Reader(ABC):
     """How one reader groups members into samples, which it drops, and when it ends or hangs.
 
-    Stateless and cheap: ``fates`` is asked once for each distinct shape.
+    Stateless and cheap: ``fates`` is called once for each distinct shape.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    title: ClassVar[str]  # for reports: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
-    empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
+    empty_stalls: ClassVar[bool] = False  # hangs if no sample passes; otherwise it ends
     gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
-    stand_in: ClassVar[str] = "None"  # what it gives there
-    shares_samples: ClassVar[bool] = False  # ranks share out samples; of the others, ranks and workers share out shards
-    in_parallel: ClassVar[bool] = False  # reads shards in parallel: what comes out before an exception is not known
-    reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
-    raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
-    joins: ClassVar[bool] = False  # nothing marks the end of a shard: the next one may continue its last sample
-    same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
-    makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
+    stand_in: ClassVar[str] = "None"  # what it gives in their place
+    shares_samples: ClassVar[bool] = False  # ranks share out samples; otherwise ranks and workers share out shards
+    in_parallel: ClassVar[bool] = False  # reads shards in parallel: which samples come before an exception is unknown
+    reports_losses: ClassVar[bool] = False  # counts dropped samples, and reports them
+    raises: ClassVar[bool] = True  # if it cannot take a sample or a shard; otherwise it continues with the next
+    joins: ClassVar[bool] = False  # the end of a shard is not marked: the next one may continue its last sample
+    same_fields: ClassVar[bool] = False  # expects the fields of the first samples in all
+    makes_columns: ClassVar[bool] = False  # the first samples' values decide the types of later ones
     writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
     gives_up: ClassVar[bool] = False  # raises where no sample of a pass is usable: it skipped too many in a row
     keys_once: ClassVar[bool] = False  # takes no two samples of one key in a folder
     undecoded: ClassVar[frozenset[str]] = frozenset()  # formats of images that it does not decode under any name
-    unopened: ClassVar[str] = "it does not open"  # what becomes of shards that ``opens`` refuses: "shards that ..."
-    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
+    unopened: ClassVar[str] = "it does not open"  # of shards that ``opens`` refuses: "shards that ..."
+    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # needed in addition to the image
     # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
@@ -86,19 +86,19 @@ class Reader(ABC):
         return split_keys(self.options.image_key)
 
     def paired_fields(self) -> tuple[str, ...]:
-        """Return the fields that it takes for the caption, or for the label: ``pairs_with`` is which."""
+        """Return the fields that it takes for the caption, or for the label; see ``pairs_with``."""
         # The text_key of wdsflow's feed may list json among others.
         return (*split_keys(self.options.text_key), *(["json"] if self.options.json_text_key else []))
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
-        """Return what becomes of each sample that this reader forms of one run, in order.
+        """Return the fate of each sample that this reader forms of one run, in order.
 
         Nothing after a fate of kind "crash" is reached.
         """
 
     def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash if this reader raises for a shard that cannot be opened or is cut inside a member, else None."""
+        """Return a crash if this reader raises for a shard that cannot be opened or is cut inside a member."""
         reason = {"unreadable": "unreadable-shard", "error": "truncated-shard"}.get(stop.kind)
         return Fate("crash", "group", reason, stop.detail) if self.raises and reason else None
 
@@ -107,44 +107,44 @@ class Reader(ABC):
         return [[self.as_read(shard) for shard in shards]]
 
     def as_read(self, shard: ShardEvidence) -> ShardEvidence:
-        """Return the evidence of a shard as this reader finds it, where it does not read the tar as others do."""
+        """Return the evidence of a shard for this reader, if it does not read the tar as others do."""
         return shard
 
     def runs(self, shard: ShardEvidence) -> Runs:
-        """Return the runs of a shard as this reader meets them."""
+        """Return the runs of a shard for this reader."""
         other = shard.visible_runs if self.visible_only else shard.all_runs if self.sees_metadata else None
         return shard.runs if other is None else other
 
     def opens(self, shard: ShardEvidence) -> bool:
-        """Return whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
+        """Return whether this reader can read a shard of this compression; tarfile does not know zstd."""
         return shard.compression in (None, "gz", "bz2", "xz")
 
     def flushes(self, shard: ShardEvidence) -> bool:
-        """Return whether the sample that is open where a shard ends in an error still comes out before the error."""
+        """Return whether the open sample still comes out before the error at the end of a shard."""
         return False
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Reader":
-        """Return the reader as it is after it looked at the first shards; one that infers nothing is itself."""
+        """Return the reader after it looked at the first shards; itself if it infers nothing."""
         return self
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return a crash if this reader raises before the first sample comes out, else None."""
+        """Return a crash if this reader raises before the first sample comes out."""
         return None
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
-        """Return a reader of all shards whose crash this one raises before the first sample comes out; else None."""
+        """Return a reader of all shards whose crash this one raises before the first sample comes out, if there is one."""
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return why even a full scan does not tell what this reader makes of the shards; "" if it does."""
+        """Return why the fates are not certain even after a full scan; "" if they are."""
         return ""
 
     def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
-        """Return whether it can be told what becomes of shards which are not written yet, so that no scan saw them."""
+        """Return whether the fates of shards that are not written yet can be known without a scan."""
         return True
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return a crash if a fact about a whole shard raises out of this reader, else None."""
+        """Return a crash if this reader raises for a fact about a whole shard."""
         return None
 
 
@@ -179,7 +179,7 @@ def first_repeat(shape: Shape, reserved: Container[str], *, lower: bool) -> Part
 
 
 def is_marked_bad(sample: Sample) -> bool:
-    """Return whether readers throw the sample away because it has a member ``.__bad__`` that is not empty."""
+    """Return whether readers drop the sample because it has a member ``.__bad__`` that is not empty."""
     mark = sample.get(BAD_MARK)
     return mark is not None and mark.status != EMPTY
 
@@ -193,6 +193,6 @@ def first_of(names: Sequence[str], sample: Sample) -> Part | None:
 
 
 def lacking(image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption") -> Fate:
-    """Return the fate of a sample that lacks its image, its caption (or label), or both: what is None or False is not there."""
+    """Return the fate of a sample that lacks its image, its caption (or label), or both: each None or False if absent."""
     reason = f"no-image-or-{pairs_with}" if not (image or paired) else f"no-{pairs_with}" if image else "no-image"
     return Fate(kind, "filter", reason)

@@ -14,7 +14,7 @@ _BLOCK = 512  # bytes
 _ALIKE = frozenset(("jpeg", "webp", "png"))  # formats of which it takes what Pillow takes, where they are whole
 _DECODED = _ALIKE | {"bmp", "tiff", "ppm", "jp2"}
 _DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
-# What is in tars, and makes no difference for it.
+# Traits of tars that make no difference for it.
 _SAME = frozenset(
     {
         *("tar.pax-overhead", "tar.directory", "tar.link", "tar.no-end-blocks", "tar.huge-member", "tar.trailing-data"),
@@ -22,7 +22,7 @@ _SAME = frozenset(
         *("name.upper", "name.mixed-prefix"),
     }
 )
-_FILES = ("name.no-field", "name.meta")  # what it takes for samples, and others do not
+_FILES = ("name.no-field", "name.meta")  # samples for it, but not for others
 
 
 class Dali(Reader):
@@ -85,7 +85,7 @@ class Dali(Reader):
         return _Building(self.options)
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return which header or image it may take for something else."""
+        """Return which header or image it may read in another way."""
         if any(self.opens(shard) and _damage(shard) for shard in shards):
             return ""  # the pass over the headers raises
         for shard in shards:
@@ -110,7 +110,6 @@ class _Building(Dali):
     """The pass over the headers of all shards, which takes all samples."""
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
-        """Return that the sample is taken."""
         return (USABLE,)
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> None:

@@ -98,7 +98,7 @@ class Datasets(Reader):
         return bound
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return the crash of a shard that is missing, or of the first samples, which must agree; else None."""
+        """Return the crash of a shard that is missing, or of the first samples, which must agree."""
         missing = next((shard for shard in shards if shard.error == "missing"), None)
         if missing is not None:
             return Fate("crash", "group", "unreadable-shard", missing.error_detail)
@@ -125,7 +125,7 @@ class Datasets(Reader):
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return what is not known of the columns, or of fields that only this reader unpacks."""
+        """Return what is unknown of the columns, or of fields that only this reader unpacks."""
         first = _first_shapes(self.runs(shards[0])) if shards else []
         if not first:
             return ""
@@ -162,8 +162,8 @@ def _last_known(runs: Runs) -> int:
 def _early(runs: Runs) -> list[ShapeCount]:
     """Return the inner shapes that occur among the first five runs.
 
-    A shape stands after the head and as many runs as were counted before it; those counts are not kept for the many
-    shapes of a wild shard.
+    A shape follows the head and the runs that were counted before it; those counts are not kept for the many shapes
+    of an irregular shard.
     """
     return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES]
 
@@ -172,8 +172,7 @@ def _first_shapes(runs: Runs) -> list[Shape]:
     """Return the distinct shapes of samples among a shard's first five runs, the first sample's first."""
     if runs.head is None:
         return []
-    shapes = [runs.head.shape]
-    shapes += [item.shape for item in _early(runs)]
+    shapes = [runs.head.shape, *(item.shape for item in _early(runs))]
     if runs.tail is not None and runs.count <= EXAMPLES:
         shapes.append(runs.tail.shape)
     return [sample for shape in shapes for sample in _samples(shape)]
@@ -182,8 +181,8 @@ def _first_shapes(runs: Runs) -> list[Shape]:
 def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -> Columns:
     """Return the columns that the first samples of a shard give to Hugging Face datasets.
 
-    Reads as far as these samples go. Nothing is raised: where the columns cannot be found out, ``unknown`` says why.
-    Fields that do not decode are left out, as the reader ends there for that reason. ``tables``: a reader
+    Reads no further than these samples. Nothing is raised: if the columns cannot be determined, ``unknown`` is the reason.
+    Fields that do not decode are left out, because the reader ends there. ``tables``: a reader
     writes all values to a table, so that Arrow's own types are needed.
     """
     try:
@@ -253,7 +252,7 @@ class DatasetsTables(Datasets):
         return writing
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return what is not known of columns, or which column has arrays of several types."""
+        """Return what is unknown of columns, or which column has arrays of several types."""
         mixed = next((tally for shard in shards if (tally := shard.tally("column.other-type")).count), None)
         if mixed is not None:
             return f"whether the arrays in {mixed.detail} can be written depends on which rows are written together"

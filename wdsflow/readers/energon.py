@@ -23,7 +23,7 @@ def twice_in(shard: ShardEvidence) -> str | None:
 
 
 def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvidence] | None:
-    """Return two shards of one folder that have a key in common, None if none have or that is not known."""
+    """Return two shards of one folder that have a key in common; None if there are none, or if that is unknown."""
     for group in _folders(shards):
         owner: dict[int, ShardEvidence] = {}
         for shard in group:
@@ -38,7 +38,7 @@ def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvi
 
 
 def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether shards of one folder may have a key in common: their keys overlap, and not all of them are known."""
+    """Return whether shards of one folder may have a key in common: their keys overlap, and some keys are unknown."""
     for group in _folders(shards):
         last = last_of_part = ""
         spans = sorted(
@@ -120,7 +120,7 @@ class Energon(Reader):
         return shard.is_whole and shard.compression is None
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return the crash of a set that has no index, else None."""
+        """Return the crash of a set that has no index."""
         whole = [shard for shard in shards if shard.is_whole]
         if shards and not whole:
             return Fate("crash", "group", "no-index", "all shards are damaged")
@@ -131,12 +131,12 @@ class Energon(Reader):
         return None
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return the crash of a shard that leaves its folder without an index, else None."""
+        """Return the crash of a shard that leaves its folder without an index."""
         obstacle = _obstacle(shard) if shard.is_whole else ""
         return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return what is not known of keys, or of the order of samples that are skipped."""
+        """Return what is unknown of keys, or of the order of skipped samples."""
         whole = [shard for shard in shards if shard.is_whole]
         if self.at_start(shards) is not None:
             return ""
@@ -147,7 +147,7 @@ class Energon(Reader):
         runs = [run for shard in whole for run in self.runs(shard).counted()]
         usable = sum(run.count for run in runs if self.fates(run.shape)[0].kind == "usable")
         skipped = sum(run.count for run in runs) - usable
-        if usable and 2 * skipped >= _IN_A_ROW:  # a pass may begin with those with which the one before ended
+        if usable and 2 * skipped >= _IN_A_ROW:  # a pass may begin with the samples with which the last one ended
             return f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
         return ""
 
@@ -213,9 +213,8 @@ class EnergonCrude(Energon):
         """Return the crash of a set that has no index or a field with a reserved name: samples come in random order."""
         runs = (run for shard in shards if shard.is_whole for run in shard.runs.counted())
         reserved = (part.suffix for run in runs for part in run.shape if part.suffix in _RESERVED)
-        return super().at_start(shards) or next(
-            (Fate("crash", "group", "reserved-field", each) for each in reserved), None
-        )
+        crashes = (Fate("crash", "group", "reserved-field", each) for each in reserved)
+        return super().at_start(shards) or next(crashes, None)
 
 
 def _is_refused(part: Part) -> bool:

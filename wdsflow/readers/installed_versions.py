@@ -14,7 +14,7 @@ from wdsflow.text.install import install_packages
 
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
-# Distributions whose versions change what happens to shards, or that doctor speaks of.
+# Distributions whose versions change how shards are read, or that doctor reports.
 DISTRIBUTIONS = tuple(
     "open_clip_torch webdataset torch torchvision timm transformers numpy pillow simplejpeg "
     "img2dataset datasets ray pyarrow fsspec tensorflow wdsflow".split()

@@ -47,7 +47,7 @@ class RayData(Reader):
         repeat = first_repeat(shape, {KEY}, lower=False)
         if repeat is not None:
             return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
-        sample = _sample(shape)
+        sample: Sample = {part.suffix: part for part in shape}
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
@@ -69,7 +69,7 @@ class RayData(Reader):
         foreign = shard.tally("name.not-utf8")
         if foreign.key is not None:
             return Fate("crash", "batch", "not-utf8-name", foreign.key)
-        samples = (_sample(item.shape) for item in self.runs(shard).counted())
+        samples = ({part.suffix: part for part in item.shape} for item in self.runs(shard).counted())
         rows = [sample for sample in samples if not is_marked_bad(sample)]
         for field in rows[0] if rows else ():
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
@@ -77,7 +77,7 @@ class RayData(Reader):
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return which field has arrays that may or may not come to stand in one tensor."""
+        """Return which field has arrays that may not fit into one tensor."""
         for shard in shards:
             for name, count in shard.fields.items():
                 differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
@@ -92,7 +92,3 @@ class RayData(Reader):
     def as_read(self, shard: ShardEvidence) -> ShardEvidence:
         """Return the shard as Arrow unpacks it: by its name, all streams of it as a whole."""
         return shard.by_arrow or shard
-
-
-def _sample(shape: Shape) -> Sample:
-    return {part.suffix: part for part in shape}

@@ -1,4 +1,4 @@
-"""What is wrong with files next to shards, and with indexes."""
+"""Faults of files next to shards, and of indexes."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _SHOWN = 3  # examples
 
 @dataclass(frozen=True, slots=True)
 class SidecarFact:
-    """One thing that is wrong with one file next to the shards, or with several of one kind.
+    """One fault of one file next to the shards, or of several of one kind.
 
     "gone": it lists shards that are not there; "orphaned": a folder has files of single shards that are not there.
     """
@@ -53,7 +53,7 @@ def read_json(path: str, most: int) -> Any:
 
 
 def in_words(error: Exception) -> str:
-    """Return why a file cannot be read, in one line, for people who do not know which code read it.
+    """Return why a file cannot be read, in one line, for users.
 
     >>> in_words(json.JSONDecodeError("Expecting value", "x", 0))
     'it is not JSON: Expecting value: line 1 column 1 (char 0)'
@@ -64,14 +64,9 @@ def in_words(error: Exception) -> str:
         return "it is nested too deeply"
     if isinstance(error, (TypeError, AttributeError)):
         return "it has another form than such files have"
-    said = (
-        "it is not JSON: "
-        if isinstance(error, json.JSONDecodeError)
-        else "it lacks "
-        if isinstance(error, KeyError)
-        else ""
-    )
-    return escape(f"{said}{error}", 120)
+    if isinstance(error, json.JSONDecodeError):
+        return escape(f"it is not JSON: {error}", 120)
+    return escape(f"{'it lacks ' if isinstance(error, KeyError) else ''}{error}", 120)
 
 
 def malformed(name: str, detail: str) -> SidecarFact:
@@ -115,7 +110,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
-    """Return a fact about a file and what does not agree with the shards; none if that is nothing."""
+    """Return a fact about a file and its differences from the shards, if there are any."""
     more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
     return [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))] if wrong else []
 
@@ -123,7 +118,7 @@ def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
 def unlisted(name: str, listed: Collection[str], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     """Return a fact if a file does not list all shards by base name; shards that could not be read are left out.
 
-    No index can list those: what is wrong with them is reported, and fixed, before.
+    No index can list those; their faults are reported first.
     """
     bases = [os.path.basename(shard.url) for shard in shards if not shard.error]
     absent = [base for base in bases if base not in listed]
@@ -131,15 +126,15 @@ def unlisted(name: str, listed: Collection[str], shards: Sequence[ShardEvidence]
 
 
 def whole(value: object) -> int | None:
-    """Return what ``int()`` makes of a count, None if it raises."""
+    """Return a count by ``int()``, None if that raises."""
     try:
         return int(value)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-# Indexes next to shards, of wids, timm, Energon, DALI and webshart. Of an index of a single shard only the two ends are read, and
-# one header of the shard: as few bytes for a large shard as for a small one.
+# Indexes next to shards, of wids, timm, Energon, DALI and webshart. Only the two ends of an index of a single shard are read,
+# and one header of the shard: as few bytes for a large shard as for a small one.
 
 _LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
 _LOOKED_AT = 20  # other json files of a folder
@@ -149,7 +144,7 @@ _FILESIZE = re.compile(rb'"filesize"\s*:\s*(\d+)')
 _WIDS, _TIMM, _NV_INFO, _STATS = "shardindex.json", "_info.json", os.path.join(".nv-meta", ".info.json"), "_stats.json"
 _MOST_ORPHANS = 1000  # files of a kind without a shard that are looked at
 
-Check = Callable[[str, ShardEvidence], str]  # path of an index and its shard -> what is wrong, "" if nothing
+Check = Callable[[str, ShardEvidence], str]  # path of an index and its shard -> a fault, "" if there is none
 
 
 def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
@@ -157,7 +152,7 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
 
     Args:
         path: the folder.
-        shards: what the scan found in the shards of that folder.
+        shards: evidence of the shards of that folder.
     """
     found = [
         *_wids(path, shards),
@@ -189,7 +184,7 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
 
 
 def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
-    """Return a fact about the files of single shards, also img2dataset's stats, that have no shard any more."""
+    """Return a fact about the files of single shards, also img2dataset's stats, whose shard no longer exists."""
     there = [name for name in names if name.lower().endswith(SUFFIXES)]
     stems, firsts = {os.path.splitext(name)[0] for name in there}, {name.partition(".")[0] for name in there}
     found: dict[str, list[str]] = {ending: [] for ending in (*_INDEXES, _STATS)}
@@ -207,7 +202,7 @@ def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
 
 
 def _is_index(path: str, ending: str) -> bool:
-    """Return whether a file is what its name says: other programs use these endings, too."""
+    """Return whether a file is an index, as its name says: other programs use these endings, too."""
     try:
         head, tail = _ends(path)
         if ending == _STATS:
@@ -220,7 +215,7 @@ def _is_index(path: str, ending: str) -> bool:
 
 
 def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
-    """Compare wids indexes, which may have any name: they are known by their first field."""
+    """Compare wids indexes, which may have any name: their first field identifies them."""
     own = {f"{os.path.splitext(os.path.basename(shard.url))[0]}.json" for shard in shards}
     names = [name for name in os.listdir(path) if name.endswith(".json") and not name.endswith("_stats.json")]
     for name in sorted(name for name in names if name not in own)[:_LOOKED_AT]:
@@ -237,18 +232,16 @@ def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
             facts = [malformed(full, in_words(error))]
         else:
-            wrong = [text for shard in shards if (text := _too_few(counts, shard))]
+            # wids counts a key again after another, and more names than others: a count may be larger, not smaller.
+            wrong = [
+                f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}"
+                for shard in shards
+                if not shard.error and (base := os.path.basename(shard.url)) in counts
+                if (counts[base] or 0) < shard.samples
+            ]
             facts = [*unlisted(full, counts, shards), *gone(full, (str(row["url"]) for row in rows.values()))]
             facts += stale(full, wrong or list(_sizes(sizes, shards)))
         yield from written_by(facts, path, [name], *(["wids"] if name == _WIDS else []))
-
-
-def _too_few(counts: Mapping[str, int | None], shard: ShardEvidence) -> str:
-    """Return what is wrong if a count cannot be right: wids counts a key again after another, and more names than others."""
-    base = os.path.basename(shard.url)
-    if shard.error or base not in counts or (counts[base] or 0) >= shard.samples:
-        return ""
-    return f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}"
 
 
 def _sizes(sizes: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> Iterator[str]:
@@ -283,7 +276,7 @@ def _listed(
 
 
 def _dali(path: str, shard: ShardEvidence) -> str:
-    """Compare number of samples, of which a key that comes again is another, and the place of the last member."""
+    """Compare the number of samples, where a key that comes again is another one, and the place of the last member."""
     head, tail = _ends(path)
     if not head.startswith(b"v1."):
         return ""  # of another program
@@ -296,7 +289,7 @@ def _dali(path: str, shard: ShardEvidence) -> str:
 
 
 def _energon(path: str, shard: ShardEvidence) -> str:
-    """Compare number of samples, of which a key that comes again is another, and the place of the last one."""
+    """Compare the number of samples, where a key that comes again is another one, and the place of the last one."""
     size = os.path.getsize(path)
     if size % 8 or size < 8:
         return "cannot be read"
@@ -335,7 +328,7 @@ def _ends(path: str) -> tuple[bytes, bytes]:
 
 
 def _no_header(shard: ShardEvidence, offset: int, name: str = "") -> str:
-    """Return what is wrong if a local shard has no header at that place, or one of another member."""
+    """Return a fault if a local shard has no header at that place, or one of another member."""
     path = local_path(shard.url)
     if path is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which fields a reader decodes, and what a scan must look at for it."""
+"""Which fields a reader decodes, and why a sample does not train."""
 
 import io
 import json
@@ -15,7 +15,7 @@ OTHERS = frozenset().union(
 )
 PICKLES = frozenset({"pyd", "pickle", "pth"})  # webdataset 0.2 leaves pkl as bytes
 
-IMAGE_TROUBLE = frozenset({BAD, EMPTY, BOMB, BIG_BAD})  # what Pillow raises for
+IMAGE_TROUBLE = frozenset({BAD, EMPTY, BOMB, BIG_BAD})  # Pillow raises for them
 TEXT_TROUBLE = frozenset({BAD, NOT_UTF8})
 OTHER_TROUBLE = frozenset({BAD, EMPTY})  # no decoder of numbers, json or arrays takes nothing for something
 
@@ -47,7 +47,7 @@ def refused(part: Part, decoded: frozenset[str]) -> bool:
 
 
 def reason_for(part: Part, image: Part | None, caption: str) -> str:
-    """Return the slug for a field that does not decode: is it the image, the caption, or one that nobody asked for?"""
+    """Return the slug for a field that does not decode: the image, the caption, or another one."""
     if part == image:
         return "too-large" if part.status in (BOMB, BIG_BAD) else "bad-image"
     return "bad-caption" if part.suffix == caption else "bad-field"
@@ -59,7 +59,7 @@ _LARGEST_IMAGE = 1 << 30
 
 
 def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
-    """Say why OpenCLIP 3.3 would not train on a sample; empty if it would.
+    """Return why OpenCLIP 3.3 would not train on a sample; "" if it would.
 
     Args:
         sizes: bytes of each field.

@@ -70,7 +70,7 @@ _OPENED = frozenset({"jpg", "png", "ppm", "pgm", "pbm", "pnm"})  # Image.open de
 _DECODED = _OPENED | {"txt", "text", "cls", "cls2", "json", "npy", "mp", "pt", "pth", "pickle", "pkl"}
 _PLAIN = frozenset({"txt", "json"})  # fields that it decodes as webdataset does
 _TROUBLE = frozenset({BAD, BOMB, NOT_UTF8})
-# What is in tars, and makes no difference for it.
+# Traits of tars that make no difference for it.
 _ALIKE = frozenset(
     {
         *("tar.pax-overhead", "tar.directory", "tar.link", "tar.huge-member", "tar.trailing-data"),
@@ -135,11 +135,11 @@ class Wids(Reader):
         return [[self.as_read(shard) for shard in shards if shard.is_whole] or list(shards)]
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return the crash of a set that has no index, else None."""
+        """Return the crash of a set that has no index."""
         return None if any(map(self.opens, shards)) else Fate("crash", "group", "no-wids-index")
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return the crash of a shard with a header that it does not decode, else None."""
+        """Return the crash of a shard with a header that it does not decode."""
         if not shard.is_whole or not self.runs(shard).count or shard.tally("name.long").count:
             return None
         foreign = next((tally for name in _FOREIGN if (tally := shard.tally(name)).count), None)
@@ -150,7 +150,7 @@ class Wids(Reader):
         return not any(_unlike(shard, ("name.", "key.")) for shard in shards)
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return what is not known of paths, or of pickled fields."""
+        """Return what is unknown of paths, or of pickled fields."""
         for shard in filter(self.opens, shards):
             if not _SAFE.fullmatch(shard.url.removeprefix("file:")):
                 return f"wids passes paths to a shell, and whether it finds this one is not known: {shard.url}"
@@ -166,7 +166,7 @@ class Wids(Reader):
 
 
 def _unlike(shard: ShardEvidence, kinds: tuple[str, ...]) -> set[str]:
-    """Return what in a shard wids may read in another way."""
+    """Return the traits of a shard that wids may read in another way."""
     found = (name for name, tally in shard.tallies.items() if tally.count and name not in _ALIKE)
     return {name for name in found if name.startswith(kinds)}
 

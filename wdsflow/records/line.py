@@ -1,4 +1,4 @@
-"""A line of a record: one output, its counts that add up, and what it was made from."""
+"""A line of a record: one output, its counts that add up, and its origin."""
 
 import json
 import os
@@ -18,12 +18,11 @@ from .unfinished import INSIDE
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 Key = TypeVar("Key", str, tuple[str, str])
 
 
 class Counts(NamedTuple):
-    """What became of samples, members or rows. ``came + made == out + sum(left_out)``."""
+    """Counts of samples, members or rows. ``came + made == out + sum(left_out)``."""
 
     what: str  # "samples"
     came: int
@@ -87,7 +86,7 @@ THERE: dict[str, object] = {}  # the identity of a file that only has to exist
 
 
 class Line:
-    """What became of one output. Subclasses are dataclasses whose fields JSON can hold.
+    """The result of one output. Subclasses are dataclasses whose fields JSON can hold.
 
     Attributes:
         name: of the output: its path in the folder.
@@ -100,7 +99,7 @@ class Line:
 
     @property
     def origin(self) -> dict[str, object]:
-        """What decides the output: it is written again if one of these values is another now."""
+        """The values that decide the output: it is written again if one of them has changed."""
         raise NotImplementedError
 
     def sums(self) -> Iterable[Counts]:
@@ -124,7 +123,7 @@ class Line:
     @classmethod
     def from_line(cls, line: bytes) -> "Self":
         """Read a line. Raises ValueError if it is invalid: partial, of another version, or with counts that do not add up."""
-        found: Self = _reader(cls).validate_json(line, strict=True)
+        found: Self = _reader(cls).validate_json(line, strict=True)  # type: ignore[arg-type]  # mypy has it as not hashable
         try:
             found.check()
         except RuntimeError as error:
@@ -134,10 +133,10 @@ class Line:
 
 @dataclass(kw_only=True)
 class OneFile(Line):
-    """What became of an output that is one file.
+    """The result of an output that is one file.
 
     Attributes:
-        made_from: what decides its bytes.
+        made_from: the values that decide its bytes.
         identity: of the file; None if there is none, because no sample was left for it.
         output: path of the file.
     """
@@ -151,7 +150,7 @@ class OneFile(Line):
 
     @property
     def origin(self) -> dict[str, object]:
-        """What decides its bytes."""
+        """The values that decide its bytes."""
         return self.made_from
 
     @property
@@ -165,23 +164,21 @@ class OneFile(Line):
         return True
 
     def lines(self, url: str, what: str, lost: Iterable[str]) -> Iterator[str]:
-        """Yield what became of an input, and what could not be read of it."""
+        """Yield the result of an input, and its unreadable parts."""
         yield f"{escape(url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {what}"
         yield from (f"  lost: {escape(trouble, 300)}" for trouble in lost)
 
     def seal(self, path: Path, made_from: dict[str, object]) -> None:
-        """Add what is known when the file at ``path`` is whole. Raises OSError."""
+        """Add the facts about the complete file at ``path``. Raises OSError."""
         self.name, self.made_from = path.name, made_from
         self.identity = None if self.output is None else fingerprint(str(path))
 
 
-def _made_reader(kind: type[Line]) -> object:
+@cache
+def _reader(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-_reader: Any = cache(_made_reader)
 
 
 def lines_paths(inside: Path, stem: str) -> list[Path]:
@@ -192,7 +189,7 @@ def lines_paths(inside: Path, stem: str) -> list[Path]:
 def read_lines(
     paths: Iterable[Path], kind: type[L], is_current: Callable[[L], bool] = lambda line: True
 ) -> dict[str, L]:
-    """Return the finished outputs by name. Of several lines for one, the last counts, but for those of earlier results."""
+    """Return the finished outputs by name. Of several lines for one, the last counts, except those of earlier results."""
     found: dict[str, L] = {}
     for path in paths:
         with suppress(FileNotFoundError), open(path, "rb") as lines:
@@ -208,7 +205,7 @@ def read_lines(
 
 
 def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]) -> bool:
-    """Return whether runs of a command wrote all of these files of a folder, and nothing has changed them since."""
+    """Return whether runs of a command wrote all of these files of a folder, and none has changed since."""
     try:
         written = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
         return all(name in written and not other_file(Path(folder, name), written[name].identity) for name in names)
@@ -217,7 +214,7 @@ def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile],
 
 
 def other_file(path: Path, before: Identity) -> str:
-    """Return why a file is not as it was written; "" if it is. Raises SourceError if it cannot be read."""
+    """Return why a file differs from the one that was written, "" if it does not. Raises SourceError if it cannot be read."""
     if before == THERE:
         return "" if path.exists() else f"{path} is missing"
     try:

@@ -31,13 +31,13 @@ class OutputRecord(Generic[L]):
         run: the command.
         did: its past participle, for messages.
         line: reads the lines of the record.
-        reasons: for each value of a line's ``origin``, the message if it is another now; ``{}`` is the old value.
+        reasons: for each value of a line's ``origin``, the message if it has changed; ``{}`` is the old value.
         part: index and number of slices, if several runs share the work.
         names: of our two files, without extension; by default that of the command.
 
     Raises:
         Busy: another run works in the folder.
-        FileExistsError: something else is in place of the folder, or its record cannot be read.
+        FileExistsError: the folder is a file, or its record cannot be read.
     """
 
     patience = 1.0  # seconds to wait for another run to end
@@ -64,21 +64,20 @@ class OutputRecord(Generic[L]):
         self._is_begun = self._is_marked = False
         self.locks: list[Lock] = []
         self.stale = 0  # temporary files of killed runs that were removed
-        self.options: dict[str, object] | None = None  # of the outputs that are there
-        self.outputs: frozenset[str] = frozenset()  # all that were ever begun: what has such a name is ours
+        self.options: dict[str, object] | None = None  # of the existing outputs
+        self.outputs: frozenset[str] = frozenset()  # all that were ever begun: files of these names are ours
         self.lines: dict[str, L] = {}  # of finished outputs, by name
-
         self.is_alone = part[1] == 1  # no other slice of the run works in the folder
 
     def read(self) -> None:
-        """Read what is there, which needs no lock."""
+        """Read the record, which needs no lock."""
         self.options, self.outputs = self._read_asked()
         self.lines = read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
 
-    # What commands that write several files per output do otherwise.
+    # Commands that write several files per output override these.
 
     def all_paths(self) -> Iterable[Path]:
-        """Return the files that there may be of all outputs."""
+        """Return all possible files of the outputs."""
         return [self.folder / name for name in sorted(self.outputs)]
 
     def remove(self) -> None:
@@ -87,12 +86,12 @@ class OutputRecord(Generic[L]):
             path.unlink(missing_ok=True)
 
     def files(self, line: L) -> Iterable[tuple[Path, Identity]]:
-        """Return the files of a finished output with their identity; None: it must not exist."""
+        """Return the files of a finished output with their identity, None for one that must not exist."""
         if isinstance(line, OneFile):
             yield self.folder / line.name, line.identity
 
     def samples(self, done: Sequence[L], *, whole: bool) -> dict[str, int] | None:
-        """Return what ``sizes.json`` tells of finished outputs; None: it cannot be known yet."""
+        """Return the entries of ``sizes.json`` for finished outputs; None if they are not known yet."""
         known = (line for line in done if isinstance(line, OneFile) and line.identity)
         return {line.name: line.counted for line in known if (self.folder / line.name).exists()}
 
@@ -101,11 +100,11 @@ class OutputRecord(Generic[L]):
         return True
 
     def keeps(self, options: Mapping[str, object]) -> bool:
-        """Return whether the outputs that are there were written with the same options."""
+        """Return whether the existing outputs were written with the same options."""
         return self.options == options
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
-        """Raise OtherOptions if the outputs that are there were written with other options."""
+        """Raise OtherOptions if the existing outputs were written with other options."""
         if self.options is not None and self.options != options and not self._is_idle():
             raise OtherOptions(self.folder, self._did, self.options, options)
 
@@ -129,7 +128,7 @@ class OutputRecord(Generic[L]):
         """Wait until no worker of an earlier run is left. Raises Busy."""
 
     def asked_to_dict(self) -> dict[str, object]:
-        """Return what is stored of options and outputs."""
+        """Return the stored form of options and outputs."""
         return {"options": self.options, "outputs": sorted(self.outputs)}
 
     def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
@@ -145,13 +144,9 @@ class OutputRecord(Generic[L]):
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.callback(self._tidy, made)
-            names = ["lock"] if self.is_alone else ["lock", self._slice("lock")]
-            self.locks = [
-                stack.enter_context(
-                    Lock(self.inside / name, self.patience, shared=name == "lock" and not self.is_alone)
-                )
-                for name in names
-            ]
+            self.locks = [stack.enter_context(Lock(self.inside / "lock", self.patience, shared=not self.is_alone))]
+            if not self.is_alone:
+                self.locks.append(stack.enter_context(Lock(self.inside / self._slice("lock"), self.patience)))
             self.await_others()
             stack.callback(self._leave)
             self._sweep()
@@ -172,15 +167,15 @@ class OutputRecord(Generic[L]):
         restart: bool = False,
         shards: bool = True,
     ) -> None:
-        """Note what is to be written, before the first file is.
+        """Record the outputs, before the first file is written.
 
         Args:
-            options: what decides the outputs, by flags of the command line.
+            options: the values that decide the outputs, by flags of the command line.
             names: all outputs.
-            inputs: what they are made from; with ``restart`` none of it is removed.
-            force: replace what is there, whatever wrote it.
-            restart: remove first what earlier runs of this command wrote. A run that finished nothing is always replaced.
-            shards: outputs are shards: until all are there, ``sizes.json`` and ``__len__`` are in the folder inside.
+            inputs: their inputs, which ``restart`` never removes.
+            force: replace existing outputs, whatever wrote them.
+            restart: first remove files of earlier runs of this command. A run that finished nothing is always replaced.
+            shards: outputs are shards: until all exist, ``sizes.json`` and ``__len__`` are in the folder inside.
 
         Raises:
             OtherOptions: the folder holds outputs that were written with others.
@@ -215,7 +210,7 @@ class OutputRecord(Generic[L]):
     def refuse_company(self) -> None:
         """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote.
 
-        Readers that take all shards of the folder would get samples twice, or others.
+        Readers of all shards in the folder would get samples twice, or foreign ones.
         """
         counts = COUNTS if self.options is None else ()
         for path in sorted(self.folder.iterdir()):
@@ -235,7 +230,7 @@ class OutputRecord(Generic[L]):
         return (None, reason) if reason else (line, "")
 
     def add(self, line: L) -> None:
-        """Note a finished output. Raises OSError; then it is not noted."""
+        """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
         with naming(self._lines_path()):
             size = os.fstat(self._file).st_size
@@ -249,11 +244,10 @@ class OutputRecord(Generic[L]):
         self.lines[line.name] = line
 
     def finish(self) -> bool:
-        """End a run that did all there was to do, and write how many samples its shards have. Raises OSError.
+        """End a run that did all its work, and write how many samples its shards have. Raises OSError.
 
-        Lines get the order of the outputs: an interrupted run leaves the bytes of one that was not. If no shard is
-        there, nothing is left that a reader or a run would take for one. Returns whether all outputs of all slices are
-        done; the last slice ends the run.
+        Lines get the order of the outputs: the file is the same after an interruption. If no shard exists, no files of
+        the run are left. Returns whether all outputs of all slices are done; the last slice ends the run.
         """
         with self.together("finish"):
             if not self.is_alone:
@@ -271,7 +265,7 @@ class OutputRecord(Generic[L]):
             self._is_marked = False
 
     def clear(self, *, counts: bool | None = None) -> None:
-        """Remove what earlier runs of this command wrote, and nothing else.
+        """Remove the files of earlier runs of this command, and nothing else.
 
         ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise they are restored.
         """
@@ -281,10 +275,10 @@ class OutputRecord(Generic[L]):
             path.unlink(missing_ok=True)
         if self.outputs:
             (forget_shards if counts else undo_begin)(self.folder)
-        self._asked.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove
+        self._asked.unlink(missing_ok=True)  # last: it lists the files to remove
         self.options, self.outputs, self.lines, self._is_marked = None, frozenset(), {}, False
 
-    # How it is done.
+    # Implementation.
 
     def _end(self, done: Sequence[L], *, whole: bool) -> None:
         places = {name: place for place, name in enumerate(self._names)}
@@ -306,7 +300,7 @@ class OutputRecord(Generic[L]):
             path.unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        """Remove what only this run needs, and all of it if it finished nothing."""
+        """Remove files that only this run needs, and all if it finished nothing."""
         with suppress(Busy):  # then the next run reports them
             self.await_others()
         with suppress(OSError):  # the error that ended the run counts
@@ -333,7 +327,7 @@ class OutputRecord(Generic[L]):
                 self.folder.rmdir()
 
     def _sweep(self) -> None:
-        """Remove what killed processes left; what living ones write is locked."""
+        """Remove leftovers of killed processes; files of living ones are locked."""
         for path in self.scratch() if self.is_alone else ():
             shutil.rmtree(path, ignore_errors=True)
         for folder in (*self.own_folders(), *(Path(place) for place, _, _ in os.walk(self.inside))):
@@ -341,7 +335,7 @@ class OutputRecord(Generic[L]):
                 self.stale += remove_stale(folder)
 
     def together(self, what: str) -> AbstractContextManager[object]:
-        """Keep other slices out: they may do the same at the same time."""
+        """Keep out other slices, which may do the same at the same time."""
         return Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
 
     def _slice(self, name: str) -> str:
@@ -355,7 +349,7 @@ class OutputRecord(Generic[L]):
         return any(path.exists() for path in self.all_paths())
 
     def _is_idle(self) -> bool:
-        """Return whether an earlier run finished nothing: another may replace it."""
+        """Return whether an earlier run finished nothing, so that another may replace it."""
         return self.is_alone and bool(self.outputs) and not self._has_files()
 
     def _read_asked(self) -> tuple[dict[str, object] | None, frozenset[str]]:
@@ -381,5 +375,5 @@ class OutputRecord(Generic[L]):
             return f"it cannot be read now: {error}"
 
     def why(self, name: str, before: object, now: object) -> str:
-        """Return why an output is written again: a value of its origin is another now."""
+        """Return why an output is written again: a value of its origin has changed."""
         return self._reasons[name].format(before)

@@ -11,7 +11,7 @@ from wdsflow.text.shell import quote_path
 
 try:
     import fcntl
-except ImportError:  # no Unix: nothing keeps two runs apart
+except ImportError:  # no Unix: two runs are not kept apart
     fcntl = None  # type: ignore[assignment]
 
 
@@ -20,9 +20,9 @@ class Busy(Exception):
 
 
 class Lock:
-    """Holds a file locked until ``close``, or until the last process is gone that inherited ``fd``.
+    """Holds a file locked until ``close``, or until the last process ends that inherited ``fd``.
 
-    A run that was killed leaves nothing behind to be cleaned up. Raises Busy.
+    A killed run leaves nothing to clean up. Raises Busy.
     """
 
     def __init__(self, path: Path, patience: float = 5.0, *, shared: bool = False) -> None:
@@ -47,16 +47,16 @@ class Lock:
             fcntl.flock(self.fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: nothing keeps two runs apart there
+        except OSError:  # a file system without locks: two runs are not kept apart there
             pass
         return True
 
     def remove(self) -> None:
-        """Remove the file while it is held; who waits for it makes a new one."""
+        """Remove the file while it is held; a process that waits for it makes a new one."""
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         os.close(self.fd)
 
     def __enter__(self) -> "Lock":  # noqa: PYI034 - Self needs Python 3.11

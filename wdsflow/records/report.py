@@ -1,4 +1,4 @@
-"""Makes the outputs of a run that are not there yet, and reports them."""
+"""Writes the outputs of a run that do not exist yet, and reports them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ L = TypeVar("L", bound=Line)
 
 @dataclass(kw_only=True)
 class Report(Generic[L]):
-    """What became of all outputs of a run.
+    """The results of all outputs of a run.
 
     Attributes:
         shards: the outputs, in order.
@@ -103,15 +103,15 @@ def run_outputs(
     Args:
         work: all outputs, each with the record of its folder, which has begun.
         write: writes one output, whole or not at all.
-        made_from: returns what decides the bytes of an output; for one that is done, what decided them.
-        report: gets the numbers of outputs that are done already and are written again.
+        made_from: returns the values that decide the bytes of an output; for a finished one, those that decided them.
+        report: gets the numbers of outputs that are done already, and of those that are written again.
         jobs: outputs at a time.
         begin: for a display of progress.
         again: write all outputs again.
         label: names an output in the report.
         runner: ``run_in_threads`` or ``run_on_shards``.
 
-    Returns what became of all outputs, in order. Raises OSError.
+    Returns the results of all outputs, in order. Raises OSError.
     """
     done: dict[Path, F] = {}
     records: dict[Path, OutputRecord[F]] = {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ShardJob(Protocol):
-    """What is to be done with a shard."""
+    """Work on a shard."""
 
     @property
     def url(self) -> str:
@@ -31,7 +31,7 @@ class _Task(NamedTuple):
     job: Any
 
     def without(self, _: int) -> "_Task":
-        """Return the same task: which sample is at fault is not known."""
+        """Return the same task: the position of the fault is unknown."""
         return self
 
 
@@ -42,10 +42,10 @@ def run_on_shards(
     jobs: int,
     begin: Begin | None = None,
 ) -> None:
-    """Do what ``run_in_threads`` does; use processes if the first shards show that the others will take long.
+    """Do what ``run_in_threads`` does; use processes if the others will take long, by the time of the first.
 
     Args:
-        work: what is to be done; jobs can be pickled.
+        work: the jobs; they can be pickled.
         do: a function of a module, or a ``partial`` of one with arguments that can be pickled. A process gives it an
             event that is never set: it is stopped from outside.
         note: called in this thread.

@@ -1,4 +1,4 @@
-"""``sizes.json`` and ``__len__``, and the mark of a folder whose shards are being written: it has the mark, or the counts."""
+"""``sizes.json`` and ``__len__``, and the mark of a folder with unfinished shards: a folder has the mark or the counts."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Unfinished(NamedTuple):
 
 @contextmanager
 def resumed_by(command: str) -> Iterator[None]:
-    """Let the runs of the block note this command line as the one that resumes them."""
+    """Record this command line as the one that resumes the runs of the block."""
     token = _command.set(command)
     try:
         yield
@@ -38,7 +38,7 @@ def resumed_by(command: str) -> Iterator[None]:
 
 
 def begin_shards(folder: Path, run: str, shards: int) -> None:
-    """Mark a folder before the first shard is written, and move counts that are there into the folder inside. Raises OSError."""
+    """Mark a folder before the first shard is written, and move existing counts into the folder inside. Raises OSError."""
     mark = Unfinished(run, shards, _command.get(), os.getcwd())
     inside = folder / INSIDE
     write_file(inside / _MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
@@ -64,7 +64,7 @@ def forget_shards(folder: Path) -> None:
 
 
 def undo_begin(folder: Path) -> None:
-    """Leave a folder as it was before ``begin_shards``: no shard was written."""
+    """Undo ``begin_shards``: no shard was written."""
     for name in COUNTS:
         with suppress(FileNotFoundError):
             os.replace(folder / INSIDE / name, folder / name)
@@ -72,7 +72,7 @@ def undo_begin(folder: Path) -> None:
 
 
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
-    """Return the run that has not written all shards of a folder: it still works, or something ended it early."""
+    """Return the run that has not written all shards of a folder: it is still running, or ended early."""
     try:
         with open(Path(folder, INSIDE, _MARK), "rb") as file:
             found = json.loads(file.read(_LARGEST))
@@ -103,7 +103,7 @@ def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
 
 
 def uncounted_text(samples: int) -> str:
-    """Return what is said of copied samples that ``write_counts`` is not told, as readers do not count them.
+    """Return a line about copied samples that are not in the counts, because readers do not count them.
 
     >>> uncounted_text(2)
     'not counted in sizes.json: 2 samples that have the key of another sample'
@@ -113,7 +113,7 @@ def uncounted_text(samples: int) -> str:
 
 
 def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:
-    """Return what ``sizes.json`` of a folder, or one in another ``place``, says of the folder's shards that exist."""
+    """Return the counts of a folder's existing shards by ``sizes.json``, there or in another ``place``."""
     with suppress(OSError, ValueError):
         before = json.loads(((place or folder) / COUNTS[0]).read_bytes())
         if isinstance(before, dict):
@@ -126,6 +126,6 @@ def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:
 
 
 def remove_counts(folder: Path) -> None:
-    """Remove what ``write_counts`` wrote."""
+    """Remove the files of ``write_counts``."""
     for name in COUNTS:
         (folder / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
+"""Looks into the contents of one shard's members, as far as the level requires, and counts their traits."""
 
 import heapq
 import zlib
@@ -51,7 +51,7 @@ class Frequent(Generic[T]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._counts: dict[T, int] = {}
-        self._waiting: list[T] = []  # counted together: that costs a fifth of one by one
+        self._waiting: list[T] = []  # counted together: that takes a fifth of the time
 
     def add(self, value: T) -> None:
         """Count one value."""
@@ -86,20 +86,17 @@ MOST_JSON = 16 << 20
 MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
 _JSON_KEYS = 64
 _RUNS = 1024  # kinds of runs that are counted before they are added up
-_SHAPES = 256  # of runs, for which captions in json are counted one by one
-_KINDS = 1024  # kinds of values that are told apart
+_SHAPES = 256  # of runs, for which captions in json are counted separately
+_KINDS = 1024  # kinds of values that are distinguished
 _IMAGES = 64  # hashes of images that are kept
-BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
+BAD_MARK = "__bad__"  # a field that readers use as a flag: if it has a byte they drop the sample
 
 _GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
 _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
 
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
-
-
-_Field = tuple[
-    str, str, FieldCount, Column | None
-]  # kind, name in lower case, counts, column: of all members of one name
+# Of all members of one name: kind, name in lower case, counts, column.
+_Field = tuple[str, str, FieldCount, Column | None]
 
 
 class Looker:
@@ -315,7 +312,7 @@ class Looker:
             self.note(("column.other-type",), column.suffix)
         if takes:
             return status
-        self.note(("column.misfit",), f"{column.suffix}: {column.said}")
+        self.note(("column.misfit",), f"{column.suffix}: {column.error}")
         return status + MISFIT
 
     def _other(self, field: _Field, size: int, read: Read) -> str:
@@ -335,7 +332,7 @@ class Looker:
         return status
 
     def finish(self) -> None:
-        """Write what was collected into the shard's evidence."""
+        """Write the counts into the shard's evidence."""
         self._count_runs()
         if self.interleaved is not None:
             self.interleaved.finish(self.shard)

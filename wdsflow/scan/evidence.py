@@ -1,4 +1,4 @@
-"""What one pass over the shards found out. Rules and readers look here, never at a tar.
+"""The results of one pass over the shards. Rules and readers look here, never at a tar.
 
 Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of each
 kind of trouble only the first place and the number of places are kept.
@@ -18,21 +18,21 @@ Level = Literal["names", "headers", "full"]
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How deep to look, and what readers ask of contents."""
+    """How deep to look, and what readers need to know about contents."""
 
     level: Level = "headers"
     json_text_key: tuple[str, ...] = ()
     max_image_pixels: int = 0  # 0: no limit
     allow_pipe: bool = False
-    text_key: tuple[str, ...] = ()  # fields that are captions, although by their names they could be anything
+    text_key: tuple[str, ...] = ()  # fields that are captions under unusual names
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
     columns: "Columns | None" = None  # into which values must fit
     identify: bool = False  # hash all bytes as they are stored
-    varieties: bool = False  # tell kinds of values apart, to try code on rare ones
+    varieties: bool = False  # distinguish kinds of values, to try code on rare ones
 
     def kinds(self) -> dict[str, str]:
-        """Return what kind the named fields are; a field that has a decoder of its own keeps it."""
+        """Return the kinds of the named fields; a field with its own decoder keeps it."""
         return dict.fromkeys(self.image_key, "image") | dict.fromkeys(self.text_key, "text")
 
 
@@ -48,7 +48,7 @@ MISFIT = "!"  # follows any status: the value does not fit the type of its colum
 
 
 class Part(NamedTuple):
-    """One member as a reader meets it: the field name as it stands in the tar, and its contents' status."""
+    """One member for a reader: the field name as in the tar, and the status of its contents."""
 
     suffix: str
     status: str
@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShapeCount:
-    """How often a shape occurs among the inner runs of a shard, and where first."""
+    """How often, and where first, a shape occurs among the inner runs of a shard."""
 
     shape: Shape
     count: int
@@ -127,7 +127,7 @@ class Stop:
 
 @dataclass(slots=True)
 class Tally:
-    """How many times something was seen, and where first."""
+    """How often, and where first, something was seen."""
 
     count: int = 0
     key: str | None = None
@@ -184,7 +184,7 @@ class JsonKey:
 
 @dataclass(slots=True)
 class ImageFacts:
-    """What image headers tell (levels "headers" and "full")."""
+    """Facts from image headers (levels "headers" and "full")."""
 
     count: int = 0
     pixels: int = 0  # sum over images
@@ -197,7 +197,7 @@ class ImageFacts:
 
 @dataclass(slots=True)
 class CaptionFacts:
-    """What txt captions look like (levels "headers" and "full")."""
+    """Facts about txt captions (levels "headers" and "full")."""
 
     count: int = 0
     characters: int = 0
@@ -227,7 +227,7 @@ class ShardEvidence:
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     fields: dict[str, FieldCount] = field(default_factory=dict)
-    columns: "Columns | None" = None  # what its first samples give, in the first shard where a reader makes columns
+    columns: "Columns | None" = None  # of its first samples, in the first shard if a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
     varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/text_content.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
@@ -242,25 +242,25 @@ class ShardEvidence:
     image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
-    identity: Identity | None = None  # which bytes it has, where the scan was asked for it
+    identity: Identity | None = None  # of its bytes, if the scan hashes them
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 
     @property
     def is_whole(self) -> bool:
-        """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
+        """Whether ``wdsflow index`` accepts the shard; it refuses one without an end mark."""
         refused = ("tar.second-archive", "tar.damaged-stream", "tar.sparse")
         found = any(self.tally(name).count for name in refused)
         return self.error is None and self.stop.kind == "end" and not found
 
     @property
     def is_distrusted(self) -> bool:
-        """Whether its compressed stream is damaged so that not one of its bytes can be trusted."""
+        """Whether its compressed stream is damaged so that none of its bytes can be trusted."""
         damaged = self.tally("tar.damaged-stream")
         return damaged.count > 0 and not damaged.offset
 
     def fail(self, error: str, detail: str, *, fix: str = "", offset: int = 0) -> None:
-        """Note why nothing can be read."""
+        """Set why nothing can be read."""
         self.error, self.error_detail, self.error_fix = error, detail, fix
         self.stop = Stop("unreadable", offset, detail)
 

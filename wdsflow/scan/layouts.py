@@ -29,7 +29,7 @@ class ImageOrder(NamedTuple):
 
 
 def interleaved(value: dict[str, object]) -> ImageOrder | None:
-    r"""Return what a json object says about images among texts; None for any other object.
+    r"""Return the order of images among texts by a json object; None for any other object.
 
     >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
     ImageOrder(flavour='llava', images=1, files=('a.jpg',))
@@ -82,18 +82,18 @@ def _names(items: list[object]) -> tuple[str, ...]:
 
 
 class InterleavedCount:
-    """Collects what the json of one shard says; ``end`` after each run, ``finish`` after the last.
+    """Counts the interleaved documents of one shard; call ``end`` after each run, ``finish`` after the last.
 
     Two conventions differ between sets, so they are taken from the shard: whether texts have image tokens at all, and
-    whether files that a json lists are members of its sample or only where they came from.
+    whether files that a json lists are members of its sample or only their origin.
     """
 
     def __init__(self) -> None:
         self.flavours: Counter[str] = Counter()
-        self.open: list[tuple[str, int, ImageOrder]] = []  # of the open run: key, offset of the json, what it says
+        self.open: list[tuple[str, int, ImageOrder]] = []  # of the open run: key and offset of the json, its order
         self.tokens = self.pictured = 0  # runs with places for images; with images
         self.named = 0  # runs that have a file that their json lists
-        self.differ, self.untold, self.missing = Tally(), Tally(), Tally()
+        self.differ, self.unplaced, self.missing = Tally(), Tally(), Tally()
 
     def see(self, key: str, offset: int, found: ImageOrder) -> None:
         """Take one json of the open run."""
@@ -102,7 +102,7 @@ class InterleavedCount:
 
     def end(self, parts: Sequence[Part]) -> None:
         """Compare the json of the open run, which has these parts, with its images and files."""
-        if len(self.open) == 1:  # of several nobody knows which one orders the images
+        if len(self.open) == 1:  # of several, any could order the images
             self._compare(*self.open[0], [part.suffix.lower() for part in parts])
         self.open.clear()
 
@@ -112,7 +112,7 @@ class InterleavedCount:
         self.tokens += found.images > 0
         self.pictured += bool(images)
         if found.images not in counts and not any(media_kind(name) == "video" for name in suffixes):
-            tally = self.differ if found.images else self.untold
+            tally = self.differ if found.images else self.unplaced
             tally.add(key, offset, f"{found.images} in the json, {max(counts)} in the sample")
         base = key.rpartition("/")[2].lower()
         # An image may have been written in another format than the json says.
@@ -124,10 +124,10 @@ class InterleavedCount:
             self.missing.add(key, offset, lacking[0])
 
     def finish(self, shard: ShardEvidence) -> None:
-        """Write what was found into the evidence of the shard."""
+        """Write the counts into the evidence of the shard."""
         shard.interleaved = dict(self.flavours)
         if self.tokens and self.pictured:
-            for tally in (self.differ, self.untold):
+            for tally in (self.differ, self.unplaced):
                 if tally.count:
                     known = shard.tallies.setdefault("interleaved.images-differ", Tally())
                     known.add(tally.key, tally.offset, tally.detail, tally.count)
@@ -143,7 +143,7 @@ _FLAVOURS = {
     "mmc4": "MMC4 documents",
     "obelics": "OBELICS documents",
 }
-_VIDEO_AS_IMAGE = ("mpg", "mpeg")  # which readers take for images
+_VIDEO_AS_IMAGE = ("mpg", "mpeg")  # which readers decode as images
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class SetLayout:
     """The layout of most samples."""
 
     kind: LayoutKind
-    name: str  # for people, such as "image-text pairs"; "" where none is known
+    name: str  # for reports, such as "image-text pairs"; "" where none is known
     images: tuple[int, int] = (0, 0)  # least and most images of a sample; masks and the like do not count
 
     def text(self) -> str:

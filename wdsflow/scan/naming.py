@@ -8,8 +8,8 @@ from wdsflow.shards.tar.members import is_meta
 from .content.text_content import texts_in
 from .evidence import JsonKey, ShardEvidence, Tally
 
-# The names under which a pass counts what it sees, each with its meaning. A rule looks at ``shard.tally(name)``. The
-# scan refuses a name that is not listed here.
+# The names of a pass's counts, each with its meaning. A rule looks at ``shard.tally(name)``. The scan refuses names
+# that are not listed here.
 TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",
@@ -103,7 +103,6 @@ TALLIES: dict[str, str] = {
     "image.uniform": "one colour only (level full)",
 }
 
-
 # Field names that hold captions or images somewhere, the likeliest first.
 CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")
 IMAGES = (
@@ -135,7 +134,7 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
     if is_meta(name):
         note("name.meta").add(key, offset, name)
     elif base.startswith("."):
-        # Inside a folder the key becomes "folder/", which parts the members before from those behind.
+        # Inside a folder the key becomes "folder/", which separates the members before from those after.
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:
         note("name.no-field").add(None, offset, name)
@@ -190,13 +189,12 @@ _MACHINE = re.compile(
     r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
 )
 
-
 _MOST_NAMES = 200  # of one shard
 _TELLING = 4  # strings that are all the same are no captions; fewer may be chance
 
 
 def note_names(shard: ShardEvidence, tree: object) -> None:
-    """Add the names in the json of a sample to ``shard.json_keys``; of one that is no object there are none."""
+    """Add the names in the json of a sample to ``shard.json_keys``; only an object has some."""
     for name, text, _ in texts_in(tree) if isinstance(tree, dict) else ():
         if name not in shard.json_keys and len(shard.json_keys) >= _MOST_NAMES:
             continue

@@ -1,4 +1,4 @@
-"""Runs of members with one key, counted by shape, and what the shapes of a shard tell."""
+"""Runs of members with one key, counted by shape, and facts from the shapes of a shard."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,13 @@ from wdsflow.shards.tar.members import is_junk
 from .evidence import FieldCount, Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 
-LONGEST_RUN = 1000  # members; what a longer run has beyond that is not told apart
-MOST_SHAPES = 20_000  # in one shard; more than that only where names are chosen to hurt
+LONGEST_RUN = 1000  # members; those of a longer run beyond that are not distinguished
+MOST_SHAPES = 20_000  # in one shard; more than that only with malicious names
 _SNAPSHOTS = 256  # a reader that raises stops at the first bad shape, hardly ever at the 257th
 
 
 class RunCollector:
-    """Takes members one by one, in the order of the tar, and gives the shard's runs at the end."""
+    """Collects members in the order of the tar, and returns the shard's runs at the end."""
 
     def __init__(self) -> None:
         self.key: str | None = None  # of the open run
@@ -116,5 +116,5 @@ def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two samples.
     """
     names = {part.suffix.lower() for part in shape}
-    # Beside plain fields an odd one, such as thumb.jpg in one sample of many, is a field like others.
+    # Next to plain fields an odd one, such as thumb.jpg in one sample of many, is a field like others.
     return len({name.rpartition(".")[0] for name in names}) - 1 if names and all(map(is_wild, names)) else 0

@@ -26,7 +26,7 @@ class Identifying:
             self.digest.of_file(self._path)
 
     def done(self) -> Identity:
-        """Return which bytes were hashed, those included that nobody else has read. Raises SourceError."""
+        """Return which bytes were hashed, including those that no one else has read. Raises SourceError."""
         value = self.digest.finish()
         after = stored(self._url)
         if self._before != after or after.size not in (None, self.digest.size):
@@ -35,7 +35,7 @@ class Identifying:
 
 
 def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
-    """Hash one shard, and look at nothing else. What is wrong with it is in the evidence."""
+    """Hash one shard, and look at nothing else. Faults are in the evidence."""
     start = time.perf_counter()
     shard = ShardEvidence(url)
     try:
@@ -85,12 +85,12 @@ def scan_shard(
     collector: Callable[[], RunCollector] = RunCollector,
     view: Callable[[Source], Source] | None = None,
 ) -> ShardEvidence:
-    """Scan one shard. What is wrong with it is in the evidence; nothing is raised for bad data.
+    """Scan one shard. Faults are in the evidence; nothing is raised for bad data.
 
     Args:
         url: a local path or a url that fsspec opens.
-        options: level and what readers ask of contents.
-        collector: makes what takes the runs.
+        options: level, and what readers need to know about contents.
+        collector: makes the collector of runs.
         view: returns the part of the shard to look at; None for all.
     """
     options = options or ScanOptions()

@@ -1,4 +1,4 @@
-"""Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of who scans."""
+"""Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of a process."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -29,7 +29,7 @@ class ScanTask(NamedTuple):
     how: ScanOne = scan_shard
 
     def without(self, sample: int) -> "ScanTask":
-        """Return the same task: a scan does not tell at which sample it is."""
+        """Return the same task: a scan does not report its position."""
         return self
 
 
@@ -47,12 +47,12 @@ def scan_shards(
 
     Args:
         urls: shards.
-        options: level and what readers ask of contents.
+        options: level, and what readers need to know about contents.
         jobs: processes; None takes one for each core this process may use, or none where they would not pay; 1 scans in
             this process.
         progress: called in this process after each shard.
-        how: what scans each shard, in another way than ``scan_shard``; other processes must be able to import it.
-        engine: who scans; see ``check``.
+        how: a function for each shard in place of ``scan_shard``; other processes must be able to import it.
+        engine: "local" or "ray".
         address: of the cluster.
 
     Raises:
@@ -63,15 +63,13 @@ def scan_shards(
     tasks = [ScanTask(number, url, options, way) for number, (url, way) in enumerate(zip(urls, ways, strict=True))]
     results: dict[int, ShardEvidence] = {}
 
-    def note(task: ScanTask, shard: ShardEvidence) -> None:
-        results[task.number] = shard
-        if progress is not None:
-            progress(shard)
-
     with ExitStack() as stack:
         workers = _on_ray(urls, jobs, address, stack) if engine == "ray" else _on_this_machine(tasks, jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            note(task, _after(task.url, answer) if isinstance(answer, Trouble) else answer)
+            shard = _after(task.url, answer) if isinstance(answer, Trouble) else answer
+            results[task.number] = shard
+            if progress is not None:
+                progress(shard)
     return [results[number] for number in range(len(urls))]
 
 
@@ -90,10 +88,9 @@ def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: E
 
 
 def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[ScanTask]":
-    """Return what scans: this process while that is quicker, except where another one has to.
+    """Return the engine: this process while that is quicker, unless another one is necessary.
 
-    Remote shards are read in parallel whatever their size, and a process of its own survives what a damaged image does
-    to a decoder.
+    Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
     """
     most = min(len(tasks), jobs or usable_cores())
     if most <= 1:
@@ -107,7 +104,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
 
 def _after(url: str, trouble: Trouble) -> ShardEvidence:
-    """Return the evidence of a shard whose process died. Raises what was raised: that is no fact about a shard."""
+    """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
     if trouble.errno:
         raise OSError(trouble.errno, trouble.text)
     if trouble.where:

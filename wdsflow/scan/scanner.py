@@ -1,4 +1,4 @@
-"""Takes the members of one shard, in the order of the tar, and counts what they are."""
+"""Takes the members of one shard, in the order of the tar, and counts their traits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line
 
 
 class MemberWalk(Protocol):
-    """Where members come from: a walk over a tar, or what knows as much of members that are not written yet."""
+    """A source of members: a walk over a tar, or its stand-in for members that are not written yet."""
 
     @property
     def stop(self) -> WalkStop | None:
-        """How the archive ends; None before it did."""
+        """How the archive ends; None before its end."""
 
     @property
     def seen(self) -> Mapping[str, Seen]:
-        """What is wrong with the archive."""
+        """Faults of the archive."""
 
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""
@@ -58,7 +58,7 @@ class Scanner:
         self.prefixed = 0  # members whose names start with ./
         self.looker = None if options.level == "names" else Looker(shard, options)
         self.options = options
-        self.aside: Looker | None = None  # for the contents of junk, which readers open; made at the first of it
+        self.junk_looker: Looker | None = None  # for the contents of junk, which readers open; made at the first of it
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""
@@ -75,7 +75,7 @@ class Scanner:
             self._contents(batch, walk, self.looker)
 
     def _names(self, batch: MemberBatch) -> None:
-        """The hot loop of level names: everything that is the same for most members is done once a run, or once for many."""
+        """The hot loop of level names: work that is the same for most members is done once per run, or once for many."""
         rows, main, parts, repeats = batch.rows, self.main, self.parts, self.repeats
         self.shard.members += len(rows)
         self.shard.member_bytes += sum(row[1] for row in rows)
@@ -118,7 +118,7 @@ class Scanner:
             at += 1
 
     def _runs(self, rows: Sequence[Row], at: int, shape: Shape) -> int:
-        """Take many runs of a shape that is known, and open the last one; return how many members they have, maybe none."""
+        """Take many runs of a known shape, and open the last one; return how many members they have, maybe none."""
         endings = self.endings.get(shape)
         if endings is None:
             endings = self.endings[shape] = tuple(f".{part.suffix}" for part in shape)
@@ -142,7 +142,7 @@ class Scanner:
         return members
 
     def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
-        """The loop of the other levels; as in ``names``, what is plain takes the short way."""
+        """The loop of the other levels; as in ``_names``, plain members take the short way."""
         main, parts, judged = self.main, self.parts, self.judged
         pieces = PieceReader()
         pieces.take(batch.pieces or ((batch.base, batch.window),))
@@ -251,7 +251,7 @@ class Scanner:
             return part
         looker = self.looker
         if is_junk(key):  # readers meet its contents, but they are no images or captions of the set
-            looker = self.aside = self.aside or Looker(ShardEvidence(self.shard.url), self.options)
+            looker = self.junk_looker = self.junk_looker or Looker(ShardEvidence(self.shard.url), self.options)
             looker.end_run(())
         status = looker.look(key, suffix, offset, size, read)
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
@@ -265,7 +265,7 @@ class Scanner:
                 self.shard.unreached += 1
 
     def finish(self, walk: MemberWalk) -> None:
-        """Write down what only the end of the shard tells."""
+        """Write the facts that are known only at the end of the shard."""
         shard = self.shard
         if self.looker is not None:
             self.looker.end_run(self.main.parts)

@@ -1,4 +1,4 @@
-"""Files that are there whole, or not at all."""
+"""Files that are written whole, or not at all."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let an OSError of the block name the file that is written: the system names a temporary one, or none."""
+    """Let an OSError of the block name the file to write: the system names a temporary file, or none."""
     try:
         yield
     except OSError as error:
@@ -32,9 +32,9 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[int]:
-    """Give the descriptor of a file that has its name when the block has ended, whole and on the disk.
+    """Yield the descriptor of a file that gets its name when the block has ended, whole and on the disk.
 
-    An error of the block leaves nothing, or the file that was there. Raises OSError, which names ``path``.
+    After an error of the block there is no file, or the earlier one. Raises OSError, which names ``path``.
     """
     name, file = create(path)
     try:
@@ -79,7 +79,7 @@ def write_json_lines(path: Path, items: Iterable[object]) -> None:
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[None]:
-    """Have an empty folder for the block, also where a run that was killed left one; it goes, however the block ends."""
+    """Create an empty folder for the block, in place of one that a killed run left, and remove it at the end."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     try:
@@ -89,7 +89,7 @@ def scratch_folder(path: Path) -> Iterator[None]:
 
 
 def remove_stale(folder: Path) -> int:
-    """Remove temporary files of runs that were killed; those of living runs are locked and stay. Returns how many."""
+    """Remove temporary files of killed runs, and return how many; those of living runs are locked and stay."""
     removed = 0
     for path in folder.iterdir():
         if not _TEMPORARY.fullmatch(path.name):
@@ -106,7 +106,7 @@ def remove_stale(folder: Path) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename last, where the system lets folders be synced."""
+    """Make a rename durable, where the system can sync folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Take a caption out of a json member."""
+"""Captions in json members."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def parse_json(data: bytes | bytearray | memoryview | str) -> object:
 
 
 def look_up(tree: object, name: str) -> object:
-    """Return what lies under a name, or under a path with dots where no such name is there; None if nothing does.
+    """Return the value under a name, or under a dotted path if there is no such name; None if there is neither.
 
     >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"b": 2, "c": 3}}, "a.c")
     (1, 3)

@@ -1,4 +1,4 @@
-"""A certificate: which bytes a set of shards has, and what they were judged. A manifest is one without verdicts.
+"""A certificate: which bytes a set of shards has, and the verdicts on them. A manifest is one without verdicts.
 
 ``docs/certificate.md`` describes the format. ``validate --certify`` writes a certificate, ``index --checksums`` a manifest.
 """
@@ -43,10 +43,8 @@ def shared_folder(urls: Sequence[str]) -> str:
     >>> shared_folder(["s3://b/x/a/0.tar", "s3://b/x/1.tar"]), shared_folder(["/d/0.tar"]), shared_folder(["s3://b/0.tar", "/d/0.tar"])
     ('s3://b/x/', '/d/', '')
     """
-    first = min(urls).split("/")[:-1]
-    last = max(urls).split("/")[:-1]
-    count = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    folder = "/".join([*first[:count], ""])
+    ends = [url.split("/")[:-1] for url in (min(urls), max(urls))]
+    folder = "/".join([*os.path.commonprefix(ends), ""])  # noqa: RUF071 - of lists, it compares their items
     return "" if re.fullmatch(r"[^/]*:/*", folder) else folder
 
 
@@ -83,7 +81,7 @@ def by_name(urls: Iterable[str], names: Mapping[str, object]) -> tuple[dict[str,
 
 
 def is_whole(folder: str, names: Iterable[str]) -> bool:
-    """Return whether the folders of shards are known to hold no other shards."""
+    """Return whether it is certain that the folders of shards hold no other shards."""
     known = set(names)
     try:
         found = listed(folder, known)
@@ -118,11 +116,11 @@ _DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"\n\}\n')
 
 
 class CertificateError(ValueError):
-    """A file that is no certificate and no manifest, or one that was changed after it was written; or shards that cannot have one."""
+    """A file that is not a certificate or manifest, or was changed after it was written; or shards that cannot have one."""
 
 
 class ShardFields(NamedTuple):
-    """What a shard holds, as a manifest tells."""
+    """The contents of a shard, as a manifest lists them."""
 
     samples: int
     fields: Mapping[str, int]  # name -> members
@@ -185,9 +183,9 @@ def dump(certificate: Certificate) -> bytes:
 
 
 def load(path: str | Path, wanted: str = "certificate", urls: Sequence[str] = ()) -> Certificate:
-    """Read a certificate or a manifest; ``wanted``: which of them is expected, ``urls``: of which shards, for messages.
+    """Read a certificate or a manifest; for messages, ``wanted`` is which of them is expected, ``urls`` are its shards.
 
-    Raises CertificateError if it is none, or was changed; OSError if it cannot be read.
+    Raises CertificateError if it is neither, or was changed; OSError if it cannot be read.
     """
     data = Path(path).read_bytes()
     found = _DIGEST.search(data, max(0, len(data) - 100))
@@ -234,7 +232,7 @@ def _how(wanted: str, urls: Sequence[str], old: str | Path = "", folder: object 
 
 
 def _stored_urls(tree: Mapping[str, Any], path: str | Path) -> list[str]:
-    """Return the shards, or the folder, that a file of another version names; none if it names them in another way."""
+    """Return the shards, or the folder, that a file of another version names; none if its form is unknown."""
     try:
         folder = found_folder(tree["folder"], str(path))
         return [folder] if folder and tree["whole"] else [folder + name for name, *_ in _shards(tree["shards"])]
@@ -243,7 +241,7 @@ def _stored_urls(tree: Mapping[str, Any], path: str | Path) -> list[str]:
 
 
 def _check(facts: Mapping[str, Any]) -> None:
-    """Raise KeyError or TypeError if something is missing, or wrong, that is read later."""
+    """Raise KeyError or TypeError if a fact that is read later is missing or wrong."""
     texts = [facts["level"], facts["created"]]
     numbers = [facts["accepted_findings"]]
     for verdict in facts["verdicts"]:

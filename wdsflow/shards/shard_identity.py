@@ -1,4 +1,4 @@
-"""What identifies the bytes of a shard, and whether it is still the one that it was."""
+"""What identifies the bytes of a shard, and whether they have changed."""
 
 import os
 import stat
@@ -7,15 +7,16 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from wdsflow.shards.source.base import SourceError, local_path, open_file, why_unreadable
+from wdsflow.shards.source.remote import about
 
 Mark = int | str | None
 
 
 class Stored(NamedTuple):
-    """What is known of a stored shard without reading it.
+    """Size and mark of a stored shard, known without reading it.
 
     ``mark`` changes with the file: of a local one its time of change in microseconds since 1970; of another the first 16
-    characters of base64 of SHA-256 of the ETag without quotes, or of what else the server sends; None if it sends nothing.
+    characters of base64 of SHA-256 of the ETag without quotes, or of another value of the server; None if it sends none.
     """
 
     size: int | None
@@ -23,7 +24,7 @@ class Stored(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Which bytes a shard has."""
+    """The bytes of a shard."""
 
     size: int
     sha256: bytes
@@ -39,7 +40,7 @@ def stored(url: str) -> Stored:
     """Return size and mark of a shard as it is now; nothing of it is read. Raises SourceError."""
     path = local_path(url)
     if path is None:
-        found = _about(url)
+        found = about(url)
         mark = next(((name, str(found[name])) for name in _MARKS if found.get(name) is not None), None)
         size = found.get("size")
         return Stored(size if isinstance(size, int) else None, mark and _short(*mark))
@@ -50,19 +51,13 @@ def stored(url: str) -> Stored:
     return Stored(status.st_size, status.st_mtime_ns // 1000)
 
 
-def _about(url: str) -> dict[str, object]:
-    from wdsflow.shards.source.remote import about
-
-    return about(url)
-
-
 def _short(name: str, value: str) -> str:
     text = f"etag:{value.removeprefix('W/').strip(chr(34))}" if name in _TAGS else f"{name}:{value}"
     return b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
 def fingerprint(path: str) -> dict[str, object]:
-    """Return size and a hash of 16 pieces of 4 KiB spread over a file: a change of some length does not escape it.
+    """Return size and a hash of 16 pieces of 4 KiB spread over a file, which finds every change of some length.
 
     Raises SourceError, OSError.
     """
@@ -79,16 +74,16 @@ def fingerprint(path: str) -> dict[str, object]:
 
 
 def input_identity(url: str) -> dict[str, object]:
-    """Return what tells whether a shard is the one it was, as far as that can be had without reading it all.
+    """Return values that change when a shard changes, as far as that is possible without reading all of it.
 
-    For a local file size, time of change and pieces; for a remote one what its server tells. Raises SourceError.
+    For a local file size, time of change and pieces; for a remote one what its server sends. Raises SourceError.
     """
     if url.startswith("pipe:"):
         return {"url": url}
     path = local_path(url)
     if path is None:
-        told = _about(url)
-        return {"size": told.get("size"), **{mark: str(told[mark]) for mark in _MARKS if told.get(mark) is not None}}
+        known = about(url)
+        return {"size": known.get("size"), **{mark: str(known[mark]) for mark in _MARKS if known.get(mark) is not None}}
     found = fingerprint(path)
     with why_unreadable():
         found["changed"] = os.stat(path).st_mtime_ns

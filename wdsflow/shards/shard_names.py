@@ -116,7 +116,7 @@ def count_names(pattern: str) -> int:
 
 
 def _groups(pattern: str) -> Iterator[str]:
-    """Yield what stands between braces that match, outermost only."""
+    """Yield the text between matching braces, outermost only."""
     depth = start = 0
     for at, char in _unescaped(pattern):
         if char == "{":
@@ -151,8 +151,7 @@ def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
-
-IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")  # what readers take for the image, in OpenCLIP's order
+IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")  # fields that readers take for the image, in OpenCLIP's order
 IMAGES = ";".join(IMAGE_FIELDS)
 
 

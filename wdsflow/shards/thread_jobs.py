@@ -10,7 +10,7 @@ from wdsflow.shards.source.streams import end_commands
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 Begin = Callable[[int], Callable[[object], object] | None]
-"""Called with the number of shards; what it returns is called after each of them."""
+"""Called with the number of shards; its result is called after each of them."""
 
 
 def run_in_threads(
@@ -20,7 +20,7 @@ def run_in_threads(
     jobs: int,
     begin: Begin | None = None,
 ) -> None:
-    """Call ``note`` with each job and what ``do`` returned for it, in this thread, as jobs end, also where an error ends the run.
+    """Call ``note`` in this thread with each job and its result, as jobs end, also if an error ends the run.
 
     ``do`` gets a job, and an event that is set when another job failed: then it may give up. ``jobs`` run at a time;
     ``begin`` is for a display of progress.

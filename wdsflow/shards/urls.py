@@ -1,4 +1,4 @@
-"""From what people write to a list of shards: braces, globs, folders, lists, urls."""
+"""Expands what users write into a list of shards: braces, globs, folders, lists, urls."""
 
 import difflib
 import glob
@@ -39,7 +39,7 @@ class Expansion(NamedTuple):
 
 
 def expand(urls: Iterable[str]) -> Expansion:
-    """Expand what the user wrote into shards, in that order; nothing is removed that is named twice.
+    """Expand what the user wrote into shards, in that order; duplicates stay.
 
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
@@ -56,8 +56,8 @@ def expand(urls: Iterable[str]) -> Expansion:
 
 
 def expand_existing(urls: str | Iterable[str]) -> list[str]:
-    """Return the shards, of which one may be missing, but not all; those elsewhere count as there. Raises NoShards."""
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    """Return the shards. Raises NoShards if all of them are missing; remote ones count as existing."""
+    found = expand(urls).urls
     if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
         raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
     return found
@@ -82,7 +82,7 @@ def _expand_one(pattern: str, found: Expansion, *, lists: bool) -> None:
 
 
 def _substitute(pattern: str) -> str:
-    """Put in webdataset's environment variables, which may name further ones."""
+    """Substitute webdataset's environment variables, which may name further ones."""
     result = pattern
     for _ in range(10):  # as often as webdataset
         before, result = result, _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), result)
@@ -162,7 +162,7 @@ def _is_list(path: str) -> bool:
 
 
 def _take_remote(part: str, names: list[str], found: Expansion) -> None:
-    """Take names as they are; where they are globs and folders of a server that lists its files, what they hold."""
+    """Take names as they are; of globs and folders of a server that lists its files, their contents."""
     if not any(is_listing(name) for name in names[:1000]):
         found.urls.extend(names)
         return
@@ -174,7 +174,7 @@ def _take_remote(part: str, names: list[str], found: Expansion) -> None:
 
 
 def _take_found(part: str, matches: list[str], hint: str, found: Expansion) -> None:
-    """Take what globs and folders hold, and note which numbers are left out."""
+    """Take the contents of globs and folders, and note missing numbers."""
     if not matches:
         raise NoShards(part, hint)
     found.urls.extend(matches)
@@ -223,7 +223,7 @@ def absent(names: Sequence[str]) -> Iterator[str]:
 
 
 def _hint(name: str) -> str:
-    """Say what there is instead."""
+    """Return what exists instead."""
     folder = name.rstrip("/") if name.endswith("/") else os.path.dirname(name) or "."
     while _GLOB.search(folder):
         folder = os.path.dirname(folder) or "."
@@ -245,7 +245,7 @@ _MEANS_MORE = re.compile(r"[{}*?\[\]@~$,]|::")  # a name with these may stand fo
 
 
 def compact(urls: Sequence[str], most: int = 4) -> list[str]:
-    """Return at most ``most`` patterns that stand for these shards in this order, or the shards where there are none.
+    """Return at most ``most`` patterns that expand to these shards in this order, or the shards if there are none.
 
     >>> compact([f"s/{number:03d}.tar" for number in (0, 1, 2, 3, 4, 7)])
     ['s/{000..004}.tar', 's/007.tar']

@@ -58,23 +58,21 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
     if path and not os.path.exists(
         path
-    ):  # the checkout or the wheel is gone, but the requirements of its extras are known
-        return _required(extras, found)
+    ):  # the checkout or the wheel was removed: install the requirements of its extras
+        asked = (found and found.requires) or []
+        return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
     if folder is None:
         return [f"wdsflow{listed} @ {url}"]
     return [*(["--editable"] if folder.get("editable") else []), f"{path}{listed}"]
 
 
-def _required(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:
-    asked = (found and found.requires) or []
-    return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
-
-
 def _installer() -> str:
     """Return the beginning of an install command for the running interpreter."""
-    allow = " --break-system-packages" if _is_managed() else ""  # wdsflow is already installed in it
+    # Installers refuse the system's interpreter by default (PEP 668), but wdsflow is already installed in it.
+    managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
+    allow = " --break-system-packages" if managed else ""
     if PathFinder.find_spec("pip") is not None:  # avoids the finder of setuptools, which warns if distutils is in use
-        if _beside("pip"):
+        if _has_program("pip"):
             return f"pip install{allow}"
         return f"{_python()} -m pip install{allow}"
     if shutil.which("uv"):
@@ -85,15 +83,10 @@ def _installer() -> str:
 
 
 def _python() -> str:
-    return "python" if _beside("python") else quote(sys.executable)
+    return "python" if _has_program("python") else quote(sys.executable)
 
 
-def _beside(name: str) -> bool:
+def _has_program(name: str) -> bool:
     """Return whether the program that a shell finds by a name belongs to the running interpreter."""
     found = shutil.which(name)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
-
-
-def _is_managed() -> bool:
-    """Return whether the interpreter is the system's, into which installers refuse to install by default (PEP 668)."""
-    return sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()

@@ -109,7 +109,7 @@ def folder(text: str) -> Path:
 
 
 def several(values: Sequence[str]) -> list[str]:
-    """Split values that are given one by one or joined by commas.
+    """Split values that are given separately or joined by commas.
 
     >>> several(["W001,W002", "F1"])
     ['W001', 'W002', 'F1']

@@ -27,7 +27,7 @@ def escape(text: str, limit: int = 120) -> str:
 
 
 def both_ends(text: str, limit: int = 120) -> str:
-    """Return ``text`` without its middle if it has more than ``limit`` characters: of a key, the ends tell it from others.
+    """Return ``text`` without its middle if it has more than ``limit`` characters: the ends identify a key.
 
     >>> both_ends("abcdefghijkl", limit=9), both_ends("abc")
     ('abc...jkl', 'abc')

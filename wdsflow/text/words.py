@@ -133,14 +133,14 @@ def place(shard: str | None, key: str | None, offset: int | None, said: str = ""
     parts = []
     if shard is not None and short(shard) not in said:
         parts.append(short(shard))
-    if key is not None and not _says(said, shown := escape(key, 60)):
+    if key is not None and not _names(said, shown := escape(key, 60)):
         parts.append(f"sample {shown}")
     if offset is not None and shard is not None and f"{offset:,}" not in said and str(offset) not in said:
         parts.append(f"byte {offset:,}")
     return ", ".join(parts)
 
 
-def _says(text: str, key: str) -> bool:
+def _names(text: str, key: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", text) is not None and not (key.isdigit() and len(key) < 4)
 
 

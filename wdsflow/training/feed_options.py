@@ -103,28 +103,16 @@ class FeedOptions:
     stall_after: float = option(300.0, "Stop all ranks after this many seconds without a batch.", metavar="SECONDS")
     memory: int | str | None = option(None, "Memory limit for all data in flight, such as 2GiB.", metavar="SIZE")
     decoders: int | None = option(
-        None,
-        "Images that each rank decodes at once; by default all its processors.",
-        metavar="N",
-        least=1,
+        None, "Images that each rank decodes at once; by default all its processors.", metavar="N", least=1
     )
     metrics: str | None = option(
-        None,
-        "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.",
-        metavar="FILE",
+        None, "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.", metavar="FILE"
     )
     max_pixels: int | None = option(
-        None,
-        "Drop images with more pixels, by their header.",
-        metavar="N",
-        panel=SAMPLES,
-        least=1,
+        None, "Drop images with more pixels, by their header.", metavar="N", panel=SAMPLES, least=1
     )
     k: float = option(
-        2.0,
-        "With --decode fast: keep images at least K times as large as needed.",
-        metavar="K",
-        panel=SAMPLES,
+        2.0, "With --decode fast: keep images at least K times as large as needed.", metavar="K", panel=SAMPLES
     )
     stall_samples: int | None = option(
         None,
@@ -141,10 +129,7 @@ class FeedOptions:
         least=0,
     )
     decode_in: Literal["auto", "processes", "threads"] = option(
-        "auto",
-        "Decode in processes or threads. auto: processes if the system forks.",
-        metavar="WHERE",
-        panel=MACHINES,
+        "auto", "Decode in processes or threads. auto: processes if the system forks.", metavar="WHERE", panel=MACHINES
     )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()

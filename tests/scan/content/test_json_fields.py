@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content import text_content as json_fields
 from wdsflow.scan.content.text_content import look_at_json
 from wdsflow.scan.naming import TALLIES
 
@@ -101,13 +100,6 @@ def test_a_million_levels_are_reported_and_nothing_else_happens(data):
 )
 def test_a_caption_is_a_string_with_more_than_white_space(data, wanted, status):
     assert look_at_json(data, wanted)[0] == status
-
-
-def test_without_orjson_the_answers_are_the_same(monkeypatch):
-    data = json.dumps({"caption": "ein Hund über Gras", "size": [1, 2.5, None]}).encode()
-    fast = look_at_json(data, ("caption",))
-    monkeypatch.setattr(json_fields, "_loads_fast", None)
-    assert look_at_json(data, ("caption",)) == fast
 
 
 def test_the_recursion_limit_is_left_alone():

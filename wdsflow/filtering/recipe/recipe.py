@@ -30,9 +30,7 @@ class Recipe:
     """
 
     where: str = option(
-        "",
-        'Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".',
-        metavar="PREDICATE",
+        "", 'Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".', metavar="PREDICATE"
     )
     keep: tuple[str, ...] = option(
         (),
@@ -51,9 +49,7 @@ class Recipe:
         metavar="PLACE",
     )
     unknown: Unknowns = option(
-        "quarantine",
-        "What to do with samples whose predicate is unknown because a score failed.",
-        panel=SAMPLES,
+        "quarantine", "What to do with samples whose predicate is unknown because a score failed.", panel=SAMPLES
     )
     empty: Empty = option("leave-out", "What to do with shards of which nothing is kept.", panel=OUTPUT)
     numbering: Numbering = option(
@@ -76,10 +72,7 @@ class Recipe:
     pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
-        "512MiB",
-        "Memory limit for decoding one image. Larger images are quarantined.",
-        metavar="SIZE",
-        panel=MACHINES,
+        "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MACHINES
     )
     image_token: str = option("<__dj__image>", "Text that stands for an image.", metavar="TEXT", panel=LINES)
     video_token: str = option("<__dj__video>", "Text that stands for a video.", metavar="TEXT", panel=LINES)
@@ -98,10 +91,7 @@ class Recipe:
     )
     tar_samples: int = option(10_000, "With --to tar: samples per shard, at most.", metavar="N", panel=LINES, least=1)
     tar_size: str = option(
-        "1GiB",
-        "With --to tar: size of a shard, at most; a single sample may exceed it.",
-        metavar="SIZE",
-        panel=LINES,
+        "1GiB", "With --to tar: size of a shard, at most; a single sample may exceed it.", metavar="SIZE", panel=LINES
     )
 
     def to_dict(self) -> dict[str, object]:

@@ -31,6 +31,7 @@ _LOST = re.compile(
 # Their numbers, as cudaError_t and hipError_t.
 _LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
 _NO_MEMORY_CODE = 2
+_LIBRARIES = frozenset("cv2 onnxruntime tensorflow jax jaxlib cupy cupy_backends".split())
 _ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -110,16 +111,8 @@ def _is_lost(error: BaseException) -> bool:
 
 
 def _is_technical(error: BaseException) -> bool:
-    """A ValueError may quote a caption that speaks of memory; a library's own class and RuntimeError rarely do."""
-    return isinstance(error, RuntimeError) or type(error).__module__.partition(".")[0] in {
-        "cv2",
-        "onnxruntime",
-        "tensorflow",
-        "jax",
-        "jaxlib",
-        "cupy",
-        "cupy_backends",
-    }
+    """Return whether the text is trusted: a ValueError may quote a caption about memory, these rarely do."""
+    return isinstance(error, RuntimeError) or type(error).__module__.partition(".")[0] in _LIBRARIES
 
 
 def _code(error: BaseException) -> int | None:
@@ -197,7 +190,7 @@ def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any])
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
     """
-    outside = sys.exc_info()[1]  # of the caller; whatever is raised from here on has it in its chain
+    outside = sys.exc_info()[1]  # of the caller; every exception from here on has it in its chain
     try:
         outputs: Any = run(batch)
         unordered = isinstance(outputs, (str, bytes, Mapping, set, frozenset)) or not isinstance(outputs, Iterable)
@@ -231,9 +224,7 @@ def lost(call: Callable[[], object]) -> str | None:
 
 
 def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> AttemptTrouble:
-    kind: Literal["out-of-memory", "poisoned", "raised"] = "raised"
-    if is_poisoned(error, outside):
-        kind = "poisoned"
-    elif is_out_of_memory(error, outside):
-        kind = "out-of-memory"
+    kind: Literal["out-of-memory", "poisoned", "raised"] = (
+        "poisoned" if is_poisoned(error, outside) else "out-of-memory" if is_out_of_memory(error, outside) else "raised"
+    )
     return AttemptTrouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))

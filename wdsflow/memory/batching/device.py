@@ -41,7 +41,7 @@ def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None
 
 
 def other_frameworks() -> dict[str, str]:
-    """Return the frameworks other than PyTorch that this process has loaded and that may hold a GPU, and their habits."""
+    """Return the loaded frameworks other than PyTorch that may hold a GPU, and how they use it."""
     return {name: habit for name, habit in _FRAMEWORKS.items() if name in sys.modules}
 
 
@@ -63,7 +63,7 @@ class HostDevice:
         """Do nothing: no error makes the CPU unusable."""
 
     def memory(self) -> Mapping[str, int]:
-        """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
+        """Return bytes: total and free of the machine, or of a tighter bound; resident of this process."""
         total, free = host_memory()
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
@@ -83,7 +83,7 @@ _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
 def choose(devices: str = "auto") -> list[str]:
-    """Return device names: for "auto" all visible CUDA devices, else "mps", else "cpu"; for "cuda" all visible ones.
+    """Return device names: for "auto" all visible CUDA devices, otherwise "mps" or "cpu"; for "cuda" all visible ones.
 
     A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does not exist. It creates no
     CUDA context, so that processes can still be forked.
@@ -110,18 +110,18 @@ def choose(devices: str = "auto") -> list[str]:
 
 
 def _visible() -> tuple[int, bool]:
-    # Without a driver there is nothing to ask PyTorch for, which takes seconds and 200 MB to say so.
+    # Without a driver there is no device; importing PyTorch takes seconds and 200 MB.
     drivers = sys.platform != "linux" or os.environ.get("CUDA_VISIBLE_DEVICES") or any(map(glob.glob, _DRIVERS))
     if not drivers or importlib.util.find_spec("torch") is None:
         return 0, False
     import torch
 
-    # By NVML where it can; torch.cuda.is_available() would start CUDA, and a forked child could not use it then.
+    # By NVML if possible; torch.cuda.is_available() would start CUDA, and a forked child could not use it then.
     return torch.cuda.device_count(), torch.backends.mps.is_available()
 
 
 def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":
-    """Return the device of a name; ``memory`` caps what this process may take of it, such as "8GiB" or "80%"."""
+    """Return the device of a name; ``memory`` caps its use by this process, such as "8GiB" or "80%"."""
     check_cap(name, memory)
     if _is_cpu(name):
         return HostDevice()
@@ -250,21 +250,21 @@ class TorchDevice:
 
 
 class MeasuredDevice(Device, Protocol):
-    """A device that also tells what a run took."""
+    """A device that also measures the memory of a run."""
 
     def begin(self) -> None:
-        """Let ``took`` count from here."""
+        """Start to measure."""
 
     def took(self) -> int:
-        """Return the most bytes since ``begin`` beyond those that were there then."""
+        """Return the peak since ``begin``, in bytes above the start."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a single item of the largest cost takes.
+    """The memory of a single item of the largest cost.
 
-    ``took``: bytes at the most, beyond what was there before; where it does not fit, with those that were asked for last,
-    so it needs at least as many. ``memory``: bytes of the device by name, after all was freed.
+    ``took``: the peak in bytes above the start; if it does not fit, with the last request, so it needs at least as many.
+    ``memory``: bytes of the device by name, after all was freed.
     """
 
     fits: bool
@@ -279,11 +279,11 @@ class Probe:
         return self.memory.get("available", self.memory.get("free"))
 
     def ceiling(self, budget: int) -> int | None:
-        """Return the cost of the batch that about fills a budget in bytes; None if too little was taken to tell."""
+        """Return the cost of the batch that about fills a budget in bytes; None if the item took too little."""
         return max(self.cost, self.cost * budget // self.took) if self.took else None
 
     def message(self, model: str) -> str:
-        """Return one sentence for people."""
+        """Return one sentence for users."""
         what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
         free = "an unknown number of bytes is" if self.free is None else f"{format_size(self.free)} are"
         cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
@@ -293,9 +293,9 @@ class Probe:
 
 
 def probe(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice) -> Probe:
-    """Run one item, twice if the first time it does not fit, and return what was seen.
+    """Run one item, twice if the first time it does not fit, and return the measurement.
 
-    Raises what ``run`` raises that is not about memory: a model that cannot run its own largest item cannot run.
+    Other exceptions of ``run`` pass through: a model that cannot run its own largest item cannot run.
     """
     took, detail = 0, ""
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Runs items of any cost in bounded batches and recovers from what goes wrong in one."""
+"""Runs items of any cost in bounded batches, and recovers from failed batches."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 64, 4096  # batches before a cost that did not fit 
 
 
 class Known(NamedTuple):
-    """What a ceiling knows: the bound in force, the largest cost that worked, the smallest that did not."""
+    """The state of a ceiling: its bound, the largest cost that worked, the smallest that did not."""
 
     limit: int | None = None
     worked: int = 0
@@ -26,7 +26,7 @@ class Ceiling:
     ``limit`` is None as long as nothing bounds it. A batch that does not fit lowers it by three tenths, or to the largest
     cost that worked. ``patience`` clean batches in a row that it cut short raise it by a quarter, at most half of the way
     to the known bad cost; as long as none is known, each doubles it. Where good and bad have met, the bad one is doubted
-    after 64 clean batches and counted a tenth higher, as somebody else may have left the device; each time that this was
+    after 64 clean batches and counted a tenth higher, as another process may have left the device; each time that this was
     wrong it waits twice as long. ``most`` is never passed, such as where passing it would end the process.
     """
 
@@ -65,7 +65,7 @@ class Ceiling:
         self._clean = self._doubted = 0
 
     def restore(self, before: Known) -> None:
-        """Take back what batches taught that failed for one item in them, but keep what worked since."""
+        """Undo the effect of batches that failed for one of their items, but keep costs that worked since."""
         if before.failed is None or self.known.worked < before.failed:
             before = before._replace(worked=max(before.worked, self.known.worked))
         self.known = before
@@ -94,7 +94,7 @@ class Ceiling:
 def order(costs: Sequence[int]) -> list[int]:
     """Return positions by falling cost, equal ones in input order.
 
-    The largest first: what does not fit is known at once, and later batches fit in the memory that it took.
+    The largest first: failures come at once, and later batches fit in the same memory.
     """
     return sorted(range(len(costs)), key=lambda index: (-costs[index], index))
 

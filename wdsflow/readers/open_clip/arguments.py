@@ -32,8 +32,7 @@ SINCE_4 = frozenset(
     ).split()
 )
 
-
-_SURE = 0.9  # similarity of a mistyped flag: of others it is not known here whether OpenCLIP has them
+_SURE = 0.9  # similarity of a mistyped flag; OpenCLIP may have less similar ones
 
 
 def nearest_flag(word: str, flags: Iterable[str], least: float = 0.6) -> str:
@@ -101,20 +100,19 @@ _TYPES: dict[str, Callable[[str], int | float | str]] = {"json_text_key_probs": 
 _CHOICES = {"dataset_type": ("webdataset", "webdataset-audio", "csv", "synthetic", "synthetic-audio", "auto")}
 
 # The arguments are read by open_clip_train's own parser if that is installed and fits the requested version, otherwise
-# by a small one that knows the flags which decide about data.
+# by a small one that knows the flags that decide about data.
 
-_LOCAL_MOST = 8  # accelerators a machine has, where the user does not say
-
+_LOCAL_MOST = 8  # accelerators of a machine, unless the user says otherwise
 
 T = TypeVar("T")
 
 
 class ArgumentsError(ValueError):
-    """The training command is one that open_clip_train refuses, or that nobody can judge."""
+    """A training command that open_clip_train refuses, or that cannot be judged."""
 
 
 def names_shards(data: str | None, dataset_type: str) -> bool:
-    """Tell whether ``--train-data`` or ``--val-data`` names shards, for wdsflow: what is neither csv nor tsv by its name.
+    """Return whether ``--train-data`` or ``--val-data`` names shards, for wdsflow: by its name it is neither csv nor tsv.
 
     >>> names_shards("a.tar.zst", "auto"), names_shards("a.csv", "auto"), names_shards("a.csv", "webdataset")
     (True, False, True)
@@ -158,7 +156,7 @@ class Arguments:
     parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
 
     def options(self, reader: str) -> Options:
-        """Return what these arguments tell a reader of that name; 3.3 has no flags for fields, and ignores those values."""
+        """Return the options for a reader of that name; 3.3 has no flags for fields, and ignores those values."""
         run = Options(
             seed=self.seed, workers=self.workers, world_size=self.world_size, resampled=self.dataset_resampled
         )
@@ -174,19 +172,15 @@ class Arguments:
 
 
 def parse_arguments(
-    argv: Sequence[str],
-    *,
-    world_size: int = 1,
-    local_world_size: int | None = None,
-    readers: Sequence[str] = (),
+    argv: Sequence[str], *, world_size: int = 1, local_world_size: int | None = None, readers: Sequence[str] = ()
 ) -> Arguments:
     """Read open_clip_train's arguments.
 
     Args:
-        argv: the words behind ``--``.
+        argv: the words after ``--``.
         world_size: processes over all machines.
         local_world_size: processes on one machine; by default all of them, at most 8.
-        readers: names of the readers asked for. "open-clip-4" allows the flags of OpenCLIP 4 even where
+        readers: names of the requested readers. "open-clip-4" allows the flags of OpenCLIP 4 even where
             3.3 is installed.
 
     Raises:
@@ -209,7 +203,7 @@ def parse_arguments(
     values = {field.name: getattr(parsed, field.name) for field in fields(Arguments) if hasattr(parsed, field.name)}
     for name in _SEVERAL:
         value = values.get(name)
-        values[name] = value if value is None else tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        values[name] = tuple(value) if isinstance(value, (list, tuple)) else value if value is None else (value,)
     arguments = Arguments(
         **values,
         world_size=world_size,
@@ -221,7 +215,7 @@ def parse_arguments(
 
 
 def installed_openclip() -> str | None:
-    """Return the installed version of open_clip_torch if its training part can be imported, else None."""
+    """Return the installed version of open_clip_torch if its training part can be imported."""
     if importlib.util.find_spec("open_clip_train") is None:
         return None
     try:
@@ -238,7 +232,7 @@ def _openclip_parser(argv: Sequence[str]) -> Namespace:
 
 
 def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
-    """Return what a parser makes of the arguments. Raises ArgumentsError with its message, and the flag that was meant."""
+    """Return the result of a parser. Raises ArgumentsError with its message, and the flag that was probably meant."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""What open_clip_train does before the first batch, and the files next to the shards that it reads."""
+"""The start of open_clip_train up to the first batch, and the files next to the shards that it reads."""
 
 import ast
 import math
@@ -29,7 +29,7 @@ from wdsflow.text.words import how_many
 
 from .arguments import Arguments
 
-# Files next to the shards that tell how many samples there are, and where they are wrong.
+# Files next to the shards with numbers of samples, and their faults.
 #
 # Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing in it is run.
 
@@ -44,7 +44,7 @@ class Folder:
     """The counts that one folder holds, as OpenCLIP would read them."""
 
     sizes: Mapping[str, object] | None = None  # sizes.json, if it is an object
-    sizes_error: str = ""  # the exception it ends with, if it exists and is none
+    sizes_error: str = ""  # the exception, if it exists and is not an object
     length: int | float | None = None  # __len__
     length_error: str = ""
     stats: dict[str, int] = field(default_factory=dict)  # shard's base name -> successes, from NNNNN_stats.json
@@ -61,7 +61,7 @@ class Sidecars:
 
 
 def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
-    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards and compare them with what the scan found."""
+    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards, and compare them with the evidence."""
     found = Sidecars()
     by_folder: dict[str, list[ShardEvidence]] = {os.path.dirname(url): [] for url in urls}
     for shard in evidence.shards:
@@ -99,15 +99,15 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[S
             facts = [*unlisted(name, sizes, shards), *gone(name, sizes)]
             facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
         else:
-            told = f"it is a {type(sizes).__name__}, not an object"
-            folder.sizes_error = f"TypeError: {told}"
-            facts = [malformed(name, told)]
+            detail = f"it is a {type(sizes).__name__}, not an object"
+            folder.sizes_error = f"TypeError: {detail}"
+            facts = [malformed(name, detail)]
     files = [each for each in COUNTS if os.path.isfile(os.path.join(path, each))]
     return written_by(facts, path, files, *(_KINDS[each] for each in files))
 
 
 def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], *, alone: bool) -> list[SidecarFact]:
-    name, told = os.path.join(path, "__len__"), ""
+    name, detail = os.path.join(path, "__len__"), ""
     try:
         text = read_text(name, _LEN_LARGEST)
         if text is None:
@@ -115,16 +115,16 @@ def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], *, alone
         value = ast.literal_eval(text)  # as OpenCLIP does; literals only, and short
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         folder.length_error = _raised(error)
-        told = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
+        detail = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
     else:
         if isinstance(value, (int, float)):
             folder.length = value
         else:
-            told = f"it holds a {type(value).__name__}, not a number"
-            folder.length_error = f"TypeError: {told}"
+            detail = f"it holds a {type(value).__name__}, not a number"
+            folder.length_error = f"TypeError: {detail}"
     samples = sum(shard.samples for shard in shards)
-    facts = [malformed(name, told)] if told else []
-    if not told and alone and folder.sizes is None and folder.length != samples and not any(s.error for s in shards):
+    facts = [malformed(name, detail)] if detail else []
+    if not detail and alone and folder.sizes is None and folder.length != samples and not any(s.error for s in shards):
         facts = [SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")]
     return written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
 
@@ -149,8 +149,8 @@ def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[S
     return facts + compare(os.path.join(path, "*_stats.json"), folder.stats, shards)
 
 
-# What open_clip_train does before the first batch, in the order in which it raises: get_data, get_dataset_fn, expand_urls,
-# get_dataset_size and get_wds_dataset of open_clip_train/data.py, which are alike in 3.3.0 and 4.x up to here.
+# The steps of open_clip_train before the first batch, in the order in which they raise: get_data, get_dataset_fn,
+# expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py, which are alike in 3.3.0 and 4.x.
 
 _MOST_URLS = 1_000_000
 _MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
@@ -163,9 +163,9 @@ class Start:
     """How open_clip_train starts."""
 
     crash: str | None = None  # the exception that ends it, with the reason
-    crash_kind: CrashKind = "other"  # what the exception is about
+    crash_kind: CrashKind = "other"  # the subject of the exception
     samples: int | float | None = None
-    source: str = ""  # where that number comes from
+    source: str = ""  # of that number
     urls: tuple[str, ...] | None = None  # of the training data; None if the command does not name them
     weights: tuple[float, ...] | None = None  # of the urls, with upsampling factors
 
@@ -181,8 +181,8 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
 
     Args:
         arguments: the training command.
-        scanned: the shards, where the command does not name them.
-        sidecars: what is next to the shards.
+        scanned: the shards, if the command does not name them.
+        sidecars: the files next to the shards.
     """
     urls: tuple[str, ...] | None = None
     weights: tuple[float, ...] | None = None
@@ -214,7 +214,7 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
 
 
 def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
-    """Return what get_dataset_size reads next to the first shard, and from where."""
+    """Return the number of samples that get_dataset_size reads next to the first shard, and its source."""
     folder = sidecars.folders.get(os.path.dirname(urls[0]))
     if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
         if folder is not None and folder.length_error:
@@ -243,8 +243,8 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
     return total, "sizes.json"
 
 
-def told_size(urls: Sequence[str], sidecars: Sidecars) -> bool:
-    """Return whether sizes.json or __len__ next to the shards give a number of samples."""
+def has_size(urls: Sequence[str], sidecars: Sidecars) -> bool:
+    """Return whether sizes.json or __len__ next to the shards has a number of samples."""
     try:
         return 0 < dataset_size(urls, sidecars)[0] < _MOST_SAMPLES
     except _CrashError:
@@ -252,7 +252,7 @@ def told_size(urls: Sequence[str], sidecars: Sidecars) -> bool:
 
 
 def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
-    """Return the shards that the command names; None if it names none, or none that can be expanded."""
+    """Return the shards that the command names; None if it names none, or if they cannot be expanded."""
     try:
         return _expanded(arguments.train_data)
     except _CrashError:
@@ -335,7 +335,7 @@ def _enough(count: int, arguments: Arguments) -> None:
 
 
 def _kind(flag: str, data: str | None, dataset_type: str) -> None:
-    """Raise what ``--dataset-type auto`` makes of a name whose last part it does not know."""
+    """Raise the error of ``--dataset-type auto`` about a name with an unknown extension."""
     if data and dataset_type == "auto":
         extension = data.split(".")[-1]
         if extension not in {"csv", "tsv", "tar"}:

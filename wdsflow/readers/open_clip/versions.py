@@ -1,4 +1,4 @@
-"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers; and which shards OpenCLIP gives to which rank and worker, in which order.
+"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers; and the shards of each rank and worker, in order.
 
 The arithmetic and the seeds are those of open_clip_train/data.py: detshuffle2 (with webdataset.filters._shuffle),
 split_by_node, split_by_worker, ResampledShards2, pytorch_worker_seed, and the rounding in get_wds_dataset.
@@ -37,7 +37,7 @@ from wdsflow.readers.wanted_fields import (
     reason_for,
     refused,
 )
-from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Buffers:
 
     @classmethod
     def from_environment(cls) -> "Buffers":
-        """Return what OpenCLIP 4's environment variables say, its defaults if not set. Raises ValueError as it does."""
+        """Return the sizes of OpenCLIP 4's environment variables, or its defaults. Raises ValueError as it does."""
         names = ("SHARD_SHUFFLE_SIZE", "SHARD_SHUFFLE_INITIAL", "SAMPLE_SHUFFLE_SIZE", "SAMPLE_SHUFFLE_INITIAL")
         usual = (cls.shards, cls.shards_initial, cls.samples, cls.samples_initial)
         return cls(
@@ -123,7 +123,7 @@ def epoch_order(items: Sequence[T], seed: int, buffers: Buffers) -> Iterator[T]:
 
 
 def worker_share(items: Iterator[T], rank: int, world_size: int, worker: int, workers: int) -> Iterator[T]:
-    """Yield what one worker reads of all shards: they are dealt out to ranks in turn, then to a rank's workers."""
+    """Yield the shards of one worker: shards are dealt out to ranks in turn, then to a rank's workers."""
     return islice(islice(items, rank, None, max(1, world_size)), worker, None, max(1, workers))
 
 
@@ -148,7 +148,7 @@ def resampled(items: Sequence[T], weights: Sequence[float] | None, seed: int) ->
 
 
 def worker_seed(base_seed: int, epoch: int, rank: int, worker: int, workers: int) -> int:
-    """Return the seed of a worker. ``base_seed`` is what the DataLoader drew when the first epoch began."""
+    """Return the seed of a worker. The DataLoader draws ``base_seed`` when the first epoch begins."""
     if not workers:
         return rank * _RANK_SEED
     return base_seed + worker + epoch * workers
@@ -156,7 +156,7 @@ def worker_seed(base_seed: int, epoch: int, rank: int, worker: int, workers: int
 
 @dataclass(frozen=True)
 class Loop:
-    """One call of ``train_one_epoch``, whatever its arguments are called in this version."""
+    """One call of ``train_one_epoch``, regardless of the names of its arguments in this version."""
 
     module: ModuleType  # open_clip_train.main
     arguments: dict[str, Any]  # by name
@@ -169,12 +169,12 @@ class Loop:
 
     @property
     def epoch(self) -> int:
-        """The epoch, counted from 0: as many are completed."""
+        """The epoch, counted from 0: the number of completed epochs."""
         state = self.arguments.get("state")
         return int(self.arguments["epoch"] if state is None else state.epoch)
 
     def checkpoint(self) -> dict[str, object] | None:
-        """Return what OpenCLIP would save now; None on ranks that save nothing. With FSDP all ranks must call it."""
+        """Return the checkpoint that OpenCLIP would save now; None on ranks that save none. With FSDP all ranks must call it."""
         state, args = self.arguments.get("state"), self.args
         if state is not None:
             if not (args.save_logs or getattr(args, "fsdp", False)):
@@ -209,7 +209,7 @@ def saves_at(args: Namespace, completed: int) -> bool:
 
 
 def why_no_checkpoints(args: Namespace) -> str:
-    """Return why nothing can be saved inside of epochs with these arguments, "" if it can."""
+    """Return why checkpoints inside of epochs cannot be saved with these arguments, "" if they can."""
     if not args.logs or args.logs.lower() == "none":
         return "with --logs none OpenCLIP keeps no checkpoints"
     if getattr(args, "horovod", False):
@@ -248,7 +248,7 @@ class OpenClip33(Reader):
         return tuple(MARKED_BAD if is_marked_bad(sample) else self.fate(sample) for sample in split_at_repeats(shape))
 
     def fate(self, sample: Sample) -> Fate:
-        """Return what becomes of one sample after the grouping stage."""
+        """Return the fate of one sample after the grouping stage."""
         image, caption = first_of(IMAGE_FIELDS, sample), sample.get(_TEXT_KEY)
         if image is None or caption is None:
             return lacking(image, caption)
@@ -296,7 +296,7 @@ class OpenClip4(OpenClip33):
     title = "OpenCLIP 4 (main branch; webdataset <= 0.2.86)"
 
     def fate(self, sample: Sample) -> Fate:
-        """Return what becomes of one sample after the grouping stage."""
+        """Return the fate of one sample after the grouping stage."""
         options = self.options
         image_key, text_key = options.image_key, _JSON if options.json_text_key else options.text_key
         image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)
@@ -308,18 +308,17 @@ class OpenClip4(OpenClip33):
         image, caption = first_of(image_key.split(";"), sample), first_of(text_key.split(";"), sample)
         assert image is not None
         assert caption is not None
-        if reason := self._caption_trouble(caption):
+        if options.json_text_key:
+            reasons = {NO_CAPTION: "no-caption", BAD: "bad-caption", EMPTY: "bad-caption"}
+        else:
+            reasons = {EMPTY: "empty-caption", BLANK: "empty-caption", NOT_UTF8: "bad-caption"}
+        if reason := reasons.get(caption.status):
             return Fate("dropped", "filter", reason, caption.suffix)
         if image.status in (BIG, BIG_BAD) and options.max_image_pixels:
             return Fate("dropped", "decode", "too-large", image.suffix)
         if image.status in IMAGE_TROUBLE:
             return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
         return USABLE
-
-    def _caption_trouble(self, caption: Part) -> str:
-        if self.options.json_text_key:
-            return {NO_CAPTION: "no-caption", BAD: "bad-caption", EMPTY: "bad-caption"}.get(caption.status, "")
-        return {EMPTY: "empty-caption", BLANK: "empty-caption", NOT_UTF8: "bad-caption"}.get(caption.status, "")
 
     def buffers(self) -> Buffers:
         """Return the sizes of the shuffle buffers; environment variables set them."""
@@ -350,7 +349,7 @@ class FeedReader(OpenClip33):
         self.images, self.captions = images, captions
 
     def fate(self, sample: Sample) -> Fate:
-        """Return what becomes of one sample."""
+        """Return the fate of one sample."""
         image, caption = first_of(self.images, sample), first_of(self.captions, sample)
         if image is None or caption is None:
             return lacking(image, caption)
@@ -363,5 +362,5 @@ class FeedReader(OpenClip33):
         return USABLE
 
     def opens(self, shard: ShardEvidence) -> bool:
-        """Return True: it reads whatever the scan can read."""
+        """Return True: it reads all that the scan can read."""
         return True

@@ -1,4 +1,4 @@
-"""What Hugging Face datasets make of values: the first samples give each column its type, and which values fit."""
+"""Types of columns in Hugging Face datasets, which the first samples decide, and which values fit."""
 
 import io
 import json
@@ -39,13 +39,13 @@ class Columns:
     url: str  # shard of the first samples
     kinds: Mapping[str, Kind] = default(default_factory=dict)  # of fields that hold values, by their names in the tar
     field: str = ""  # in which the first samples do not agree, or which Arrow does not take
-    error: str = ""  # what Arrow says of it: the reader raises it
-    unknown: str = ""  # why the columns could not be found out
+    error: str = ""  # Arrow's message, which the reader raises
+    unknown: str = ""  # why the columns are unknown
     types: Mapping[str, object] = default(default_factory=dict)  # Arrow's, if values must also be written to a table
 
 
 class UnknownColumns(Exception):
-    """The columns, or what a value does in one, cannot be found out here; the message says why."""
+    """The columns, or whether a value fits into one, cannot be determined; the message says why."""
 
 
 def holds_value(suffix: str) -> bool:
@@ -58,12 +58,7 @@ def holds_value(suffix: str) -> bool:
 
 
 def value_of(suffix: str, data: bytes) -> object:
-    """Return what the reader decodes a field to.
-
-    Raises:
-        UnknownColumns: it is too large to be looked at.
-        Exception: whatever the decoder raises.
-    """
+    """Return the value that the reader decodes a field to. Raises UnknownColumns if it is too large, and what decoders raise."""
     kind = kind_of(suffix)
     if kind == "gz":
         suffix = suffix[:-3]
@@ -116,7 +111,7 @@ def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = Fals
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an exception says, cut to 200 characters."""
+    """Return the first line of an exception's message, cut to 200 characters."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -161,9 +156,9 @@ _SCALARS: dict[str, Callable[[Any], object]] = {"bool": bool, "int": int, "float
 
 
 def encode(kind: Kind, value: Any) -> Any:
-    """Convert a value to the type of its column, as the reader does; whatever is raised ends the reader.
+    """Convert a value to the type of its column, as the reader does; an exception ends the reader.
 
-    Of a list only the first element that holds something is looked at: if it stays as it is, so do the others.
+    Only the first element of a list that is not empty is checked: if conversion does not change it, it changes none.
     """
     tag = kind.tag
     if value is None or tag == "any":
@@ -175,7 +170,7 @@ def encode(kind: Kind, value: Any) -> Any:
     inner = kind.parts[0]
     if len(value):
         for first in value:
-            if _holds_something(first, inner):
+            if _is_filled(first, inner):
                 break
         try:
             changed = bool(encode(inner, first) != first)
@@ -186,9 +181,9 @@ def encode(kind: Kind, value: Any) -> Any:
     return list(value)
 
 
-def _holds_something(value: object, kind: Kind) -> bool:
+def _is_filled(value: object, kind: Kind) -> bool:
     if isinstance(value, list) and kind.tag == "list":
-        return bool(value) and _holds_something(value[0], kind.parts[0])
+        return bool(value) and _is_filled(value[0], kind.parts[0])
     return value is not None
 
 
@@ -210,13 +205,13 @@ def _surely_fits(kind: Kind, value: object) -> bool:
 
 
 class Column:
-    """Tells of the contents of one field, as often as it occurs, whether they fit into its column."""
+    """Checks whether the contents of one field fit into its column."""
 
     def __init__(self, suffix: str, kind: Kind, arrow: object = None) -> None:
         self.suffix, self.kind = suffix, kind
         self.arrow = arrow  # the type of a table's column to which values are written; None: they are not written
-        self.said = ""  # what the reader raises for the last value that did not fit
-        self.unwritable = ""  # what Arrow raises for the last value, if it fits but cannot be written
+        self.error = ""  # of the reader, for the last value that did not fit
+        self.unwritable = ""  # Arrow's error for the last value, if it fits but cannot be written
         self.other_type = False  # the last value holds arrays, and Arrow gives it another type than the column has
 
     def surely_takes(self, value: object) -> bool:
@@ -224,7 +219,7 @@ class Column:
         return self.arrow is None and _surely_fits(self.kind, value)
 
     def takes(self, data: bytes) -> bool | None:
-        """Return whether the reader converts a valid field without an exception; None if that is not known."""
+        """Return whether the reader converts a valid field without an exception; None if that is unknown."""
         self.unwritable, self.other_type = "", False
         if self.kind.tag == "any" and self.arrow is None:
             return True
@@ -235,7 +230,7 @@ class Column:
         except UnknownColumns:
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, the reader raises it too
-            self.said = first_line(error)
+            self.error = first_line(error)
             return False
         if self.arrow is not None:
             self._write(value)
@@ -262,7 +257,7 @@ def _plain(value: object) -> object:
 
 
 def _like(kind: Kind, value: Any) -> bool:
-    """Return whether a value is an array of the very dimensions and type that its column has: it fits for certain."""
+    """Return whether a value is an array of exactly the dimensions and type of its column: it fits for certain."""
     dimensions = getattr(value, "ndim", -1)
     for _ in range(dimensions):
         if kind.tag != "list":

@@ -1,4 +1,4 @@
-"""What is in an image: its header, its tables, and whether readers decode it; what decoders warn of."""
+"""Contents of images: header, tables, whether readers decode them, and warnings of decoders."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -30,14 +30,14 @@ Step = tuple[int, bool, int]  # place in the file, stored in two bytes?, value
 
 
 class JpegTables(NamedTuple):
-    """What is before the first scan of a JPEG."""
+    """Facts from before the first scan of a JPEG."""
 
-    plain: bool  # nothing in it that Pillow's ``open`` could stumble on where libjpeg does not
+    plain: bool  # nothing at which Pillow's ``open`` could fail, but not libjpeg
     mean: Step  # quantization step of the mean of a luminance block; its place is 0 where there is no luminance
 
 
 def read_tables(data: bytes) -> JpegTables | None:
-    """Return the tables of a JPEG, None if anything is unusual: then only Pillow can tell.
+    """Return the tables of a JPEG, None if anything is unusual: then ask Pillow.
 
     ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short for it.
     """
@@ -161,7 +161,7 @@ def _measures(width: int, height: int) -> tuple[str, ...]:
 
 
 def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) -> str:
-    """Return what becomes of the image as far as its header tells: OK, BAD, BOMB or BIG.
+    """Return the status of the image by its header: OK, BAD, BOMB or BIG.
 
     BAD: no image, or one that Pillow refuses to open or has no decoder for. BOMB: more than twice Pillow's limit. BIG:
     more pixels than ``max_image_pixels``, if that is over 0.
@@ -178,10 +178,10 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
 
 
 def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
-    """Tell from the last bytes whether the end mark of a JPEG or PNG is missing.
+    """Return whether the end mark of a JPEG or PNG seems to be missing, by its last bytes.
 
-    A hint, not a proof: bytes appended after the end mark hide it, which ``has_end`` finds. Zeros and line ends are
-    passed over, and so is a trailer of text or a phone's own.
+    A hint, not a proof: appended bytes hide an end mark, which ``has_end`` finds. Zeros, line ends, and a trailer of
+    text or of a phone are skipped.
     """
     if header is None or header.format not in _END_MARKS or _END_MARKS[header.format] in tail:
         return False
@@ -199,7 +199,6 @@ def has_end(data: bytes, header: ImageHeader) -> bool:
 if TYPE_CHECKING:
     from numpy import ndarray
     from PIL.Image import Image
-
 
 Strict = Literal["sound", "damaged", "cut", "unknown"]
 
@@ -252,9 +251,9 @@ def _visible_step(step: int) -> tuple[int, float]:
 
 
 def judge_warning(message: str, decode: Callable[..., object], data: bytes) -> Strict:
-    """Tell what a warning of libjpeg means for a JPEG that Pillow decodes.
+    """Return the meaning of a warning of libjpeg for a JPEG that Pillow decodes.
 
-    Damage, or a kind of JPEG that simplejpeg does not know: that it refuses without ``strict`` too.
+    Damage, or an unknown kind of JPEG: simplejpeg refuses that without ``strict`` too.
     """
     if _CUT in message:
         return "cut"
@@ -334,7 +333,7 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     warning, damaged, uniform = decode_jpeg_strictly(decode, data, tables)
     if not warning and not uniform:
         return BIG if big else OK, _NOTES["damaged"] if damaged else ()
-    # One grey may still be many colours: only a full decode tells. After a warning, Pillow's verdict is open.
+    # One grey may still be many colours: only a full decode shows. After a warning, Pillow's verdict is open.
     status, notes = _decode_with_pillow(data, max_image_pixels)
     if warning and status in (OK, BIG):
         notes = _NOTES.get(judge_warning(warning, decode, data), ()) + notes
@@ -372,7 +371,7 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
             with Image.open(BytesIO(data), formats=_formats()) as image:
                 big = 0 < max_image_pixels < image.width * image.height
                 image.load()
-                if image.mode != "RGB":  # whether it converts hangs on mode and palette: one pixel is enough
+                if image.mode != "RGB":  # whether it converts depends on mode and palette: one pixel is enough
                     image.crop((0, 0, 1, 1)).convert("RGB")
                 notes = ("image.uniform",) if _is_uniform(image) else ()
         except Image.DecompressionBombError:

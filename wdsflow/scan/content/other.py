@@ -52,7 +52,7 @@ _BEFORE_EXTENSION = re.compile(r".*[.]")
 def kind_of(suffix: str) -> str:
     """Return which of webdataset's decoders gets a field of this name.
 
-    One of ``EXTENSIONS``, "gz" (decompressed first, then decoded by what is before the ``.gz``: ask again without it)
+    One of ``EXTENSIONS``, "gz" (decompressed first, then decoded by the name before ``.gz``: call again without it)
     or "opaque" (left as bytes). Case does not matter, and only the part after the last dot counts, as in
     ``webdataset.autodecode`` with ``decode("pilrgb")``. Versions differ in one name: 0.2.86 leaves ``pkl`` as bytes,
     1.x unpickles it; here it is always "pickle".
@@ -73,7 +73,7 @@ _TENSORS = "biufUmM"  # kinds of dtypes
 
 
 def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
-    """Read an npy header: sizes and dtype. Raises whatever numpy's parser raises."""
+    """Read an npy header: sizes and dtype. Raises what numpy's parser raises."""
     from numpy.lib import format as npy
 
     version = npy.read_magic(stream)
@@ -90,7 +90,7 @@ def npy_rank(data: bytes) -> int:
     return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
 
 
-def _npy_is_sound(start: bytes, size: int) -> bool:
+def _npy_is_valid(start: bytes, size: int) -> bool:
     """Return whether ``numpy.lib.format.read_array`` takes an array of ``size`` bytes, without pickles, by its start."""
     stream = BytesIO(start)
     try:
@@ -101,7 +101,7 @@ def _npy_is_sound(start: bytes, size: int) -> bool:
     return whole and prod(shape) * dtype.itemsize <= size - stream.tell()
 
 
-def _npz_is_sound(data: bytes) -> bool:
+def _npz_is_valid(data: bytes) -> bool:
     """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
 
     Of each member only the header is decompressed, so that a zip bomb stays small.
@@ -117,14 +117,14 @@ def _npz_is_sound(data: bytes) -> bool:
                 with archive.open(member) as file:
                     start = file.read(_HEADER)
                 # numpy hands out any other member as bytes
-                if start.startswith(b"\x93NUMPY") and not _npy_is_sound(start, member.file_size):
+                if start.startswith(b"\x93NUMPY") and not _npy_is_valid(start, member.file_size):
                     return False
     except Exception:  # noqa: BLE001 - zipfile raises many kinds on damaged archives
         return False
     return True
 
 
-def _tenbin_is_sound(data: bytes) -> bool:
+def _tenbin_is_valid(data: bytes) -> bool:
     """Return whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
 
     Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank, sizes, each eight
@@ -164,7 +164,7 @@ def has_library(name: str) -> bool:
         return False
 
 
-def _msgpack_is_sound(data: bytes) -> bool:
+def _msgpack_is_valid(data: bytes) -> bool:
     """Return whether ``msgpack.unpackb(data)`` takes the bytes; the library itself limits lengths and depth."""
     try:
         import_module("msgpack").unpackb(data)
@@ -179,7 +179,7 @@ _BYTES, _TEXT, _ARRAY, _MAP, _TAG = 2, 3, 4, 5, 6
 _INDEFINITE, _BREAK = 31, 0xFF
 
 
-def cbor_is_sound(data: bytes) -> bool:
+def cbor_is_valid(data: bytes) -> bool:
     """Return whether the bytes start with one well-formed CBOR item (RFC 8949).
 
     Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends the process.
@@ -258,11 +258,11 @@ def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
         return UNKNOWN, ()
     checks = {
         "integer": _is_integer,
-        "npy": lambda data: _npy_is_sound(data, len(data)),
-        "npz": _npz_is_sound,
-        "tenbin": _tenbin_is_sound,
-        "msgpack": _msgpack_is_sound,
-        "cbor": cbor_is_sound,
+        "npy": lambda data: _npy_is_valid(data, len(data)),
+        "npz": _npz_is_valid,
+        "tenbin": _tenbin_is_valid,
+        "msgpack": _msgpack_is_valid,
+        "cbor": cbor_is_valid,
     }
     if kind not in checks:
         return OPAQUE, ()

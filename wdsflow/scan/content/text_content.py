@@ -1,9 +1,12 @@
-"""What is in a caption and in json, and how often values occur."""
+"""Contents of captions and of json."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
 from wdsflow.shards.caption_field import caption_in
@@ -43,14 +46,6 @@ def kind_of_value(value: object) -> str:
     return f"{type(value).__name__} {len(value).bit_length() if isinstance(value, (list, dict)) else ''}"
 
 
-_loads_fast: Callable[[bytes], object] | None = None
-try:
-    import orjson
-
-    _loads_fast = orjson.loads
-except ImportError:
-    pass
-
 # What orjson takes and Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
 # Python's recursion limit. Both need some length, so short documents are not searched for them.
 _LONG = 1000
@@ -75,13 +70,9 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
         return BAD, ("json.bad",), None
     if not isinstance(value, dict):
         return NO_CAPTION if wanted else OK, ("json.not-object",), None
-    if wanted:
-        for key in wanted:
-            text = value.get(key)
-            if isinstance(text, str) and text and not text.isspace():
-                break
-        else:
-            return NO_CAPTION, (), value
+    texts = (value.get(key) for key in wanted)
+    if wanted and not any(isinstance(text, str) and text.strip() for text in texts):
+        return NO_CAPTION, (), value
     return OK, (), value
 
 
@@ -108,16 +99,10 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
 
 def _loads(data: bytes) -> object:
     """Do what ``json.loads`` does, through orjson where both surely agree."""
-    if _loads_fast is not None and (len(data) < _LONG or not _near_a_limit(data)):
-        try:
-            return _loads_fast(data)
-        except ValueError:
-            pass  # NaN, byte-order marks, UTF-16, lone surrogates: json may take what orjson does not
+    if len(data) < _LONG or not (data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data)):
+        with suppress(ValueError):  # NaN, byte-order marks, UTF-16, lone surrogates: json may take them
+            return orjson.loads(data)
     return json.loads(data)
-
-
-def _near_a_limit(data: bytes) -> bool:
-    return data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data) is not None
 
 
 CONTEXT_WORDS = 75  # CLIP's 77 tokens less start and end; a word is at least one token
@@ -143,7 +128,7 @@ _FILE_NAME = re.compile(
 )
 _LONGEST_NAME = 300
 _NONE = frozenset(("nan", "none", "null"))
-# At least one of these stands in every caption that gets a note for its characters; most captions have none.
+# Every caption that gets a note for its characters has at least one of these; most captions have none.
 _SUSPICIOUS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]")
 # UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, what follows as signs that
 # never follow such a letter. Cyrillic and Greek need two pairs, for one could be a coincidence.

@@ -1,4 +1,4 @@
-"""The rule by which neighbouring members become samples, for all that look at members one by one.
+"""The rule by which neighbouring members become samples, for code that looks at members individually.
 
 A walk (``shards/tar/walk.py``) turns the bytes of a tar into members. Neighbours with the same key are one sample; the
 key is a name up to the first dot of its last component. Programs differ in details, which a ``Grouping`` holds:
@@ -85,10 +85,10 @@ _ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
 
 class Repeats:
-    """Finds samples with the same members as an earlier one, many at a time, with the result of one at a time."""
+    """Finds samples with the same members as an earlier one, many at a time, with the same result as individually."""
 
     def __init__(self) -> None:
-        self.pause = 0  # samples for which ``keys`` is not worth its time; whoever asks counts it down
+        self.pause = 0  # samples for which ``keys`` is not worth its time; the caller counts it down
         self._most, self._next_pause = _FEWEST, 1
 
     def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:

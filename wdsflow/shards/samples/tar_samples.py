@@ -35,10 +35,8 @@ _TROUBLE = {
 
 
 def damage_of(walk: Walk) -> list[str]:
-    """Return what is wrong with a tar, a sentence for each kind of damage, when the walk over it has ended."""
-    texts = _TROUBLE | (
-        {"tar.cut-stream": CUT_AFTER_END} if walk.ended else {}
-    )  # the last member is before an end mark
+    """Return a sentence for each kind of damage in a tar, after the walk over it has ended."""
+    texts = _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if walk.ended else {})
     found = [(walk.seen[what], text) for what, text in texts.items() if what in walk.seen]
     found += [(walk.zeros, walk.zeros.detail)] if walk.zeros.count else []
     damage = []
@@ -86,7 +84,7 @@ class NearDamage:
 def losers(damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], least: int) -> set[int]:
     """Return the numbers of the samples that have lost a member, or may have.
 
-    What damaged headers still tell comes first. Otherwise a sample is whole if others have the same fields in the same
+    Readable parts of damaged headers come first. Otherwise a sample is whole if others have the same fields in the same
     order, and none has these and more where the damage is. ``known`` are the fields of all samples that are not next to
     damage, ``least`` the bytes of the smallest of them.
     """
@@ -96,12 +94,13 @@ def losers(damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], l
         gap, sides = damage.gap, (damage.before, damage.after)
         lost = gap.hurts(*sides)
         shorter = [sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before) for sample in sides]
-        # One of the two must have lost what was in a part that is too small for a whole sample.
+        # If the gap is too small for a whole sample, one of the two has lost its contents.
         either = lost == (None, None) and not any(shorter) and 0 < gap.size < least
         for sample, is_lost, less in zip(sides, lost, shorter, strict=True):
-            if sample is not None:
-                doubtful = is_lost is None and (less or tuple(sample.fields) not in known)
-                found |= {sample.number} if is_lost or either or doubtful else set()
+            if sample is not None and (
+                is_lost or either or (is_lost is None and (less or tuple(sample.fields) not in known))
+            ):
+                found.add(sample.number)
     return found
 
 
@@ -123,7 +122,7 @@ class Samples:
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
     names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. Files of macOS and
-    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are none; with ``junk``, they are
+    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are not samples; with ``junk``, they are
     samples as well. The iteration raises SourceError if the file is not a tar, OSError if the disk fails. Without
     ``keep``, less is read: for ranges alone.
     """
@@ -155,7 +154,7 @@ class Samples:
 
     @property
     def global_records(self) -> bool:
-        """Whether global headers changed names or sizes so far: a range then means another thing in another tar."""
+        """Whether global headers have changed names or sizes: a range then has another meaning in another tar."""
         return self._walk.global_records
 
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""Bytes of a shard, wherever it lies and however it is packed."""
+"""Bytes of a shard, regardless of place and compression."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _BLOCK = 512  # bytes of a tar's blocks
 
 
 class SourceError(OSError):
-    """A shard that cannot be opened or read. ``kind`` says why; ``fix`` is a command that helps, "" if none is known."""
+    """A shard that cannot be opened or read. ``kind`` is the reason, ``fix`` a command that helps, "" if none is known."""
 
     def __init__(self, kind: Trouble, detail: str, fix: str = ""):
         super().__init__(f"{detail}: {fix}" if fix else detail)
@@ -27,7 +27,7 @@ class SourceError(OSError):
 
 
 class SourceChangedError(SourceError):
-    """A file that is not the one that was opened: some bytes are of it, others of another."""
+    """A file that changed after it was opened: its bytes may be of two versions."""
 
     def __init__(self, how: str = "") -> None:
         super().__init__("io", f"it changed while it was read: {how}" if how else "it changed while it was read")
@@ -84,9 +84,9 @@ class Source:
         return data
 
     def parts(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
-        """Yield what bytes consist of: new bytes, and ranges of sources, each open until the next is asked for.
+        """Yield the parts of a range: new bytes, and ranges of sources, each open until the next part.
 
-        Where a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it lacks more.
+        If a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it lacks more.
         """
         end = stop if self.length is None else min(stop, self.length)
         if start < end:
@@ -95,7 +95,7 @@ class Source:
             yield self, self.padding(end, stop)[max(0, start - end) :]
 
     def inside(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
-        """Yield what bytes that are there consist of."""
+        """Yield the parts of a range inside the tar."""
         yield self, (start, stop)
 
     def joined_parts(self, start: int, stop: int) -> bytes:
@@ -113,24 +113,24 @@ class Source:
         return bytes(wanted - end)
 
     def join(self) -> None:
-        """Take several compressed streams for one, before anything is read."""
+        """Read several compressed streams as one; called before anything is read."""
 
     def lift(self) -> bool:
-        """Go on where stream readers end, if something follows; afterwards it can be read."""
+        """Continue where stream readers end, if something follows; afterwards it can be read."""
         return False
 
     def drain(self) -> None:
         """Read a stream to its end, where its checksums are: ``fault`` is final then. Raises ``SourceError``."""
 
     def ahead(self, offset: int, size: int) -> None:
-        """Say that these bytes will be wanted soon."""
+        """Announce that these bytes will be read soon."""
 
     def hop(self, on: bool) -> bool:
-        """Announce reads far apart from each other; tell whether that is sensible here."""
+        """Announce reads far apart from each other; return whether that is sensible here."""
         return False
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
 
     def __enter__(self) -> "Source":  # noqa: PYI034 - typing has Self from 3.11 on
         return self
@@ -175,7 +175,7 @@ class LocalSource(Source):
 
 
 def local_path(url: str) -> str | None:
-    """Return the path of a local shard, None for what fsspec has to open.
+    """Return the path of a local shard, None for one that fsspec has to open.
 
     >>> local_path("file:///data/a.tar"), local_path("data/a.tar"), local_path("s3://bucket/a.tar")
     ('/data/a.tar', 'data/a.tar', None)
@@ -189,12 +189,12 @@ def local_path(url: str) -> str | None:
 
 
 def local_file(url: str) -> str | None:
-    """Return the path of a local shard, None also for what comes from a command."""
+    """Return the path of a local shard, None also for the output of a command."""
     return None if url.startswith("pipe:") else local_path(url)
 
 
 def file_size(url: str) -> int:
-    """Return the bytes of a shard on this machine; 0 for any other and for one that cannot be asked."""
+    """Return the bytes of a shard on this machine; 0 for any other, and if the system does not tell."""
     path = local_file(url)
     try:
         return 0 if path is None else os.stat(path).st_size
@@ -203,7 +203,7 @@ def file_size(url: str) -> int:
 
 
 def place_of(url: str) -> str:
-    """Return what is the same for all names of a shard: a local one's absolute path with links resolved, otherwise the url."""
+    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url."""
     path = local_file(url)
     return url if path is None else os.path.realpath(path)
 
@@ -223,7 +223,7 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def why_unreadable() -> Iterator[None]:
-    """Raise SourceError for what a block raises that asks the system for a file."""
+    """Raise SourceError in place of an error of the system in the block."""
     try:
         yield
     except FileNotFoundError:
@@ -268,13 +268,13 @@ Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises S
 
 
 class Digest:
-    """Hashes each byte once, in order. ``finish`` reads what nobody else has read; until then the shard stays open."""
+    """Hashes each byte once, in order. ``finish`` reads the rest; until then the shard stays open."""
 
     def __init__(self) -> None:
         self._begin()
 
     def of_file(self, path: str) -> None:
-        """Hash a local file: who reads it next finds it in memory. Raises SourceError."""
+        """Hash a local file: its next reader finds it in memory. Raises SourceError."""
         file = open_file(path)
         try:
             if hasattr(os, "posix_fadvise"):
@@ -288,7 +288,7 @@ class Digest:
             os.close(file)
 
     def of_parts(self, fetch: Fetch, size: int, start: bytes = b"") -> Fetch:
-        """Return ``fetch`` for a shard of ``size`` bytes, that also hashes what it gets, and what is left out between."""
+        """Return a ``fetch`` for a shard of ``size`` bytes that also hashes its bytes, and skipped ones between."""
 
         def up_to(offset: int) -> None:
             while self.size < offset:
@@ -305,7 +305,7 @@ class Digest:
         return hashed
 
     def of_stream(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
-        """Return ``read`` of a stream, that also hashes; it gives fewer bytes than asked for at the end only."""
+        """Return a ``read`` of a stream that also hashes; it returns fewer bytes than requested only at the end."""
         ended = False
 
         def hashed(size: int) -> bytes:
@@ -328,6 +328,6 @@ class Digest:
         self.size, self._hash = 0, sha256()  # bytes hashed so far
         self._rest = rest
 
-    def _add(self, data: "bytes | memoryview") -> None:
+    def _add(self, data: bytes | memoryview) -> None:
         self._hash.update(data)
         self.size += len(data)

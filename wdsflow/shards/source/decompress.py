@@ -26,7 +26,7 @@ _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 
 
 def unpack_command(path: str, kind: str) -> str:
-    """Return the command that unpacks a file of this machine into a new one next to it, whatever its checksums say.
+    """Return the command that unpacks a local file into a new one next to it, even if its checksums do not match.
 
     >>> unpack_command("/none/a.tar.gz", "gz"), unpack_command("/none/a.tgz", "gz"), unpack_command("/none/a", "xz")
     ('gzip -dc /none/a.tar.gz > /none/a.tar', 'gzip -dc /none/a.tgz > /none/a.tar', 'xz -dc < /none/a > /none/a.tar')
@@ -41,7 +41,7 @@ def unpack_command(path: str, kind: str) -> str:
 
 
 def compression_of(start: bytes) -> str | None:
-    r"""Tell the compression by the first bytes, as tarfile does, and zstd; what ends within these bytes counts.
+    r"""Return the compression by the first bytes, as tarfile does, and zstd; a file that ends within these bytes counts.
 
     >>> compression_of(b"\x1f\x8b\x08 and more"), compression_of(b"\xfd7z"), compression_of(b"a name")
     ('gz', 'xz', None)
@@ -62,11 +62,11 @@ def _kind(start: bytes, least: int) -> str | None:
     return None
 
 
-# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. What a damaged buffer would have given is lost to its
-# readers; so it is here, or we would count members that nobody gets.
+# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. Its readers lose the contents of a damaged buffer;
+# so they are lost here, too, or members would be counted that no reader gets.
 #
-# Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. What was unpacked
-# since the last checksum may be wrong, whatever the reader does with it. ``proven`` is how far the checksums reach.
+# Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. Bytes unpacked
+# since the last checksum may be wrong. ``proven`` is how far the checksums reach.
 
 PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
@@ -79,7 +79,7 @@ Raw = Callable[[], bytes]  # the next compressed bytes; empty at the end
 
 
 class Damaged(Exception):
-    """The stream cannot be unpacked further; what came before is right as far as ``proven`` says."""
+    """The stream cannot be unpacked further; the bytes before are right up to ``proven``."""
 
 
 class NotStreamed(Damaged):
@@ -89,7 +89,7 @@ class NotStreamed(Damaged):
 class Stream:
     """One compressed stream."""
 
-    name = ""  # for people
+    name = ""  # for messages
     errors: tuple[type[Exception], ...] = (OSError,)
     in_blocks = False  # a block is given as a whole, after its checksum was compared
     make: Callable[[], Any]  # returns a decompressor as Python's own
@@ -103,7 +103,7 @@ class Stream:
         self.wrong = ""  # what does not match, though it was unpacked to the end
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield what it holds; some may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""
+        """Yield its contents; some pieces may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""
         engine = self.make()
         for data in self._buffers():
             pending: list[bytes] = []
@@ -241,7 +241,7 @@ class _ZstdFrame:
         self._left = memoryview(b"")
 
     def decompress(self, data: bytes, _: int) -> bytes:
-        """Return what the next slice gives. Raises ``ZstdError``."""
+        """Return the contents of the next slice. Raises ``ZstdError``."""
         if data:
             self._left = memoryview(data)
         piece = self._engine.decompress(self._left[:_SLICE])
@@ -250,7 +250,7 @@ class _ZstdFrame:
 
     @property
     def needs_input(self) -> bool:
-        """Whether all that was given is used up."""
+        """Whether all input is used up."""
         return not self._left
 
     @property
@@ -260,7 +260,7 @@ class _ZstdFrame:
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the frame."""
+        """The bytes after the frame."""
         return self._engine.unused_data + bytes(self._left)
 
 

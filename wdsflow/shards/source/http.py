@@ -1,4 +1,4 @@
-"""Shards on web servers: every answer is compared with what was asked, and with the answers before it."""
+"""Shards on web servers: every response is compared with the request, and with earlier responses."""
 
 import re
 import time
@@ -26,20 +26,20 @@ _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "Credent
 
 
 def trying(action: Callable[[], T], url: str) -> T:
-    """Return what ``action`` returns, in several tries where the fault may pass. Raises ``SourceError``."""
+    """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``."""
     for wait in (*WAITS, None):
         try:
             return action()
         except Exception as raised:  # noqa: BLE001 - every file system raises exceptions of its own
             error = _reason(raised)
             if wait is None or not _may_pass(error):
-                raise told(error, url) from None
+                raise source_error(error, url) from None
         time.sleep(wait)
     raise AssertionError  # the last try returns or raises
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether a fault of a file system may be gone a moment later: of the connection, or of a busy server."""
+    """Return whether a fault of a file system may pass: of the connection, or of a busy server."""
     if isinstance(error, (PermissionError, FileNotFoundError, ImportError, ValueError, TypeError)):
         return False
     if type(error).__name__ in {*_UNSIGNED, "FileExpired"}:
@@ -49,7 +49,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> Exception:
-    """Return what was after an exception: fsspec says of all faults at opening a url that there is no such file."""
+    """Return the cause of an exception: fsspec reports every fault at opening a url as a missing file."""
     cause = error.__cause__
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _status(cause) not in (404, 410):
         return cause
@@ -57,7 +57,7 @@ def _reason(error: Exception) -> Exception:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the status with which a server answered, where the exception or its cause has it."""
+    """Return the status of the server's response, if the exception or its cause has it."""
     for cause in (error, error.__cause__):
         found = getattr(cause, "status", None)
         if found is None:
@@ -68,8 +68,8 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def told(error: Exception, url: str) -> SourceError:
-    """Translate what a file system raised."""
+def source_error(error: Exception, url: str) -> SourceError:
+    """Translate an exception of a file system."""
     if isinstance(error, SourceError):
         return error
     error = _reason(error)
@@ -94,14 +94,14 @@ def told(error: Exception, url: str) -> SourceError:
 
 
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-_MARKS = ("ETag", "Last-Modified")  # the first that two answers have returns whether they are of one file
+_MARKS = ("ETag", "Last-Modified")  # the first that two responses share decides whether they are of one file
 
 
 class HttpFile:
     """A file on a server, in parts or as a stream of bytes, as they are stored.
 
     fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An answer with other bytes
-    than those asked for, or of another file than the first answer, is a fault of the server: the request is made
+    than requested, or of another file than the first answer, is a fault of the server: the request is made
     again, and then it is an error. ``size`` is known after ``first``.
     """
 
@@ -184,15 +184,15 @@ class HttpFile:
         answer.raise_for_status()
         if answer.status == 200:
             raise SourceError("io", f"the server sent the whole file instead of bytes {start}-{stop - 1}")
-        told = answer.headers.get("Content-Range", "")
-        found = _PART.fullmatch(told.strip())
+        sent = answer.headers.get("Content-Range", "")
+        found = _PART.fullmatch(sent.strip())
         if found is None or int(found[1]) != start or not start <= int(found[2]) < stop:
-            answered = f"with {told!r}" if told else "without a Content-Range"
+            answered = f"with {sent!r}" if sent else "without a Content-Range"
             raise SourceError("io", f"the server answered {answered} to a request for bytes {start}-{stop - 1}")
         self._must_be_the_file(answer, None if found[3] == "*" else int(found[3]))
         data: bytes = await answer.read()
         if len(data) != int(found[2]) + 1 - start:
-            raise SourceError("io", f"the server announced {told!r} but sent {len(data):,} bytes")
+            raise SourceError("io", f"the server announced {sent!r} but sent {len(data):,} bytes")
         return data
 
     def _must_be_the_file(self, answer: "ClientResponse", size: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Opens shards as sources, and as sources that can be read at any place."""
+"""Opens shards as sources, and as sources that can be read in any order."""
 
 import os
 from collections.abc import Iterator
@@ -10,26 +10,23 @@ from wdsflow.shards.atomic import create, discard, naming
 
 from .base import FIRST, NEXT, Digest, LocalSource, Source, SourceError, StreamFault, local_path, open_file
 from .decompress import compression_of
-from .streams import ForwardSource
+from .remote import open_remote
+from .streams import ForwardSource, open_pipe
 
 
 def open_source(url: str, *, allow_pipe: bool = False, digest: Digest | None = None) -> Source:
     """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
 
-    Compression is recognized by the first bytes, whatever the name. ``digest`` hashes a shard of another machine while
+    Compression is recognized by the first bytes, not by the name. ``digest`` hashes a shard of another machine while
     it is read. Raises ``SourceError``.
     """
     if url.startswith("pipe:"):
         if not allow_pipe:
             raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
-        from .streams import open_pipe
-
         return open_pipe(url)
     path = local_path(url)
     if path is not None:
         return _open_local(url, path)
-    from .remote import open_remote
-
     return open_remote(url, digest)
 
 
@@ -51,7 +48,7 @@ _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
 class Packing(NamedTuple):
-    """What was wrong with the bytes of a shard before they were unpacked."""
+    """Faults of the bytes of a shard before they were unpacked."""
 
     damage: str | None = None
     cut: bool = False
@@ -63,17 +60,17 @@ class Packing(NamedTuple):
         return Packing(source.damage, source.cut, source.fault)
 
     def mark(self, copy: Source) -> str:
-        """Let the source of the unpacked tar know; return what a walk over it does not report by itself."""
+        """Set them on the source of the unpacked tar; return those that a walk over it does not report."""
         copy.damage, copy.cut, copy.fault = self
         return "" if self.cut or self.fault is not None or not copy.length else self.damage or ""
 
 
 @contextmanager
 def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
-    """Open a shard for reading in any order, and report what is wrong with its packing; a cut or a fault is known to the source.
+    """Open a shard for reading in any order, and report faults of its compression; a cut or a fault is set on the source.
 
-    What can only be read forward is first copied into ``folder``, unpacked; the copy goes with the block. With ``here``
-    what lies elsewhere is copied, too.
+    A source that can only be read forward is first unpacked into ``folder``, for the block. With ``here`` a remote one
+    is copied, too.
 
     Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
     """

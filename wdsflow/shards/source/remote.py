@@ -13,7 +13,7 @@ from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
 from .streams import ForwardSource
 
-# Bytes asked from a server: at first; on after what was read, more and more; what may be left out without that this
+# Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
 # counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
 _PIECE = 256 << 10  # of a stream
@@ -23,8 +23,8 @@ _File = IO[bytes] | HttpStream
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
 
-    As long as bytes are read one after the other it asks for more and more of them at once; where many are left out it
-    asks for what is wanted and no more. A request that fails is made again; see ``faults``.
+    While bytes are read in sequence it requests more and more of them at once; after a jump it requests only what is
+    wanted. A request that fails is repeated; see ``trying``.
     """
 
     def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
@@ -64,7 +64,7 @@ class RemoteSource(Source):
 
 
 class _Stream:
-    """A shard on a server that sends all of it, from the start; taken up again where the connection fails."""
+    """A shard on a server that sends all of it, from the start; resumed after the connection fails."""
 
     def __init__(self, url: str, open_file: Callable[[], _File], file: _File | None = None) -> None:
         self.url, self._open, self._file = url, open_file, file
@@ -164,7 +164,7 @@ def _parts_of(file: IO[bytes], url: str) -> Fetch:
 
 
 def _unpacked(source: RemoteSource) -> Source:
-    """Return the source, or what it holds where that is compressed."""
+    """Return the source, or its contents if it is compressed."""
     with _closed_on_error(source):
         start = source.read_at(0, FIRST)
     if compression_of(start) is None:
@@ -206,7 +206,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def about(url: str) -> dict[str, object]:
-    """Return what a server tells about a file now: its size, when it changed. Raises ``SourceError``."""
+    """Return what a server reports about a file now: its size, when it changed. Raises ``SourceError``."""
     system, path = filesystem(url)
 
     def ask() -> dict[str, object]:

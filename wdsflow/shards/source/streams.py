@@ -31,7 +31,7 @@ _TAIL = 8  # bytes
 
 
 class ForwardSource(Source):
-    """A stream of bytes, decompressed where it has to be, with a little memory of what has passed.
+    """A stream of bytes, decompressed if necessary, which keeps the latest bytes.
 
     It ends where Python's tarfile would end: after the first of several compressed streams, and before a damaged
     buffer. ``lift`` continues after the first stream. ``close`` is called once; it may return why the sender failed.
@@ -77,7 +77,7 @@ class ForwardSource(Source):
         self._joined = True
 
     def lift(self) -> bool:
-        """Go on with the stream that follows the first, if there is one."""
+        """Continue with the stream after the first, if there is one."""
         if not self._next:
             return False
         start, self._next = self._next, b""
@@ -92,7 +92,7 @@ class ForwardSource(Source):
             at += len(data)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         close, self._close = self._close, lambda: None
         close()
 
@@ -117,7 +117,7 @@ class ForwardSource(Source):
         return data
 
     def _stream(self, start: bytes) -> Iterator[bytes]:
-        """Yield pieces of the tar until a stream ends, and note why it does; none of them is empty."""
+        """Yield pieces of the tar, none of them empty, until a stream ends, and note why it does."""
         make = CODECS.get(self.compression)
         if make is None:
             yield from filter(None, chain((start,), iter(self._read, b"")))
@@ -157,7 +157,7 @@ class ForwardSource(Source):
             self._ended()
 
     def _check(self, stream: Stream, after: bytes, *, another: bool) -> None:
-        """Note what is wrong with a stream that was unpacked to its end, or with the bytes after it."""
+        """Note faults of a stream that was unpacked to its end, or of the bytes after it."""
         if stream.wrong:
             self._doubt(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)
         elif not stream.complete and stream.hides_end(self._tail):
@@ -167,7 +167,7 @@ class ForwardSource(Source):
             self._doubt(f"damaged {stream.name} file: the bytes after the stream are not another stream")
 
     def _past_padding(self, after: bytes) -> bytes:
-        """Return what follows zeros, with which streams may be padded: at least the start of another stream."""
+        """Return the bytes after zero padding: at least the start of another stream."""
         while after and not after.strip(b"\0"):
             after = self._read()
         after = after.lstrip(b"\0")
@@ -176,29 +176,31 @@ class ForwardSource(Source):
         return after
 
     def _doubt(self, detail: str, proven: int = 0) -> None:
-        """Note the first fault. ``proven``: bytes of the latest stream that are right nevertheless."""
+        """Note the first fault. ``proven``: bytes of the latest stream that are still right."""
         if self.fault is None:
             self.fault = StreamFault(self._proven + proven, detail)
 
     def _ended(self) -> None:
-        """Note it if the bytes have come to their end because what sent them failed."""
+        """Note it if the bytes end because their sender failed."""
         close, self._close = self._close, lambda: None
         if trouble := close():
             self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True
 
 
-_running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}  # by number, and who started each
-# Ahead of the command, in its group: kills all of it once nobody holds the other end of its input, however this process ends.
+_running: dict[
+    int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"
+] = {}  # by number, with the thread that started it
+# Runs before the command, in its group, and kills all of it when the other end of its input is closed, however this process ends.
 GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
-_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may run no command any more
+_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may no longer run commands
 
 
 class CommandStopped(Exception):
-    """The command was killed by ``end_commands`` while it was read: nothing is known of the shard."""
+    """``end_commands`` killed the command while it was read: the shard is unknown."""
 
 
 def open_pipe(url: str) -> Source:
-    """Run the command of a ``pipe:`` url in a shell and read what it writes. Raises ``SourceError``."""
+    """Run the command of a ``pipe:`` url in a shell and read its output. Raises ``SourceError``."""
     command = url.removeprefix("pipe:")
     try:
         process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
@@ -211,7 +213,7 @@ def open_pipe(url: str) -> Source:
     assert held is not None
     thread, at_end = threading.current_thread(), False
     _running[process.pid] = process, os.getpid(), thread
-    if thread in _stopped:  # since before it was noted, or else the other finds it there
+    if thread in _stopped:  # stopped before the command was noted; a later ``end_commands`` finds it
         end_commands(thread)
 
     def read(size: int = NEXT) -> bytes:
@@ -224,7 +226,7 @@ def open_pipe(url: str) -> Source:
         return data
 
     def close() -> str:
-        """Return what is wrong if the command failed by itself; kill it where nobody reads what it still writes."""
+        """Kill the command if output is left, and return why it failed, "" if it did not."""
         output.close()
         try:
             status = process.wait(timeout=10 if at_end else 0)
@@ -242,7 +244,7 @@ def open_pipe(url: str) -> Source:
 
 @atexit.register
 def end_commands(thread: threading.Thread | None = None) -> None:
-    """Kill the commands that a thread of this process runs; it can run no other. None takes those of all threads.
+    """Kill the commands of a thread of this process, which can run no other; None: those of all threads.
 
     A command that waits for storage would outlive this process.
     """

@@ -1,4 +1,4 @@
-"""What follows damage: the next valid header, and what damaged ones still tell."""
+"""After damage: the next valid header, and the readable parts of damaged ones."""
 
 from collections.abc import Container, Iterator
 from typing import NamedTuple, Protocol
@@ -23,9 +23,9 @@ _STEP = 1 << 20
 
 
 class FoundHeader(NamedTuple):
-    """What is after a place where reading ended."""
+    """What a search after the end of reading found."""
 
-    header: int | None  # offset of the next sound header
+    header: int | None  # offset of the next valid header
     junk: int | None  # offset of the first block that is not zero
 
 
@@ -60,7 +60,7 @@ def _with_magic(window: bytes) -> Iterator[int]:
 
 _ITS_OWN = 2
 _MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
-_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that tell about the member after them
+_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that describe the member after them
 _SAME = ""  # such a header changes neither name nor size
 
 
@@ -70,12 +70,12 @@ class LostMember(NamedTuple):
     name: str
     size: int  # bytes, -1 if that cannot be read
     missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
-    extended: bool  # no member, but a header that tells about the next one
+    extended: bool  # not a member, but a header that describes the next one
     named: bool = False  # its name is right: the only wrong byte is elsewhere
-    next_name: str | None = None  # in an extended header: "" if it tells neither name nor size, None if unknown
+    next_name: str | None = None  # in an extended header: "" if it has neither name nor size, None if unknown
 
     def is_of(self, sample: "Neighbour", *, exactly: bool) -> bool:
-        """Return whether it belongs to a sample, and is a further field of it; unless ``exactly``, with one byte put right."""
+        """Return whether it is a further field of a sample; unless ``exactly``, with one byte corrected."""
         start, name = (text.encode("utf-8", "surrogateescape") for text in (f"{sample.key}.", self.name))
         wrong = [right - found for right, found in zip(start, name, strict=False) if right != found]
         if len(name) <= len(start) or wrong != ([] if exactly else [self.missing]):
@@ -184,7 +184,7 @@ def _next_name(kind: bytes, body: bytes) -> str | None:
 
 
 def _is_elsewhere(block: bytes, missing: int) -> bool:
-    """Return whether the byte that the checksum misses is known: one behind the name, or one of the magic number."""
+    """Return whether the wrong byte is known: one after the name, or one of the magic number."""
     wrong = [-byte for byte in block[:100][block.index(0) :] if byte] if 0 in block[:100] else []
     near = min(_MAGIC, key=lambda magic: sum(map(int.__ne__, magic, block[257:265])))
     wrong += [right - found for right, found in zip(near, block[257:265], strict=True) if right != found]

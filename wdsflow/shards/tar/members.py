@@ -1,4 +1,4 @@
-"""What a walk over a tar delivers, and how the names of members become keys and fields."""
+"""Members as a walk over a tar delivers them, and how their names become keys and fields."""
 
 import re
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def is_junk(key: str) -> bool:
 
 
 def why_junk(name: str) -> str:
-    """Return which file of no sample a name is: of macOS, or hidden; empty if it is neither.
+    """Return why a file belongs to no sample: it is of macOS, or hidden; "" if neither.
 
     >>> why_junk("__MACOSX/._a.jpg"), why_junk("d/._a.jpg"), why_junk(".DS_Store"), why_junk("d/a.jpg")
     ('macosx', 'appledouble', 'hidden', '')
@@ -97,8 +97,8 @@ class MemberBatch(NamedTuple):
     window: bytes
     base: int  # offset of the window
     beyond: bool  # after the place where Python's tarfile stops
-    pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
-    behind: Behind = ""  # what lies between its first row and the row before: the end of a whole archive, or damage
+    pieces: Sequence[Piece] = ()  # all bytes that were read, in order, if the walk keeps them
+    behind: Behind = ""  # between its first row and the row before: the end of a whole archive, or damage
 
     @property
     def members(self) -> list[Member]:
@@ -120,7 +120,7 @@ class PieceReader:
         self._base, self._window = pieces[0]
 
     def glance(self, offset: int, most: int) -> bytes:
-        """Return those of some bytes of the tar that have been read, from the first on; maybe none."""
+        """Return the bytes from ``offset`` on that have been read, at most ``most``; maybe none."""
         at = offset - self._base
         if not 0 <= at < len(self._window):
             self._turn_to(offset)

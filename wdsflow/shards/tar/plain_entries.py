@@ -20,7 +20,7 @@ _MTIME = re.compile(rb"(\d+) mtime=")
 
 
 class Sums(dict[bytes, int]):
-    """Maps end of size, time and checksum fields to what ``adler32`` of the first 156 bytes has to say in its low half.
+    """Maps end of size, time and checksum fields to the low half of ``adler32`` of the first 156 bytes.
 
     The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot reach that. A field
     that tarfile would not accept maps to -1.
@@ -52,7 +52,7 @@ class Skimmer:
 
     def __init__(self) -> None:
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
-        self.alone = 0  # extended headers that carried nothing but a time
+        self.alone = 0  # extended headers with only a time
         self.fetched = 0  # bytes that ``refill`` returned
         self.lead = 0  # bytes before an entry with which ``refill`` begins
         self.huge: list[Row] = []
@@ -76,7 +76,7 @@ class Skimmer:
         self.latest = *self.latest[:2], tail, sums, owner
 
     def learn_time(self, header: bytes, body: bytes) -> None:
-        """Remember a sound extended header if its only record is mtime."""
+        """Remember a valid extended header if its only record is mtime."""
         match, size = _MTIME.match(body), number(header[124:136])
         if not match or not len(match[0]) < size < BLOCK or int(match[1]) != size:
             return
@@ -86,7 +86,7 @@ class Skimmer:
             self.times[header] = header + match[0], BLOCK + size
 
     def forget(self) -> None:
-        """Take nothing as known: every entry is left to the careful way."""
+        """Forget all headers: every entry takes the careful way."""
         self.times, self.tails, self.owners = {}, {}, set()
         self.latest = _NOTHING
 
@@ -94,10 +94,10 @@ class Skimmer:
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:
-        """Append plain entries to ``rows``, from the current position on; tell whether the next one needs care.
+        """Append plain entries to ``rows``, from the current position on; return whether the next one needs care.
 
         With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last row whose data end
-        behind ``length`` needs care. Without, the last row may reach out of the window, and ``at`` with it.
+        after ``length`` needs care. Without, the last row may reach out of the window, and ``at`` with it.
         """
         window, base, at, lead = self.window, self.base, self.at, self.lead
         time, end, tail, sums, owner = self.latest

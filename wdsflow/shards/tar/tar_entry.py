@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     data: int
     next: int  # where tarfile looks for the next header
     tell: int  # where a stream reader stands before it reads the data
-    only_times: bool  # the extended header tells nothing but times
+    only_times: bool  # the extended header has only times
     depth: int  # number of extended headers
     foreign: bool  # parsers that know no extended headers find another name or size
 
@@ -74,7 +74,7 @@ def blocks(size: int) -> int:
 
 
 class _Reading:
-    """What is put together while the headers of one entry are read. Methods raise ``BadHeader`` and ``RefusedRecord``."""
+    """The state while the headers of one entry are read. Methods raise ``BadHeader`` and ``RefusedRecord``."""
 
     def __init__(self, read: Read, at: int, shared: dict[str, str]):
         self.read, self.at, self.shared = read, at, shared
@@ -147,7 +147,7 @@ class _Reading:
             self.name = self.name.rstrip("/")
 
     def unwind(self, extension: _Extension) -> None:
-        """Let an extended header change what stands after it."""
+        """Apply an extended header to the entry after it."""
         values = extension.values
         if extension.type in (b"L", b"K"):
             if extension.type == b"L":

@@ -18,11 +18,13 @@ GNU = frozenset((b"L", b"K", b"S"))
 _REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # mode, owner, group, device: mostly the same
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 _PLAIN_SIZE = re.compile(rb" *[0-7]+ *[\0 ]")
-_FORMAT = 0o170000  # the part of a mode that tells the kind of a file
+_FORMAT = 0o170000  # the part of a mode that is the kind of a file
+# Since 2026 tarfile accepts no old-style directory after an extended header.
+_KEEPS_TYPE = hasattr(tarfile.TarInfo, "_frombuf")
 
 
 class BadHeader(ValueError):
-    """A block that is no header: tarfile's InvalidHeaderError."""
+    """A block that is not a header: tarfile's InvalidHeaderError."""
 
 
 class Header(NamedTuple):
@@ -67,12 +69,6 @@ def checksum_holds(block: bytes, declared: int) -> bool:
     return total - 256 * sum(byte > 127 for byte in block[:148] + block[156:]) == declared
 
 
-@lru_cache(maxsize=1)
-def _keeps_type() -> bool:
-    """Return whether this Python's tarfile takes no old-style directory after an extended header (since 2026)."""
-    return hasattr(tarfile.TarInfo, "_frombuf")
-
-
 @lru_cache(maxsize=1024)
 def _check_numbers(fields: bytes) -> None:
     """Decode the numbers that repeat from header to header. Raises ``BadHeader``."""
@@ -92,7 +88,7 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     size = number(block[124:136])
     name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500]) if block[345] else ""
     sparse = None
-    if kind == b"\0" and name.endswith("/") and (first or not _keeps_type()):  # the oldest format knows no directories
+    if kind == b"\0" and name.endswith("/") and (first or not _KEEPS_TYPE):  # the oldest format knows no directories
         kind = b"5"
     if kind == b"S":
         for at in range(386, 482, 12):
@@ -164,7 +160,7 @@ _MAGIC = (
 
 
 def looks_like(start: bytes) -> str:
-    """Say what the first block of something that is no tar looks like; empty if nobody knows."""
+    """Return what the first block of a file that is not a tar looks like; "" if that is unknown."""
     for magic, what in _MAGIC:
         if start.startswith(magic):
             return what
@@ -189,7 +185,7 @@ _LENGTH = re.compile(rb"([0-9]{1,20}) ")
 
 
 class RefusedRecord(Exception):
-    """Something at which tarfile raises an exception that is no HeaderError, or that we refuse to follow."""
+    """A record for which tarfile raises an exception other than HeaderError, or that is refused here."""
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
-"""Our own walk over a tar: names, sizes and offsets, reading as little else as the place where it lies allows.
+"""Our own walk over a tar: names, sizes and offsets, reading as little else as its source allows.
 
-Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile delivers, and it says
-how tarfile ends there. Then it goes on: it looks for further headers, so that what readers lose can be counted.
+Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile delivers, and reports
+how tarfile ends there. Then it continues: it looks for further headers, so that losses of readers can be counted.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from .windows import Windows
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
-_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
+_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # signs of a cut stream
 _BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
 NOT_TAR = "not a tar: looks like "
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
@@ -36,8 +36,8 @@ class Walk:
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False) -> None:
         self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
-        self.lost: set[str] = set()  # names of members whose contents are not all there
-        self.ended = False  # the last member stands before an end mark
+        self.lost: set[str] = set()  # names of members with incomplete contents
+        self.ended = False  # the last member is before an end mark
         self.gap = HeaderGap()  # what is known of the damage before the latest batch, or at the end
         self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
@@ -107,7 +107,7 @@ class Walk:
             self._halt("error" if self._some else "unreadable", skim.base + skim.at, str(error))
 
     def _quick(self) -> bool:
-        """Collect plain entries; tell whether the next one needs care, or else whether a window has to be loaded."""
+        """Collect plain entries; return whether the next one needs care, otherwise a window has to be loaded."""
         skim, windows, rows = self._skim, self._windows, self._rows
         before = len(rows)
         careful = skim.run(rows, windows.refill, windows.full, windows.length)
@@ -127,7 +127,7 @@ class Walk:
         return careful
 
     def _batch(self) -> Iterator[MemberBatch]:
-        """Yield what has been collected, if anything."""
+        """Yield the collected rows, if there are any."""
         rows, skim = self._rows, self._skim
         self._windows.settle(len(rows), skim.base + skim.at)
         if rows:
@@ -141,7 +141,7 @@ class Walk:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
         reaches, end = self._windows.reaches, entry.next
         self._learn(entry)
-        # webdataset reads files only: of other kinds nothing can be lost, but sparse ones have to be there.
+        # webdataset reads files only: nothing of other kinds can be lost, but sparse ones must be complete.
         if entry.kind == "sparse":
             delivered, stands = reaches(end), entry.tell
         else:
@@ -167,7 +167,7 @@ class Walk:
         return max(entry.tell, stands)
 
     def _learn(self, entry: Entry) -> None:
-        """Let the quick way know the headers of a plain entry."""
+        """Teach the quick way the headers of a plain entry."""
         view, skim = self._windows.view, self._skim
         last = view(entry.data - BLOCK, BLOCK)
         self._magic = self._magic or last[257:262] == b"ustar"
@@ -223,7 +223,7 @@ class Walk:
         return ending.resume
 
     def _resume(self, start: int | None) -> bool:
-        """Go to the next sound header from ``start`` on; False if there is none."""
+        """Go to the next valid header from ``start`` on; False if there is none."""
         if start is None or self.stop is None:
             return False
         self._source.lift()
@@ -269,7 +269,7 @@ class Walk:
             self.stop = WalkStop(kind, offset, detail)
 
     def _see_zeros(self) -> None:
-        """Note that an end mark is none: a header was lost to zeros."""
+        """Note that an end mark is not one: zeros have replaced a header."""
         self.zeros.offset = self.zeros.offset if self.zeros.count else self._hole
         self.zeros.count += 1
 

@@ -112,14 +112,14 @@ class Windows:
         return rows >= self.full
 
     def view(self, offset: int, size: int) -> bytes:
-        """Return bytes from the window, or else from the source."""
+        """Return bytes from the window, otherwise from the source."""
         start = offset - self.skim.base
         if start >= 0 and start + size <= len(self.skim.window):
             return self.skim.window[start : start + size]
         return self.source.read_at(offset, size)
 
     def contents_at(self, offset: int, size: int) -> bytes:
-        """Return contents; of what a stream has let pass only as much as is in the window."""
+        """Return contents; after a stream has passed them, only those in the window."""
         start = offset - self.skim.base
         if self.source.random or (start >= 0 and start + size <= len(self.skim.window)):
             return self.view(offset, size)
@@ -130,11 +130,11 @@ class Windows:
         return end <= self.skim.base + len(self.skim.window) or self.source.reaches(end)
 
     def end(self) -> int:
-        """Return how many bytes the tar has, once ``reaches`` has said no."""
+        """Return how many bytes the tar has, after ``reaches`` returned False."""
         return 1 << 62 if self.source.length is None else self.source.length
 
     def settle(self, members: int, position: int) -> None:
-        """Learn from the number of members of a batch how large they are, and choose how to go on."""
+        """Learn from the number of members of a batch how large they are, and choose how to continue."""
         if members and position > self._since:
             local = (position - self._since) / members
             self.mean = local if not self.mean else self.mean + (local - self.mean) * members / (members + 12)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
-from wdsflow.readers.open_clip.startup import Sidecars, read_sidecars, start, told_size
+from wdsflow.readers.open_clip.startup import Sidecars, has_size, read_sidecars, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
@@ -173,13 +173,7 @@ def _some(urls: list[str]) -> list[str]:
 
 
 def _judge(
-    evidence: Evidence,
-    arguments: Arguments,
-    options: FeedOptions,
-    captions: Captions,
-    *,
-    whole: bool,
-    sidecars: bool,
+    evidence: Evidence, arguments: Arguments, options: FeedOptions, captions: Captions, *, whole: bool, sidecars: bool
 ) -> Context:
     """Run the rules for our feed, and the forecast if workers fill batches from their own shards only.
 
@@ -211,7 +205,7 @@ def _judge(
         # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards has the count.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
         given, verdict = arguments.train_num_samples, context.verdicts[0]
-        counted = given is None and not told_size(urls, context.sidecars or Sidecars())
+        counted = given is None and not has_size(urls, context.sidecars or Sidecars())
         if counted:  # if none is usable, the samples after a repair
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
@@ -227,14 +221,7 @@ def _judge(
 
 
 def _result(
-    context: Context,
-    options: FeedOptions,
-    captions: Captions,
-    head: str,
-    seconds: float,
-    *,
-    dry_run: bool,
-    subset: str,
+    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, *, dry_run: bool, subset: str
 ) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)

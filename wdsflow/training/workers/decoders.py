@@ -207,10 +207,7 @@ class DecoderProcess:
         _widen(answering)
         ours = (*others, self.orders, self.answers) if method == "fork" else ()
         self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
-            target=serve,
-            args=(theirs, answering, ours, work, seat),
-            name=f"wdsflow-decoder-{seat.number}",
-            daemon=True,
+            target=serve, args=(theirs, answering, ours, work, seat), name=f"wdsflow-decoder-{seat.number}", daemon=True
         )
         self._where, self._owner, self._heard = seat.where, os.getpid(), 0
         self.sent: deque[tuple[Pending, DecodeOrder]] = deque()
