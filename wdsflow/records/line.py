@@ -163,15 +163,35 @@ class OneFile(Line):
         """Whether the next run need not try again; otherwise it is not recorded."""
         return True
 
-    def lines(self, url: str, what: str, lost: Iterable[str]) -> Iterator[str]:
-        """Yield the result of an input, and its unreadable parts."""
-        yield f"{escape(url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {what}"
-        yield from (f"  lost: {escape(trouble, 300)}" for trouble in lost)
-
     def seal(self, path: Path, made_from: dict[str, object]) -> None:
         """Add the facts about the complete file at ``path``. Raises OSError."""
         self.name, self.made_from = path.name, made_from
         self.identity = None if self.output is None else fingerprint(str(path))
+
+
+@dataclass
+class NewShard(OneFile):
+    """The outcome of one shard that is written again.
+
+    Attributes:
+        url: the shard.
+        lost: read errors.
+        bytes: of the output.
+    """
+
+    url: str
+    lost: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether some of it could be read."""
+        return bool(self.output) or not self.lost
+
+    def lines(self, outcome: str) -> Iterator[str]:
+        """Yield the outcome of the shard, and read errors."""
+        yield f"{escape(self.url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {outcome}"
+        yield from (f"  lost: {escape(trouble, 300)}" for trouble in self.lost)
 
 
 @cache

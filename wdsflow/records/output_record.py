@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 L = TypeVar("L", bound=Line)
+_REASONS = {
+    "code": "another wdsflow wrote it",
+    "url": "its output was made from {}",
+    "inputs": "the input changed",
+}
 
 
 class OutputRecord(Generic[L]):
@@ -31,7 +36,8 @@ class OutputRecord(Generic[L]):
         run: the command.
         did: its past participle, for messages.
         line: reads the lines of the record.
-        reasons: for each value of a line's ``origin``, the message if it has changed; ``{}`` is the old value.
+        reasons: for values of a line's ``origin``, the message if it changed; ``{}`` is the old value. The code, the url
+            and the inputs have one.
         part: index and number of slices, if several runs share the work.
         names: of our two files, without extension; by default that of the command.
 
@@ -54,7 +60,7 @@ class OutputRecord(Generic[L]):
         names: tuple[str, str] | None = None,
     ) -> None:
         self.folder, self.inside = folder, folder / INSIDE
-        self._run, self._did, self._line, self._reasons = run, did, line, reasons or {}
+        self._run, self._did, self._line, self._reasons = run, did, line, _REASONS | dict(reasons or {})
         self.part = part
         asked, self._stem = names or (run, run)
         self._asked = self.inside / f"{asked}.json"

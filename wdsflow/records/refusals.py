@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 
@@ -94,6 +95,13 @@ def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
     for path in paths if inputs else ():
         if os.path.realpath(path) in inputs:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
+
+
+def output_paths(urls: Sequence[str], folder: Path, *tables: str) -> list[Path]:
+    """Return the path of the output of each shard. Raises FileExistsError if one is a shard, or one of ``tables``."""
+    paths = [folder / name for name in output_names(urls)]
+    refuse_inputs([*urls, *tables], paths)
+    return paths
 
 
 def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:

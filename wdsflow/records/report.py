@@ -1,7 +1,7 @@
 """Writes the outputs of a run that do not exist yet, and reports them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Generic, Protocol, TypeVar
 
+from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -81,6 +82,20 @@ class OutputJob(Protocol):
         """The file."""
 
 
+@dataclass(frozen=True)
+class ShardJob:
+    """One shard to write to ``target``."""
+
+    url: str
+    target: Path
+    allow_pipe: bool = False
+
+
+def by_input(job: ShardJob, _: object) -> dict[str, object]:
+    """Return what decides an output that is made from one shard alone. Raises SourceError."""
+    return {"url": job.url, "inputs": input_identity(job.url)}
+
+
 Job = TypeVar("Job", bound=OutputJob)
 F = TypeVar("F", bound=OneFile)
 Runner = Callable[..., None]  # run_in_threads or run_on_shards
@@ -135,3 +150,29 @@ def run_outputs(
 
     runner(todo, write, note, jobs, begin)
     return [done[job.target] for _, job in work]
+
+
+def write_shards(
+    record: OutputRecord[F],
+    flags: Mapping[str, object],
+    work: Sequence[Job],
+    write: Callable[[Job, Event], F],
+    made_from: Callable[[Job, F | None], dict[str, object]],
+    report: Report[Any],
+    *,
+    inputs: Iterable[str],
+    force: bool = False,
+    restart: bool = False,
+    jobs: int = 1,
+    begin: Begin | None = None,
+) -> None:
+    """Run a command that writes one file per job into one folder, from ``begin`` to ``finish`` of its record.
+
+    The arguments are those of ``OutputRecord.begin`` and ``run_outputs``, and so are the errors.
+    """
+    record.begin(flags, [job.target.name for job in work], inputs=inputs, force=force, restart=restart)
+    report.stale_removed = record.stale
+    todo = [(record, job) for job in work]
+    report.shards = run_outputs(todo, write, made_from, report, jobs=jobs, begin=begin, again=force)
+    record.finish()
+    report.check()

@@ -137,6 +137,9 @@ class Borders:
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
 
 
+UNMOVED = Borders()
+
+
 def borders(urls: Sequence[str]) -> dict[int, Borders]:
     """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
 

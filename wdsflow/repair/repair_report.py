@@ -5,19 +5,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from wdsflow.records.line import Counts, OneFile, reason_lines
+from wdsflow.records.line import Counts, NewShard, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 
 @dataclass
-class ShardRepair(OneFile):
+class ShardRepair(NewShard):
     """The outcome of one shard: all members, and all samples."""
 
-    passing: ClassVar[frozenset[str]] = OneFile.passing | {"inputs"}
+    passing: ClassVar[frozenset[str]] = NewShard.passing | {"inputs"}
 
-    url: str
     members: int = 0  # entries in the input, including those after damage
     written: int = 0
     made: int = 0  # captions that were not members before
@@ -28,19 +27,12 @@ class ShardRepair(OneFile):
     fixed: Counter[str] = field(default_factory=Counter)  # fix -> members or samples
     missed: Counter[str] = field(default_factory=Counter)  # requested change that was not possible -> samples
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
-    lost: list[str] = field(default_factory=list)  # read errors
-    bytes: int = 0  # of the output
     inputs: list[dict[str, object]] = field(default_factory=list)  # identities of the inputs
 
     @property
     def counted(self) -> int:
         """The samples of the output."""
         return self.samples_written
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the next repair can skip the shard: some of it could be read."""
-        return bool(self.output) or not self.lost
 
     @property
     def unread(self) -> bool:
@@ -92,7 +84,7 @@ class RepairReport(Report[ShardRepair]):
             yield self.warning
         for shard in self.shards:
             what = how_many(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
-            yield from shard.lines(shard.url, what, shard.lost)
+            yield from shard.lines(what)
         yield from self.again_lines("repaired")
         written, samples = self.total("samples_written"), how_many(self.total("samples"), "sample")
         did = "would be written" if self.dry_run else "written"

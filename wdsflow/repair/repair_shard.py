@@ -20,6 +20,7 @@ from wdsflow.pieces.pieces import moved as moved_member
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.readers.wanted_fields import CAPTION, trouble
+from wdsflow.records.report import ShardJob
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
 from wdsflow.shards.shard_identity import input_identity
@@ -28,7 +29,7 @@ from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
 
-from .regroup import Borders, RegroupedSample, RepairPlan, first_members, plan
+from .regroup import UNMOVED, Borders, RegroupedSample, RepairPlan, first_members, plan
 from .repair_report import ShardRepair
 
 _DAMAGE = {
@@ -60,14 +61,11 @@ class Edits:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(ShardJob):
     """One shard to repair. Without ``write`` nothing is written; with it a file at ``target`` is replaced."""
 
-    url: str
-    target: Path
-    write: bool
-    allow_pipe: bool
-    moved: Borders
+    write: bool = True
+    moved: Borders = UNMOVED
 
 
 def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:

@@ -7,27 +7,21 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.refusals import refuse_inputs
-from wdsflow.records.report import run_outputs
+from wdsflow.records.refusals import output_paths
+from wdsflow.records.report import write_shards
 from wdsflow.shards.caption_field import parse_caption_field
-from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 
-from .regroup import Borders, borders
+from .regroup import UNMOVED, borders
 from .repair_options import RepairOptions
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Edits, Job, inputs_of, repair_shard
 
 _CODE = 3  # version of the result of a repair
-_REASONS = {
-    "code": "another wdsflow repaired it",
-    "url": "its output was made from {}",
-    "moved": "other members move at its borders",
-    "inputs": "the input changed",
-}
+_REASONS = {"code": "another wdsflow repaired it", "moved": "other members move at its borders"}
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -62,13 +56,20 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
         run_in_threads(work, repair, done.__setitem__, jobs, begin)
         report.shards += map(done.__getitem__, work)
         return report
-    force, restart = options.force, options.restart
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
-        names, todo = [job.target.name for job in work], [(record, job) for job in work]
-        record.begin(_flags(caption, edits), names, inputs=found, force=force, restart=restart)
-        report.stale_removed = record.stale
-        report.shards = run_outputs(todo, repair, _made_from, report, jobs=jobs, begin=begin, again=force)
-        record.finish()
+        write_shards(
+            record,
+            _flags(caption, edits),
+            work,
+            repair,
+            _made_from,
+            report,
+            inputs=found,
+            force=options.force,
+            restart=options.restart,
+            jobs=jobs,
+            begin=begin,
+        )
     return report
 
 
@@ -82,11 +83,9 @@ def _edits(caption: str | None, rename: Mapping[str, str], drop_fields: Iterable
 
 
 def _jobs(urls: Sequence[str], folder: Path, *, write: bool, allow_pipe: bool) -> Iterator[Job]:
-    targets = [folder / name for name in output_names(urls)]
-    refuse_inputs(urls, targets)
-    moved = borders(urls)
-    for place, (url, target) in enumerate(zip(urls, targets, strict=True)):
-        yield Job(url, target, write, allow_pipe, moved.get(place, Borders()))
+    paths, moved = output_paths(urls, folder), borders(urls)
+    for place, (url, target) in enumerate(zip(urls, paths, strict=True)):
+        yield Job(url, target, allow_pipe, write, moved.get(place, UNMOVED))
 
 
 def _made_from(job: Job, done: ShardRepair | None) -> dict[str, object]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from wdsflow.records.line import Counts, OneFile, reason_lines
+from wdsflow.records.line import Counts, NewShard, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
@@ -24,14 +24,13 @@ _REASONS = (
 
 
 @dataclass
-class ShardGraft(OneFile):
+class ShardGraft(NewShard):
     """The outcome of one shard.
 
     ``matched``: a row was found and its values were set; ``without``: no value to join on; ``impossible``: a row was
     found, but nothing could be set. All but the damaged ones, and those of ``dropped``, are written.
     """
 
-    url: str
     samples: int = 0
     written: int = 0
     uncounted: int = 0  # written samples that sizes.json does not count
@@ -45,18 +44,11 @@ class ShardGraft(OneFile):
     set: Counter[str] = field(default_factory=Counter)  # --set -> samples in which it was set
     missed: Counter[str] = field(default_factory=Counter)  # --set and the reason it was not set -> samples
     left_out: Counter[str] = field(default_factory=Counter)  # reason why members belong to no sample -> members
-    lost: list[str] = field(default_factory=list)  # read errors
-    bytes: int = 0  # of the output
 
     @property
     def counted(self) -> int:
         """The number of samples that readers find in the output."""
         return self.written - self.uncounted
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the next graft can skip the shard: it could be read."""
-        return bool(self.output) or not self.lost
 
     def sums(self) -> Iterable[Counts]:
         """Yield the counts of samples: by match, and as written."""
@@ -100,7 +92,7 @@ class GraftReport(Report[ShardGraft]):
         """Yield the report."""
         for shard in self.shards:
             result = f"{how_many(shard.written, 'sample')}, {shard.matched:,} with a row"
-            yield from shard.lines(shard.url, result if shard.output else "nothing written", shard.lost)
+            yield from shard.lines(result if shard.output else "nothing written")
         yield from self.again_lines("grafted")
         written, samples = self.total("written"), self.total("samples")
         shards = how_many(len(self.shards), "shard")

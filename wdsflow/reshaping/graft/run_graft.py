@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.refusals import refuse_inputs
+from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
@@ -32,13 +32,7 @@ from .table_rows import TableFiles, find_table
 _CODE = 1  # version of the result of a graft
 _WORK = "graft"  # folder of the join and of notes on each shard during a run
 _UNMATCHED = "graft-unmatched.jsonl"
-_REASONS = {
-    "code": "another wdsflow wrote it",
-    "url": "its output was made from {}",
-    "inputs": "the input changed",
-    "table": "the table changed",
-    "decided": "other rows match its samples now",
-}
+_REASONS = {"table": "the table changed", "decided": "other rows match its samples now"}
 _SHOWN = 5  # unmatched rows
 
 
@@ -91,8 +85,7 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
     found, folder, force, restart = expand_existing(urls), local_folder(out), request.force, request.restart
-    names = output_names(found)
-    refuse_inputs([*found, *map(str, asked.table.files)], [folder / name for name in names])
+    names = [path.name for path in output_paths(found, folder, *map(str, asked.table.files))]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart and not force:
             record.refuse_other(asked.flags())

@@ -30,11 +30,7 @@ _SCRATCH = "reshard-scratch"
 KIND = "reshard"
 _DIGITS = 5  # of the numbers in names, as in img2dataset
 
-_REASONS = {
-    "code": "another wdsflow wrote it",
-    "samples": "other samples belong into it",
-    "inputs": "an input changed",
-}
+_REASONS = {"samples": "other samples belong into it", "inputs": "an input changed"}
 _Record = OutputRecord[OutputReport]
 
 
