@@ -112,6 +112,7 @@ class ProbeLimits:
     shapes: int = 64  # the most frequent ones
     samples: int = 400  # probed if the set is too large to read whole
     seconds: float = 10.0  # of one run
+    first_run: float = 60.0  # of building the pipeline, and of the first run of a process: either may load a model
     first_seconds: float = 60.0  # of the first probes of all shapes
     rare: int = 96  # samples with rare values
     rare_seconds: float = 20.0  # of their probes
@@ -177,8 +178,11 @@ class Prober:
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
         """Read some tars once, for at most ``most`` elements, and return the run. ``change``: see ``RunRequest``."""
         self.runs += 1
-        seconds = self.limits.seconds
-        return self.process.run(RunRequest(tuple(urls), seconds=seconds, most=most, seed=self.runs, change=change))
+        seconds, first = self.limits.seconds, self.limits.first_run
+        request = RunRequest(
+            tuple(urls), seconds=seconds, first_seconds=first, most=most, seed=self.runs, change=change
+        )
+        return self.process.run(request)
 
     def first_round(self, groups: Sequence[ShapeGroup]) -> list[ProbedShape]:
         """Probe some samples of each shape, as many as time permits: one of each shape, then a second, and so on."""

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
@@ -43,6 +43,7 @@ class RunRequest:
     urls: tuple[str, ...]
     singly: bool = True  # batches hold one sample
     seconds: float = 20.0
+    first_seconds: float = 60.0  # for building the pipeline, and at least for the first run: either may load a model
     most: int = 300  # elements; a pipeline that yields more repeats its shards
     seed: int = 0
     change: tuple[int, str] | None = None  # code of stages to insert after that number; "": give it a handler
@@ -125,6 +126,7 @@ class ProbeProcess:
         self.fault: ProbeRun | None = None  # the first run that failed for a missing requirement of this machine
         self.collation_drops = False  # in some run, collation dropped samples
         self._peer: Peer | None = None
+        self._has_run = False  # this process
         self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._last = LastSeen(self._seen.fileno())
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
@@ -151,11 +153,16 @@ class ProbeProcess:
     def run(self, request: RunRequest) -> ProbeRun:
         """Return the result of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
         peer = self._peer if self._peer and not self._peer.gone() else self._start()
-        answer = self._ask(peer, request, request.seconds + _GRACE)
+        if not self._has_run:
+            request = replace(request, seconds=max(request.seconds, request.first_seconds))
+        answer = self._ask(peer, request, request.first_seconds)
         if answer.how == "wrong":
             raise PipelineError(answer.error)
         if answer.how == "hung":
             self._end()
+            if answer.facts is None:
+                raise PipelineError(f"{self.spec}: {BUILDING} took longer than {request.first_seconds:.0f} s")
+        self._has_run = True
         if answer.machine and self.fault is None:
             self.fault = answer
         self.collation_drops |= answer.facts is not None and answer.facts.collation_drops
@@ -163,6 +170,7 @@ class ProbeProcess:
 
     def _start(self) -> Peer:
         self._end()
+        self._has_run = False
         self._log.seek(0)
         self._log.truncate()  # the output of the previous process
         peer = self._peer = Peer(
@@ -180,24 +188,33 @@ class ProbeProcess:
         return peer
 
     def _ask(self, peer: Peer, request: RunRequest | None, seconds: float) -> ProbeRun:
-        """Return the answer, or the progress of the run if the process died or was killed at its limit."""
+        """Return the answer, or the progress of the run if the process died or was killed at its limit.
+
+        ``seconds``: until the import has ended or the pipeline is built.
+        """
         late, facts = threading.Event(), None
 
         def end() -> None:
             late.set()
             peer.end()
 
-        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-        timer.start()
+        def limit(seconds: float) -> threading.Timer:
+            timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
+            timer.start()
+            return timer
+
+        timer = limit(seconds)
         try:
             if request is not None:
                 peer.send(request)
             while True:
                 answer = peer.receive()
                 assert isinstance(answer, ProbeRun)
-                if answer.how != "begun":
+                if request is None or answer.how != "begun":
                     return answer
                 facts = answer.facts
+                timer.cancel()
+                timer = limit(request.seconds + _GRACE)
         except (OSError, EOFError):
             return self._died(facts, late=late.is_set())
         finally:

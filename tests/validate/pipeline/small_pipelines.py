@@ -48,6 +48,22 @@ def hangs(urls):
         yield sample
 
 
+MODELS: list[str] = []
+
+
+def loads_while_built(urls):
+    time.sleep(1)
+    return read(urls)
+
+
+def loads_at_its_first_sample(urls):
+    for sample in read(urls):
+        if not MODELS:
+            time.sleep(1)
+            MODELS.append("model")
+        yield sample
+
+
 def sleepy(urls):
     for sample in read(urls):
         time.sleep(1)

@@ -15,6 +15,7 @@ from tests.validate.pipeline.really import PROBES_ONLY, differences, jpeg, least
 from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.pipeline import probe_process
 from wdsflow.validate.pipeline.fates import bounds
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
@@ -179,12 +180,24 @@ def test_samples_in_batches_of_its_own_making_are_counted_where_all_are_read(tmp
 
 
 def test_a_probe_that_hangs_is_killed_at_its_limit(tmp_path: Path) -> None:
-    limits = ProbeLimits(seconds=0.5, per_shape=1)
+    limits = ProbeLimits(seconds=0.5, first_run=2.0, per_shape=1)
 
     verdict = judged("hangs", [write(tmp_path / "0.tar", 8, missing=4)], limits)
 
     assert verdict.outcome == "stalls"
     assert not [each for each in psutil.Process().children(recursive=True) if "probe_child" in " ".join(each.cmdline())]
+
+
+@pytest.mark.parametrize("name", ["loads_while_built", "loads_at_its_first_sample"])
+def test_one_that_loads_a_model_for_longer_than_a_probe_takes_does_not_hang(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_process, "_GRACE", 0.2)
+    limits = ProbeLimits(seconds=0.2, per_shape=1)
+
+    verdict = judged(name, [write(tmp_path / "0.tar", 4)], limits)
+
+    assert (verdict.outcome, verdict.usable) == ("trains", 4)
 
 
 def test_an_object_that_names_its_own_shards_reads_the_given_ones(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.verdicts.verdict import Verdict
 
 HERE = Path(__file__).parent
-QUICK = ProbeLimits(seconds=1.0, per_shape=1, whole_seconds=5.0)
+QUICK = ProbeLimits(seconds=1.0, first_run=3.0, per_shape=1, whole_seconds=5.0)
 
 pytestmark = pytest.mark.deep
 
@@ -30,7 +30,12 @@ def judged(name: str, folder: Path) -> Verdict:
     return probe_pipeline(f"{HERE / 'hostile_pipelines.py'}:{name}", *scanned([url]), limits=QUICK)
 
 
-@pytest.mark.parametrize("name", ["sleeps", "spins", "hangs_while_built"])
+def test_one_that_is_not_built_in_time_is_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="building the pipeline took longer than 3 s"):
+        judged("hangs_while_built", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sleeps", "spins"])
 def test_one_that_hangs_is_ended_at_its_limit(name: str, tmp_path: Path) -> None:
     started = time.monotonic()
 
