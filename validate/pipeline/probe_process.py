@@ -43,7 +43,7 @@ class RunRequest:
     urls: tuple[str, ...]
     singly: bool = True  # batches hold one sample
     seconds: float = 20.0
-    first_seconds: float = 60.0  # for building the pipeline, and at least for the first run: either may load a model
+    first_seconds: float = 60.0  # at least, for building it and for the first run of a process: either may load a model
     most: int = 300  # elements; a pipeline that yields more repeats its shards
     seed: int = 0
     change: tuple[int, str] | None = None  # code of stages to insert after that number; "": give it a handler
@@ -153,15 +153,17 @@ class ProbeProcess:
     def run(self, request: RunRequest) -> ProbeRun:
         """Return the result of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
         peer = self._peer if self._peer and not self._peer.gone() else self._start()
-        if not self._has_run:
-            request = replace(request, seconds=max(request.seconds, request.first_seconds))
-        answer = self._ask(peer, request, request.first_seconds)
+        longest = max(request.seconds, request.first_seconds)
+        limit = request.seconds if self._has_run else longest
+        answer = self._ask(peer, replace(request, seconds=limit), request.first_seconds)
         if answer.how == "wrong":
             raise PipelineError(answer.error)
         if answer.how == "hung":
             self._end()
             if answer.facts is None:
                 raise PipelineError(f"{self.spec}: {BUILDING} took longer than {request.first_seconds:.0f} s")
+            if limit < longest:
+                return self.run(request)  # it may only be slow: as the first run of the next process it has more time
         self._has_run = True
         if answer.machine and self.fault is None:
             self.fault = answer

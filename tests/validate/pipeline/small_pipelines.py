@@ -64,6 +64,12 @@ def loads_at_its_first_sample(urls):
         yield sample
 
 
+def slow_at_one(urls):
+    for sample in read(urls):
+        time.sleep(1.0 if sample["key"].endswith("2") else 0)
+        yield sample
+
+
 def sleepy(urls):
     for sample in read(urls):
         time.sleep(1)
