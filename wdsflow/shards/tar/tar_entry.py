@@ -214,9 +214,9 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     except (BadHeader, RefusedRecord) as error:
         why: Literal["error", "bad"] = "error" if depth or isinstance(error, RefusedRecord) else "bad"
         raise Ending(why, start, str(error), max(state.at, here + BLOCK)) from None
-    kind = _KINDS.get(state.type, "special")
-    if state.type in REGULAR:
-        kind = "sparse" if state.sparse else "file"
+    kind = "file" if state.type in REGULAR else _KINDS.get(state.type, "special")
+    if state.sparse:  # tarfile reads a map of members of any type
+        kind = "sparse"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     where = here if own is None else own, state.data, state.next, state.at
     return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)
