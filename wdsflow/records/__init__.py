@@ -3,10 +3,11 @@
 Seven commands write into a folder: ``filter``, ``score``, ``cut``, ``repair``, ``reshard``, ``graft`` and ``index``. All of
 them use ``OutputRecord``::
 
-    with OutputRecord(folder, "thin", "thinned", Thinned) as record:                    # one run at a time
-        record.begin(options, [job.target.name for job in work])                        # or refuse, before anything is written
-        report.shards = run_outputs(work, thin, of(record, made_from), report)          # unfinished outputs, on all cores
-        record.finish()                                                                 # sizes.json and __len__
+    with OutputRecord(folder, "thin", "thinned", ThinnedShard) as record:             # one run at a time
+        write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)       # begin, write what is missing, finish
+
+``write_shards`` is ``record.begin(flags, names)``, which refuses or notes what is to be written; ``run_outputs``, which writes
+the outputs that are not done yet; and ``record.finish()``, which writes ``sizes.json`` and ``__len__``.
 
 Our files are in ``_wdsflow``, which no reader of shards opens:
 
@@ -29,7 +30,7 @@ checked in one place, ``Line.check``, when a line is made and when it is read; `
 commands. ``sizes.json`` and ``__len__``, from which OpenCLIP takes the length of an epoch, exist only when all shards
 exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
 
-A new command defines a ``Line`` (``OneFile``, if an output is one file) with its counts, a ``Report`` with its words, and a
-function that writes one output. ``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend
-the record by ``RunRecord`` in ``wdsflow/filtering/run_record.py``.
+A new command defines a ``NewShard`` with its counts and a function that writes one output; CONTRIBUTING.md shows one.
+``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in
+``wdsflow/filtering/run_record.py``.
 """
