@@ -45,7 +45,7 @@ class _LeftOut:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Leave everything else to the next finder. Raises ModuleNotFoundError."""
+        """Leave all other names to the next finder. Raises ModuleNotFoundError."""
         del path, target
         if name == "pandas" and _who_imports().partition(".")[0] == "wdsflow":
             raise ModuleNotFoundError("pandas is left out of this process", name=name)

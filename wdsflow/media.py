@@ -25,7 +25,7 @@ def is_cut(size: int, read: Read) -> bool:
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         elif not length:
-            return not index and name != b"moov"  # the last box: it goes on to the end
+            return not index and name != b"moov"  # the last box: it extends to the end
         if length < 8:
             return False
         index = index or name in (b"moov", b"moof")

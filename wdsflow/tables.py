@@ -3,7 +3,7 @@
 Some questions concern all samples of a set at once: which row of a table belongs to which sample, which sample is the
 duplicate of an earlier one, which of two sets has a key, which 30 % have the best score. The answers need a join, a
 sort or a group over hundreds of millions of rows, on machines that have a few GiB to spare. This room asks DuckDB, and
-nothing else in the project sorts or joins on disk.
+no other code of the project sorts or joins on disk.
 
 `Tables` is a database for the time of one run::
 
@@ -66,7 +66,7 @@ class Tables:
     """A database in memory, which continues in files of a scratch folder. Use as a context manager, in one thread.
 
     Args:
-        folder: exists; for files of what memory does not hold.
+        folder: exists; for data that does not fit into memory.
         memory: bytes that may be used before that; at least 64 MiB are used.
         threads: of a statement, at most; never more than there are cores, or than memory is for.
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.jpeg import load_simplejpeg
+from wdsflow.images.pillow import formats
 
 from ..base import Dropped, StageError
 
@@ -197,22 +197,10 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, 
     return pixels, (0, 0, header.width / scale, header.height / scale)
 
 
-# Opened by running a program (Ghostscript), or by opening what they contain.
-_NEVER_OPENED = frozenset(("EPS", "IPTC"))
 _MOST_REDUCED = 1 << 16
 _ORIENTATION = 0x0112
 _JPEG = ("JPEG", "MPO")
 _PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    """Return Pillow's formats, the usual ones first."""
-    from PIL import Image
-
-    Image.init()
-    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
 
 
 def decode_with_pillow(
@@ -234,7 +222,7 @@ def decode_with_pillow(
     from PIL import Image
 
     with _errors_named():
-        image: Image.Image = Image.open(BytesIO(data), formats=_formats())
+        image: Image.Image = Image.open(BytesIO(data), formats=formats())
     target = gate(image)
     with _errors_named():
         width, height = image.size

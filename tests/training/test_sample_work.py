@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.golden_file import check_text
+from wdsflow.shards.source.base import read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
-from wdsflow.training.workers.sample_work import Files, SampleWork, read_fully
+from wdsflow.training.workers.sample_work import Files, SampleWork
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli import shards
 from tests.golden_file import check_text
+from wdsflow.shards.urls import some_of
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch import preflight
 
@@ -118,10 +119,10 @@ def shown(found, folder):
 )
 def test_of_many_shards_some_that_lie_evenly_are_read(first, most):
     urls = [f"{first}{number}" for number in range(most)]
-    assert preflight._some(urls) == urls
+    assert some_of(urls) == urls
     more = [f"{first}{number}" for number in range(2 * most + 1)]
-    chosen = preflight._some(more)
+    chosen = some_of(more)
     assert len(chosen) == most
     assert chosen[:3] == [more[0], more[2], more[4]]
     assert chosen[-1] == more[(most - 1) * (2 * most + 1) // most]
-    assert preflight._some([]) == []
+    assert some_of([]) == []

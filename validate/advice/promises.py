@@ -18,7 +18,7 @@ from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.shard_names import IMAGE_FIELDS
-from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
+from wdsflow.shards.tar.walk import MemberBatch, Row, Seen
 
 from ..finding import Advice, Finding, Repair, promises
 from ..rules.kit.base import Context, leave_out, repair
@@ -71,7 +71,7 @@ class _Previewed:
 
     def __init__(self, preview: Preview) -> None:
         self.preview = preview
-        self.stop = WalkStop("end", 0, "")
+        self.stop = Stop("end", 0, "")
         self.seen: dict[str, Seen] = {}
         self.fields: list[Field] = []
 

@@ -3,7 +3,7 @@
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,7 +80,10 @@ class Overview:
                 for name, (tally, shard) in self.tallies.items()
             },
             "shards": [
-                {**_values(shard, "url size members samples error stop compression beyond"), "stop": asdict(shard.stop)}
+                {
+                    **_values(shard, "url size members samples error stop compression beyond"),
+                    "stop": shard.stop._asdict(),
+                }
                 for shard in self.shards
             ],
         }

@@ -49,7 +49,7 @@ def _picked(thing: object, names: str) -> dict[str, object]:
 def _shard(shard: ShardEvidence) -> dict[str, object]:
     return {
         **_picked(shard, "url size members samples error error_detail"),
-        "stop": None if shard.error else asdict(shard.stop),
+        "stop": None if shard.error else shard.stop._asdict(),
         **_picked(shard, "compression beyond"),
         "fields": {name: each.count for name, each in shard.fields.items()},
         "bytes_read": shard.bytes_read,

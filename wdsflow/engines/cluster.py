@@ -26,7 +26,7 @@ Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before h
 _PATIENCE = 30.0  # seconds that the driver has to leave the cluster
 _CONNECTS = 10.0  # seconds for an answer from an address
 _SETTINGS = {
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray 3 does; without, it warns
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the default of Ray 3; without, it warns
     "RAY_USAGE_STATS_ENABLED": "0",  # a new cluster would report itself to its makers
 }
 
@@ -35,7 +35,7 @@ _SETTINGS = {
 def connected(address: str | None = None) -> Iterator[Cluster]:
     """Connect to the cluster at an address; None takes ``RAY_ADDRESS``, that of this machine, or a new one.
 
-    Where this program is connected to Ray already, that connection is used, whatever the address. Raises EngineError.
+    Where this program is connected to Ray already, that connection is used, and the address ignored. Raises EngineError.
     """
     ray = sys.modules.get("ray")
     if getattr(ray, "is_initialized", bool)():
@@ -82,7 +82,7 @@ class _Driver:
         self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
     def ask(self, what: str, *arguments: Any) -> Any:
-        """Make a request; return its answer, or raise what it raised. Raises EngineError if the driver ended."""
+        """Make a request; return its answer, or raise its error. Raises EngineError if the driver ended."""
         self.interrupted = True
         try:
             raised, answer = self._peer.ask((what, arguments))

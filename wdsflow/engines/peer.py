@@ -18,7 +18,7 @@ Death
     ``receive`` raises EOFError. ``wait`` returns the exit status: ``ending``, ``killed_by`` and ``likely_memory`` explain it.
     Nothing is repeated here: ``retries`` has the policy.
 End
-    A keeper (see ``keeper``) stands between both sides. It kills the process and everything that the process started,
+    A keeper (see ``keeper``) stands between both sides. It kills the process and all processes that it started,
     in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
 
 Users: shard workers (``local``), Ray's driver (``cluster``, without a keeper: it leaves the cluster first), model servers,
@@ -54,7 +54,7 @@ class Peer:
     """A process and the line to it. Any thread may call ``end``.
 
     Args:
-        code: what the process runs.
+        code: Python code that the process runs.
         words: its arguments.
         kept: whether a keeper ends all that the process starts.
         environment: variables; those of this process take precedence.

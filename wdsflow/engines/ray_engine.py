@@ -20,7 +20,7 @@ _PATIENCE = 600.0  # seconds until a worker starts: a cluster may have to grow f
 class RayWorker:
     """An actor with a worker process, which works on one task at a time.
 
-    A sample that kills the process costs what it does on one machine; Ray notices only the loss of a whole node.
+    A sample that kills the process costs as much as on one machine; Ray notices only the loss of a whole node.
     """
 
     def __init__(self, function: Work, site: Site) -> None:
@@ -102,7 +102,7 @@ class RayEngine(Engine[T]):
             errors = self._ray.exceptions
             try:
                 answer = self._ray.get(found[0])
-            except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # what tasks raise is their answer
+            except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # errors of tasks are their answers
                 raise _unusable(error) from None
             except errors.RayError as error:
                 done = self._lose(actor, job, error)
@@ -119,7 +119,6 @@ class RayEngine(Engine[T]):
         self._actors.clear()
 
     def _feed(self) -> None:
-        """Start attempts while there are tasks and there is room."""
         while self._todo and self._idle:
             actor, job = self._idle.pop(), self._todo.popleft()
             self._under_way[actor.work.remote(job.task)] = actor, job
@@ -156,7 +155,6 @@ class RayEngine(Engine[T]):
         return None
 
     def _check_alive(self) -> None:
-        """Raise EngineError if no actor works."""
         if all(job is None for _, job in self._under_way.values()):
             asked = f"a core{f' and {self._gpus:g} GPU' if self._gpus else ''} and the memory for an image"
             raise EngineError(f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds")

@@ -14,7 +14,7 @@ something else, such as the system when memory is short. So, for all processes o
 | shard worker   | a shard          | ``Mark``: a sample       | done without that sample  | 2 deaths before a sample, 3 at one, 13    |
 | actor of Ray   | a shard          | unknown                  | done again                | ``NODE_LOSSES`` of one task               |
 | model server   | items of a model | ``Loading``, ``Begun``   | each item alone           | ``LOADS`` while it loads, ``NOT_BEGUN``   |
-| map worker     | a batch of rows  | the batch, told by order | halves; a row alone       | ``MAP_STARTS`` in a row that do not start |
+| map worker     | a batch of rows  | the batch, by its order  | halves; a row alone       | ``MAP_STARTS`` in a row that do not start |
 | decoder        | a chunk          | ``Whereabouts``          | the run ends              | never repeated, but a fork that hangs     |
 | probe, command | a run            | ``Note``                 | is the result             | never repeated                            |
 

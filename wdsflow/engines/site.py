@@ -34,7 +34,7 @@ def shown_cores() -> int:
 
 def cpu_quota() -> float | None:
     """Return how many processors the container grants; None if it grants all."""
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is no number
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is not a number
         share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
         return int(share) / int(period)
     return None

@@ -15,6 +15,7 @@ from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.model.model_score import BatchScore
 from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
@@ -116,8 +117,6 @@ def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str
 
 
 AUTO = "auto"
-# Most shards that are searched for a sample with a caption, spread evenly. The command of a pipe may take long.
-_MOST_LOCAL, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _CHECKED = 20_000  # samples of all these shards together: a rare name must not cause a search of the whole set
 _SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, searched for captions
 _NO_CAPTION = frozenset({"no-caption", "not-text"})
@@ -291,9 +290,7 @@ def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView
 
 def _spread(urls: Sequence[str]) -> list[str]:
     """Return shards to check: first, last, middle, then the others in order."""
-    first = urls[0]
-    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST_LOCAL
-    some = urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+    some = some_of(urls)
     order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
     return [some[number] for number in order]
 

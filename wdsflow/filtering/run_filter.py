@@ -10,7 +10,7 @@ from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, digest, recorded_recipe
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
@@ -19,7 +19,7 @@ from wdsflow.stages.scores.model.clip import ClipScore
 from .json_place import check_places, with_captions
 from .kinds import check_shards, names_of
 from .run_folder import Layout, ShardRecord
-from .run_options import RunOptions
+from .run_options import RunOptions, say_all
 from .run_pass import Pass, joined
 from .run_record import RunRecord
 from .run_report import RunReport
@@ -108,7 +108,7 @@ def cut_shards(
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options = options or RunOptions()
-    _check_ranges(recipe, options)
+    say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
@@ -138,7 +138,7 @@ def _scored_first(
     tars: bool,
 ) -> RunReport:
     """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
-    _check_ranges(recipe, options)
+    say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
@@ -148,9 +148,7 @@ def _scored_first(
     if kind == "score" and not options.restart:
         recipe, adding = _with_earlier(recipe, layout)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
-    for line in filter(None, (adding, line_on_captions)):
-        if options.say is not None:
-            options.say(line)
+    say_all(options, filter(None, (adding, line_on_captions)))
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
@@ -180,13 +178,6 @@ def _scored_first(
         return whole.run()
 
 
-def _check_ranges(recipe: Recipe, options: RunOptions) -> None:
-    """Report terms that hold for all samples. Raises WhereError for one that holds for none."""
-    for line in conditions_told(recipe):
-        if options.say is not None:
-            options.say(line)
-
-
 def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
     """Return the recipe with the scores that the folder's ledgers have, and a line on the added scores."""
     earlier = RunRecord(layout, "score").begun_scores()
@@ -208,9 +199,7 @@ def _reuse(
         return None
     _refuse_same(ledger, layout)
     found = reuse_of(ledger, names, program.models, recipe.stages)
-    if options.say is not None:
-        for line in found.missing:
-            options.say(f"{line}: computed again")
+    say_all(options, [f"{line}: computed again" for line in found.missing])
     return found
 
 

@@ -1,6 +1,6 @@
 """Options of a run that do not change a byte of the output."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,3 +79,10 @@ class RunOptions:
             raise ValueError(f"slice {self.index} of {self.count} does not exist: slices count from 0")
         if self.restart and self.count > 1:
             raise ValueError("--restart would remove what other slices wrote: remove the folder before they start")
+
+
+def say_all(options: RunOptions, lines: Iterable[str]) -> None:
+    """Report lines to the caller of a run."""
+    if options.say is not None:
+        for line in lines:
+            options.say(line)

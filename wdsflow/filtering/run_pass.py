@@ -29,7 +29,7 @@ from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import file_size, local_file
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
-from .run_options import OutputError, RunOptions
+from .run_options import OutputError, RunOptions, say_all
 from .run_record import RunRecord
 from .run_report import RunReport
 
@@ -212,9 +212,7 @@ class Pass:
         record: RunRecord | None = None
         if options.dry_run:
             folder = self.layout.folder.absolute()
-            shared = next(
-                path for path in (folder, *folder.parents) if path.is_dir()
-            )  # visible to other nodes like the output
+            shared = next(path for path in (folder, *folder.parents) if path.is_dir())  # other nodes see it, too
             self.layout = Layout(stack.enter_context(scratch("run", shared if options.engine == "ray" else None)))
         else:
             record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
@@ -267,9 +265,7 @@ class Pass:
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
             lines, place = processes.prepare(models), processes.place
-        if options.say is not None:
-            for line in lines:
-                options.say(line)
+        say_all(options, lines)
         return place
 
     def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:

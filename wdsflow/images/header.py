@@ -27,7 +27,7 @@ class ImageHeader(NamedTuple):
 
 
 def more_bytes(reached: int) -> int:
-    """Return how many of the first bytes to ask for when a header goes on beyond ``reached``: few, growing steps.
+    """Return how many of the first bytes to ask for when a header continues beyond ``reached``: few, growing steps.
 
     1, which no caller needs to request, where the header is too far inside.
 
@@ -273,8 +273,8 @@ _START_CODE = b"\x9d\x01\x2a"
 def read_webp(data: bytes) -> ImageHeader:
     """Return the header of bytes that start with ``RIFF....WEBP``.
 
-    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``. ``length`` is what the
-    container claims; Pillow refuses a file that is shorter.
+    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``. ``length`` is
+    claimed by the container; Pillow refuses a file that is shorter.
     """
     try:
         size, chunk = _riff(data)
@@ -306,7 +306,7 @@ def read_webp(data: bytes) -> ImageHeader:
 
 
 def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file that says it has any: name, offset, size of the contents.
+    """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file whose header announces them: name, offset, size of the contents.
 
     ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing but the heads is read.
     """

@@ -1,6 +1,6 @@
 """The header of an image by its first bytes: format, size, mode and traits, without decoding.
 
-JPEG, PNG, GIF and WebP are read by code of ours, in a tenth of Pillow's time or less. Pillow reads all other formats;
+JPEG, PNG, GIF and WebP are read by our code, in a tenth of Pillow's time or less. Pillow reads all other formats;
 those that it cannot open are known by magic bytes.
 """
 
@@ -21,8 +21,8 @@ _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"
 def read_header(data: bytes) -> ImageHeader | None:
     """Return the header in the first bytes of a file, None if they are not an image.
 
-    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` says with how many
-    bytes to call again; that goes up to 1 MiB. Width, height, mode, progressive and orientation are Pillow's, but for
+    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` is the number of
+    bytes to call again with, at most 1 MiB. Width, height, mode, progressive and orientation are Pillow's, but for
     HEIC and AVIF. Never raises.
     """
     if data.startswith(_JPEG):

@@ -5,9 +5,23 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 
 MAX_IMAGE_PIXELS = 89_478_485  # Pillow's own: it warns above, and refuses above twice as many
 BOMB_PIXELS = 2 * MAX_IMAGE_PIXELS
+
+
+_NEVER_OPENED = frozenset(("EPS", "IPTC"))  # by running a program (Ghostscript), or by opening their contents
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """Return Pillow's formats that may be opened, the usual ones first."""
+    from PIL import Image
+
+    Image.init()
+    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
 
 
 class _Shared(AbstractContextManager[None]):

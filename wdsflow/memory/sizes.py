@@ -23,7 +23,7 @@ _FORM = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE |
 def parse_size(text: str | int) -> int:
     """Return bytes: "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000; a number without unit is bytes.
 
-    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for anything else, also
+    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for other text, also
     "2G", which has two meanings.
 
     >>> parse_size("2GiB"), parse_size("1.5GB"), parse_size("300_000"), parse_size(7)

@@ -45,7 +45,7 @@ class HeldMemory:
         self._known: dict[int, tuple[float, int, int]] = {}  # of a process: when, resident bytes, held
 
     def __call__(self, pid: int) -> int:
-        """Return what ``held`` returns."""
+        """Return the result of ``held``."""
         now, bare = time.monotonic(), resident(pid)
         when, before, taken = self._known.get(pid, (-_OLD, 0, 0))
         if now - when >= _OLD or abs(bare - before) > _LIKE:
@@ -140,7 +140,7 @@ def control_groups() -> list[Bound]:
 def group_bounds(root: Path, groups: str) -> list[Bound]:
     """Return the bounds of control groups mounted at ``root``; ``groups`` is the text of /proc/self/cgroup.
 
-    A container sees its own group at the root, whatever the file says.
+    A container sees its own group at the root, regardless of the file.
     """
     found = []
     for line in groups.splitlines():
@@ -154,7 +154,7 @@ def group_bounds(root: Path, groups: str) -> list[Bound]:
 
 def _bound(group: Path, kind: str) -> Bound | None:
     most, used, cache = _FILES[kind]
-    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+    with contextlib.suppress(OSError, ValueError):  # "max" is not a number
         bound, use = (int((group / name).read_text()) for name in (most, used))
         if bound < _NONE:
             return Bound(bound, max(0, use - _number(group / "memory.stat", cache.encode() + b" ")))

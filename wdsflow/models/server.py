@@ -112,7 +112,7 @@ def serve() -> None:
 
 
 def _send(waiting: _Waiting, what: Loading | Begun) -> None:
-    with contextlib.suppress(OSError):  # the worker may be gone
+    with contextlib.suppress(OSError):  # the worker may have ended
         send(waiting.asking, what)
 
 
@@ -129,7 +129,9 @@ def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
 def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
     room = threading.Semaphore(_HELD)
     while True:
-        with contextlib.suppress(OSError, EOFError, AuthenticationError):  # it is gone, or not a worker of this run
+        with contextlib.suppress(
+            OSError, EOFError, AuthenticationError
+        ):  # it has ended, or is not a worker of this run
             with listener.accept() as connection:
                 asking = socket.socket(fileno=os.dup(connection.fileno()))
             try:
@@ -160,7 +162,7 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
 
 
 def _end(address: str) -> None:
-    """End because the parent process is gone."""
+    """End because the parent process has ended."""
     with contextlib.suppress(OSError):  # a killed parent could not
         for mark in (worked_mark(address), ended_mark(address)):
             mark.unlink(missing_ok=True)

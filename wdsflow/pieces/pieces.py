@@ -8,7 +8,7 @@ from wdsflow.shards.tar.tar_header import BLOCK
 
 END = bytes(2 * BLOCK)  # the end of a tar
 OFFSET_BITS = 44  # of an address: an input has at most 16 TiB
-_LARGEST = 0o77777777777  # what a USTAR size field can hold
+_LARGEST = 0o77777777777  # the limit of a USTAR size field
 _OWNER = b"bigdata"  # as webdataset's own writer
 _MODE = b"0000444\x000000000\x000000000\0"  # and user and group
 _TIME = b"\x0000000000000\0"

@@ -143,7 +143,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece], *, closed:
 
     Ranges are those of whole members, headers and padding included. Replaces a file of that name, in one step.
     ``closed``: end it as a tar ends, with two zero blocks. Raises SourceChangedError if the source ends early, OSError if
-    the disk fails, and what ``pieces`` raises, also at their end; then no new file is left.
+    the disk fails, and errors of ``pieces``, also at their end; then no new file is left.
     """
     with writing(path) as file:
         sink = Sink(file, path)

@@ -60,7 +60,7 @@ class Reader(ABC):
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     empty_stalls: ClassVar[bool] = False  # hangs if no sample passes; otherwise it ends
     gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
-    stand_in: ClassVar[str] = "None"  # what it gives in their place
+    stand_in: ClassVar[str] = "None"  # the value in their place
     shares_samples: ClassVar[bool] = False  # ranks share out samples; otherwise ranks and workers share out shards
     in_parallel: ClassVar[bool] = False  # reads shards in parallel: which samples come before an exception is unknown
     reports_losses: ClassVar[bool] = False  # counts dropped samples, and reports them
@@ -75,7 +75,7 @@ class Reader(ABC):
     undecoded: ClassVar[frozenset[str]] = frozenset()  # formats of images that it does not decode under any name
     unopened: ClassVar[str] = "it does not open"  # of shards that ``opens`` refuses: "shards that ..."
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # needed in addition to the image
-    # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
+    # Other names of fields that this reader wants, but does not accept: the name -> the wanted name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Options | None = None) -> None:

@@ -11,7 +11,7 @@ from .wanted_fields import IMAGE_TROUBLE
 
 _CAPTION = "txt"
 _BLOCK = 512  # bytes
-_ALIKE = frozenset(("jpeg", "webp", "png"))  # formats of which it takes what Pillow takes, where they are whole
+_ALIKE = frozenset(("jpeg", "webp", "png"))  # formats of which it accepts the same as Pillow, if they are whole
 _DECODED = _ALIKE | {"bmp", "tiff", "ppm", "jp2"}
 _DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
 # Traits of tars that make no difference for it.

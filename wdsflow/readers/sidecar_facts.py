@@ -47,7 +47,7 @@ def read_text(path: str, most: int) -> str | None:
 
 
 def read_json(path: str, most: int) -> Any:
-    """Return what a file holds, None if there is no such file. Raises ValueError, OSError, RecursionError."""
+    """Return the value in a file, None if there is no such file. Raises ValueError, OSError, RecursionError."""
     text = read_text(path, most)
     return None if text is None else json.loads(text)
 
@@ -202,7 +202,7 @@ def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
 
 
 def _is_index(path: str, ending: str) -> bool:
-    """Return whether a file is an index, as its name says: other programs use these endings, too."""
+    """Return whether a file is an index, as its name suggests: other programs use these endings, too."""
     try:
         head, tail = _ends(path)
         if ending == _STATS:
@@ -303,7 +303,6 @@ def _energon(path: str, shard: ShardEvidence) -> str:
 
 
 def _webshart(path: str, shard: ShardEvidence) -> str:
-    """Compare the size of the shard."""
     head, tail = _ends(path)
     found = _FILESIZE.search(head) or _FILESIZE.search(tail)
     if found is None or shard.size in (None, int(found[1])):
@@ -320,7 +319,6 @@ _INDEXES: dict[str, tuple[str, Check]] = {
 
 
 def _ends(path: str) -> tuple[bytes, bytes]:
-    """Return the first and the last bytes of a file."""
     with open(path, "rb") as stream:
         head = stream.read(_END)
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - _END))

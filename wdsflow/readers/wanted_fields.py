@@ -37,7 +37,7 @@ def refused(part: Part, decoded: frozenset[str]) -> bool:
     suffix = part.suffix
     extension = extension_of(suffix)
     if suffix == "gz" or suffix.endswith(".gz"):
-        # Gzip itself raises for any field. What it holds was judged by the decoder of the name without .gz.
+        # Gzip itself raises for any field. Its contents were judged by the decoder of the name without .gz.
         return part.status in TEXT_TROUBLE or part.status in IMAGE_TROUBLE - {EMPTY}
     if extension not in decoded:
         return False

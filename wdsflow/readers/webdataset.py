@@ -78,7 +78,7 @@ _ALIKE = frozenset(
     }
 )
 _FOREIGN = ("name.not-utf8", "name.junk-not-utf8")
-_SAFE = re.compile(r"([a-z0-9]+://)?[\w./,=@%+-]+", re.ASCII)  # what a shell and urlparse leave as it is
+_SAFE = re.compile(r"([a-z0-9]+://)?[\w./,=@%+-]+", re.ASCII)  # text that a shell and urlparse do not change
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
 
 

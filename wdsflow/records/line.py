@@ -137,7 +137,7 @@ class OneFile(Line):
 
     Attributes:
         made_from: the values that decide its bytes.
-        identity: of the file; None if there is none, because no sample was left for it.
+        identity: of the file; None if it does not exist, because no sample was left for it.
         output: path of the file.
     """
 

@@ -141,8 +141,6 @@ class OutputRecord(Generic[L]):
         """Read it. Raises KeyError, TypeError, ValueError."""
         return found["options"], found["outputs"]
 
-    # The life of a run.
-
     def __enter__(self) -> "Self":
         for folder in self.own_folders():
             need_folder(folder)
@@ -179,7 +177,7 @@ class OutputRecord(Generic[L]):
             options: the values that decide the outputs, by flags of the command line.
             names: all outputs.
             inputs: their inputs, which ``restart`` never removes.
-            force: replace existing outputs, whatever wrote them.
+            force: replace existing outputs of any origin.
             restart: first remove files of earlier runs of this command. A run that finished nothing is always replaced.
             shards: outputs are shards: until all exist, ``sizes.json`` and ``__len__`` are in the folder inside.
 
@@ -283,8 +281,6 @@ class OutputRecord(Generic[L]):
             (forget_shards if counts else undo_begin)(self.folder)
         self._asked.unlink(missing_ok=True)  # last: it lists the files to remove
         self.options, self.outputs, self.lines, self._is_marked = None, frozenset(), {}, False
-
-    # Implementation.
 
     def _end(self, done: Sequence[L], *, whole: bool) -> None:
         places = {name: place for place, name in enumerate(self._names)}

@@ -71,7 +71,7 @@ def run_on_shards(
 
 
 def work_in_process(task: _Task, _: "Mark") -> object:
-    """Do it in a process that does nothing else; an error of the system is an answer."""
+    """Do it in a worker process; an error of the system is an answer."""
     try:
         return task.do(task.job, Event())
     except OSError as error:

@@ -107,7 +107,7 @@ class Looker:
         columns = options.columns
         self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
         self.types = columns.types if columns is not None else {}
-        self.kinds = options.kinds()  # for fields that are opaque unless a reader was told to take them
+        self.kinds = options.kinds()  # for fields that are opaque unless a reader's options name them
         self.full = options.level == "full"
         self.wanted = options.json_text_key
         self.max_image_pixels = options.max_image_pixels
@@ -279,7 +279,7 @@ class Looker:
         if self.varieties:
             self._vary(kinds_in(value, "json"))
         if value:
-            # One look-up each, for the many that are none: this is the hot loop of sets with json.
+            # One look-up each, as most objects have none of these names: this is the hot loop of sets with json.
             if ("conversations" in value or "messages" in value or "image_info" in value or "texts" in value) and (
                 found := interleaved(value)
             ):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.tar import members
 
 if TYPE_CHECKING:
     from wdsflow.scan.content.fitting import Columns
@@ -56,6 +57,7 @@ class Part(NamedTuple):
 
 
 Shape = tuple[Part, ...]
+Stop = members.Stop
 
 
 class Run(NamedTuple):
@@ -109,20 +111,6 @@ class Runs:
     def shapes(self) -> set[Shape]:
         """Return the distinct shapes."""
         return {item.shape for item in self.counted()}
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """How the archive ends for Python's tarfile in stream mode, which all readers here use.
-
-    ``kind``: "end" (zero block), "eof" (ends at a member's border without a zero block), "silent" (damaged
-    or cut header: tarfile takes it for the end), "error" (cut inside data: ReadError), "unreadable" (nothing
-    could be read at all: ReadError or OSError at the first byte).
-    """
-
-    kind: Literal["end", "eof", "silent", "error", "unreadable"] = "end"
-    offset: int = 0
-    detail: str = ""
 
 
 @dataclass(slots=True)
@@ -221,7 +209,7 @@ class ShardEvidence:
     # those after a stop.
     samples: int = 0
     beyond: int = 0  # valid members after the place where readers stop
-    unreached: int = 0  # of the samples, those that lie wholly after that place
+    unreached: int = 0  # of the samples, those that are wholly after that place
     stop: Stop = field(default_factory=Stop)
     runs: Runs = field(default_factory=Runs)  # as webdataset forms them
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs

@@ -115,7 +115,7 @@ class InterleavedCount:
             tally = self.differ if found.images else self.unplaced
             tally.add(key, offset, f"{found.images} in the json, {max(counts)} in the sample")
         base = key.rpartition("/")[2].lower()
-        # An image may have been written in another format than the json says.
+        # An image may have been written in another format than in the json.
         media = [*images, *(name for name in suffixes if media_kind(name))]
         there = {name.rpartition(".")[0] for name in (*media, *(f"{base}.{name}" for name in media))}
         lacking = [name for name in found.files if name.rpartition(".")[0] not in there]

@@ -52,7 +52,7 @@ def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
     return shard
 
 
-_CODECS = ("gz", "bz2", "zst")  # endings of names after which Arrow unpacks a file, whatever it holds
+_CODECS = ("gz", "bz2", "zst")  # extensions for which Arrow unpacks a file, regardless of its contents
 
 
 def _by_arrow(
@@ -113,7 +113,6 @@ def scan_shard(
 
 
 def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
-    """Fill the evidence."""
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
     some = options.level == "headers" and source.fd >= 0  # each request to another machine would take its time

@@ -56,7 +56,7 @@ def scan_shards(
         address: of the cluster.
 
     Raises:
-        EngineError: there is no cluster, or no node of it can scan.
+        EngineError: the cluster does not exist, or none of its nodes can scan.
         OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this machine.
     """
     ways = how or [scan_shard] * len(urls)
@@ -74,7 +74,7 @@ def scan_shards(
 
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
-    """Scan a shard in a process that does nothing else."""
+    """Scan a shard in a worker process."""
     return task.how(task.url, task.options)
 
 

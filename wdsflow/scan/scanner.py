@@ -7,10 +7,10 @@ from typing import Protocol
 
 from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
-from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
+from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 
 from .content_scan import Looker, Read, smallest_hashes
-from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Stop, Tally
+from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Tally
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector, note_shapes
 
@@ -22,7 +22,7 @@ class MemberWalk(Protocol):
     """A source of members: a walk over a tar, or its stand-in for members that are not written yet."""
 
     @property
-    def stop(self) -> WalkStop | None:
+    def stop(self) -> Stop | None:
         """How the archive ends; None before its end."""
 
     @property
@@ -279,7 +279,7 @@ class Scanner:
         if self.keys or self.twins:
             shard.key_span = min(chain(self.keys, self.twins)), max(chain(self.keys, self.twins))
         assert walk.stop is not None  # the walk is over
-        shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
+        shard.stop = walk.stop
         for name, seen in walk.seen.items():
             key = split_name(seen.name)[0] if seen.name else None
             self.note(name).add(key, seen.offset, seen.detail or seen.name or "", seen.count)

@@ -15,7 +15,7 @@ except ImportError:  # no Unix: a temporary file is then never taken for that of
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
-# Errors that may be the fault of what is read while a file is written.
+# Errors that may be of a source that is read while a file is written.
 UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 
@@ -31,12 +31,13 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[int]:
+def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
     """Yield the descriptor of a file that gets its name when the block has ended, whole and on the disk.
 
-    After an error of the block there is no file, or the earlier one. Raises OSError, which names ``path``.
+    After an error of the block there is no file, or the earlier one. ``hidden``: the temporary name begins with a dot.
+    Raises OSError, which names ``path``.
     """
-    name, file = create(path)
+    name, file = create(path.with_name(f".{path.name}") if hidden else path)
     try:
         with naming(path):
             yield file

@@ -91,7 +91,7 @@ def is_whole(folder: str, names: Iterable[str]) -> bool:
 
 
 def listed(folder: str, names: Collection[str]) -> list[str] | None:
-    """Return the names of all shards in the folders of some, now; None where there is no list. Raises SourceError."""
+    """Return the names of all shards in the folders of some, now; None if they cannot be listed. Raises SourceError."""
     found: list[str] = []
     for inside in sorted({name.rpartition("/")[0] for name in names}):
         place = f"{folder}{inside}/" if inside else folder
@@ -101,7 +101,7 @@ def listed(folder: str, names: Collection[str]) -> list[str] | None:
         if path is None:
             there = [url.removeprefix(folder) for url in remote_list(place)]
             if place.startswith("http") and set(names).isdisjoint(there):
-                return None  # a page without links to the shards is no list of them
+                return None  # a page without links to the shards does not list them
             found += there
         elif os.path.isdir(path):
             tars = (name for name in os.listdir(path) if name.lower().endswith(SUFFIXES) and name[0] != ".")
@@ -128,11 +128,11 @@ class ShardFields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Which bytes were judged, and with what result; without verdicts, it is a manifest: which bytes there are."""
+    """The bytes that were judged, with the verdicts; without verdicts it is a manifest."""
 
     folder: str  # of all shards, as the file names it; see ``shard_names``
     shards: Mapping[str, Identity]  # by name: the url without the folder
-    facts: Mapping[str, Any] = field(default_factory=dict)  # everything else, as it is in the file
+    facts: Mapping[str, Any] = field(default_factory=dict)  # all other values, as in the file
     whole: bool = False  # the folders of the shards held no other shards
     contents: Mapping[str, ShardFields] = field(default_factory=dict)  # of a manifest, by name
 

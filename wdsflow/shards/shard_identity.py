@@ -1,4 +1,4 @@
-"""What identifies the bytes of a shard, and whether they have changed."""
+"""The identity of a shard's bytes, by which a change is noticed."""
 
 import os
 import stat
@@ -76,7 +76,7 @@ def fingerprint(path: str) -> dict[str, object]:
 def input_identity(url: str) -> dict[str, object]:
     """Return values that change when a shard changes, as far as that is possible without reading all of it.
 
-    For a local file size, time of change and pieces; for a remote one what its server sends. Raises SourceError.
+    For a local file size, time of change and pieces; for a remote one the marks that its server sends. Raises SourceError.
     """
     if url.startswith("pipe:"):
         return {"url": url}

@@ -34,8 +34,8 @@ def natural(name: str) -> tuple[list[str | int], str]:
 def missing_numbers(names: Sequence[str]) -> list[Missing]:
     """Find numbers that are missing in the middle of each series of names.
 
-    A series is recognized by one number that changes while all else stays the same. Where more than half as many numbers
-    are missing as are there, they are no series but identifiers.
+    A series is recognized by one number that changes while the rest stays the same. If more than half as many numbers
+    are missing as exist, they are not a series but identifiers.
 
     >>> missing_numbers(["s-000.tar", "s-001.tar", "s-003.tar", "t-7.tar"])
     [Missing(names=['s-002.tar'], total=1)]
@@ -100,7 +100,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def count_names(pattern: str) -> int:
-    """Count what a pattern expands to, without expanding it; braces that do not match count for one name."""
+    """Count the names of a pattern without expanding it; braces that do not match count for one name."""
     total = 1
     for inner in _groups(pattern):
         if match := _RANGE.fullmatch(inner):

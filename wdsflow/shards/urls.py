@@ -24,7 +24,7 @@ _MANY = 64  # names in one folder from which on it is listed instead of asked fo
 
 
 class NoShards(ValueError):
-    """A pattern that matches nothing or makes no sense. ``hint`` says what may have been meant."""
+    """A pattern that matches nothing or makes no sense. ``hint`` is a correction."""
 
     def __init__(self, pattern: str, hint: str = "") -> None:
         super().__init__(f"no shards match {pattern!r}")
@@ -32,7 +32,7 @@ class NoShards(ValueError):
 
 
 class Expansion(NamedTuple):
-    """The shards, in order, and what is missing between them: pattern, first names, how many."""
+    """The shards, in order, and missing ones between them: pattern, first names, how many."""
 
     urls: list[str]
     gaps: list[tuple[str, list[str], int]]
@@ -44,7 +44,7 @@ def expand(urls: Iterable[str]) -> Expansion:
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
     webdataset does. ``pipe:`` urls are not globbed; of http urls a folder and ``*`` are, where the server lists its files
-    on a page. A plain path stays, whether or not it exists, and so does a name that a range stands for.
+    on a page. A plain path stays, whether or not it exists, and so does a name of a range.
 
     Raises:
         NoShards: a pattern matches nothing, or stands for more than 10 million names.
@@ -186,7 +186,7 @@ def _matches(name: str) -> list[str]:
         return _tars_in(name)
     matches = sorted(glob.glob(name, recursive=True), key=natural)
     files = [match for match in matches if not os.path.isdir(match)]
-    if files:  # `shards/*` means the shards, not what was written next to them
+    if files:  # `shards/*` means the shards, not files next to them
         return [match for match in files if match.lower().endswith(SUFFIXES)] or files
     return [tar for match in matches for tar in _tars_in(match)]
 
@@ -238,6 +238,17 @@ def _hint(name: str) -> str:
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
     some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
     return f"{folder} has {how_many(len(tars), 'tar')}, {some}"
+
+
+# Shards that a short look reads, at most. A pipe must be read to its end.
+_LOOKED_AT, _LOOKED_AT_REMOTE, _LOOKED_AT_PIPED = 2_000, 200, 4
+
+
+def some_of(urls: Sequence[str]) -> Sequence[str]:
+    """Return shards for a short look, spread evenly: all, unless they are many or remote."""
+    first = urls[0] if urls else ""
+    most = _LOOKED_AT_PIPED if first.startswith("pipe:") else _LOOKED_AT_REMOTE if "://" in first else _LOOKED_AT
+    return urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
 
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)

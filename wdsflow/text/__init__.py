@@ -1,1 +1,1 @@
-"""Text for people: escaping, counts and units, quoting of commands, how to install what is missing."""
+"""Text for users: escaping, counts and units, quoting of commands, commands that install packages."""

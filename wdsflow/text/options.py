@@ -28,13 +28,13 @@ class Option:
     """How commands take a field.
 
     Attributes:
-        help: what it means, in ``--help`` and in the reference.
+        help: its meaning, in ``--help`` and in the reference.
         flags: how it is spelled; none for ``--`` and the name of the field.
-        metavar: what ``--help`` shows for the value.
+        metavar: the name of the value in ``--help``.
         panel: the group in ``--help``.
         least: the smallest number that is accepted.
         most: the largest one.
-        parse: converts what was typed, a list if the field takes several values. Raises ValueError.
+        parse: converts the typed text, a list if the field takes several values. Raises ValueError.
         positional: it is an argument, not an option.
     """
 

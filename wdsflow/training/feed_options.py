@@ -1,4 +1,4 @@
-"""Options of a feed besides OpenCLIP's own arguments, the errors that end training, and checks of a custom loop's arguments."""
+"""Options of a feed in addition to OpenCLIP's arguments, errors that end training, and checks of a custom loop's arguments."""
 
 import difflib
 from argparse import Namespace
@@ -151,21 +151,9 @@ class FeedOptions:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
 
 
-_COUNT = (
-    "train_data",
-    "val_data",
-    "batch_size",
-    "workers",
-    "seed",
-    "train_num_samples",
-    "val_num_samples",
-    "dataset_type",
-    "dataset_resampled",
-    "train_data_upsampling_factors",
-    "imagenet_val",
-    "imagenet_v2",
-    "rank",
-    "world_size",
+_READ = tuple(
+    "train_data val_data batch_size workers seed train_num_samples val_num_samples dataset_type dataset_resampled "
+    "train_data_upsampling_factors imagenet_val imagenet_v2 rank world_size".split()
 )
 _LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
 _SURE = 0.77  # least similarity of a misspelled name: num_workers is one, local_rank is not
@@ -186,7 +174,7 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
         raise TypeError(f"args is a {type(args).__name__}; it must be a Namespace, {wanted}") from error
     whole = isinstance(args, Namespace) and defaults.keys() <= given.keys()
     if not whole:
-        _check_names([name for name in given if name not in defaults and name not in _COUNT], given)
+        _check_names([name for name in given if name not in defaults and name not in _READ], given)
     for name, least in _LEAST.items():
         _check_number(name, given.get(name, defaults[name]), defaults[name], least)
     return args if whole else Namespace(**{**defaults, **given})
@@ -194,7 +182,7 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
 
 def _check_names(unknown: list[str], given: Mapping[str, Any]) -> None:
     for name in unknown:
-        for meant in _COUNT:
+        for meant in _READ:
             plain, wanted = (text.replace("_", "").replace("-", "").lower() for text in (name, meant))
             similar = len(meant) > _SHORT and difflib.SequenceMatcher(None, name, meant).ratio() >= _SURE
             if meant not in given and (plain == wanted or similar):

@@ -275,10 +275,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
 
 
 def _known_size(data: str, shards: int) -> float | None:
-    """Return the number of samples in ``sizes.json`` or ``__len__`` next to the shards, as OpenCLIP; None if unusable.
-
-    OpenCLIP itself fails if a shard is not listed, or a file is malformed.
-    """
+    """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
     try:
         known, listed = upstream.get_dataset_size(data)
         size = float(known or 0)

@@ -1,7 +1,6 @@
 """Computes scores that compare samples, between two passes, from data that the first pass gathered."""
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -16,7 +15,7 @@ from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.where.predicate import gathers_like
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.batching.attempt import describe
-from wdsflow.shards.atomic import write_file
+from wdsflow.shards.atomic import scratch_folder, write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
@@ -31,7 +30,7 @@ def resolve(
 ) -> None:
     """Compare samples by each comparing score, and write its values to one file per shard.
 
-    Scores that compare only what the rest of the predicate keeps come last: for them the other scores are ordinary
+    Scores that compare only samples that the rest of the predicate keeps come last: for them the other scores are ordinary
     terms. ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError if one is
     missing, or lacks the gathered data.
     """
@@ -41,22 +40,12 @@ def resolve(
     for call in sorted(program.dataset_calls, key=program.kept_calls.__contains__):
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
-        scratch = _scratch(target)
-        found = _as_json(
-            call, score, score.resolve(_records(program, call, shards, scored, target), scratch, memory=memory)
-        )
-        for shard, values in groupby(found, key=lambda item: item[0]):
-            lines = {str(sample): value for _, sample, value in values}
-            write_file(_resolved(target, program, names[shard], call), json.dumps(lines).encode())
-        shutil.rmtree(scratch)
-
-
-def _scratch(target: Layout) -> Path:
-    """Return an empty temporary folder, even if a killed run left files in it."""
-    folder = target.spool / "compared"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return folder
+        scratch, records = target.spool / "compared", _records(program, call, shards, scored, target)
+        with scratch_folder(scratch):
+            found = _as_json(call, score, score.resolve(records, scratch, memory=memory))
+            for shard, values in groupby(found, key=lambda item: item[0]):
+                lines = {str(sample): value for _, sample, value in values}
+                write_file(_resolved(target, program, names[shard], call), json.dumps(lines).encode())
 
 
 def _records(

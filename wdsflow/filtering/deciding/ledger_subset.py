@@ -23,7 +23,7 @@ from wdsflow.filtering.ledger.ledger_row import (
     read_about,
     same_shard,
 )
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, conditions_told, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.predicate import gathers_like, with_columns
@@ -154,7 +154,7 @@ class LedgerSubset:
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
-        conditions_told(Recipe(where=where))  # raises if it never holds
+        fixed_conditions(Recipe(where=where))  # raises if it never holds
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(

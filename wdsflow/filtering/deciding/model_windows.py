@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
@@ -214,9 +215,5 @@ class Modelled(AbstractContextManager["Modelled"]):
 
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:
-    for pending in reversed(window.pending):
-        if pending.row is not row:  # the requests of a sample are consecutive
-            return False
-        if pending.call == call:
-            return True
-    return False
+    own = takewhile(lambda pending: pending.row is row, reversed(window.pending))  # a sample's requests are consecutive
+    return any(pending.call == call for pending in own)

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -18,6 +19,7 @@ from wdsflow.filtering.where.known_facts import FACTS, RankPercent
 from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
+from wdsflow.memory.batching.attempt import text_of
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import SourceError
@@ -62,11 +64,7 @@ def failed(error: BaseException) -> Unknown:
         return Unknown("out-of-memory")
     if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
         raise error
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
-        text = ""
-    return Unknown(f"raised-{type(error).__name__}", without_addresses(text))
+    return Unknown(f"raised-{type(error).__name__}", without_addresses(text_of(error, sys.maxsize)))
 
 
 def without_addresses(text: str) -> str:
@@ -199,7 +197,7 @@ class Program:
         self._cheap_ways = {call: self._ways[call] for call in self.cheap_calls}
 
     def identities(self) -> dict[str, object]:
-        """Return what determines the outcome in addition to recipe and shards."""
+        """Return the values that determine the outcome in addition to recipe and shards."""
         options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
         return {
             "code": CODE,

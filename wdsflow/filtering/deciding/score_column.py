@@ -285,7 +285,6 @@ def _parted(keys: Sequence[str], kept: "Flags") -> int:
 
 
 def _sorted(parts: "list[Numbers]") -> "Numbers":
-    """Return the numbers of all shards, sorted, without NaN."""
     import numpy as np
 
     numbers = np.concatenate(parts)

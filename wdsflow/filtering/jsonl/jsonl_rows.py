@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from wdsflow.filtering.recipe.recipe import Recipe, digest
 from wdsflow.filtering.samples import Gone, Scored, ShardView
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError, local_file
+from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError, local_file, read_fully
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.scores.sample_view import View, ViewOptions
@@ -318,13 +318,9 @@ class RowFields:
         with _there():
             file = os.open(found, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            parts = []
-            while size > 0 and (data := os.pread(file, size, start)):
-                parts.append(data)
-                start, size = start + len(data), size - len(data)
+            return read_fully(file, size, start) if size > 0 else b""
         finally:
             os.close(file)
-        return b"".join(parts)
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def read_ledger(
 ) -> tuple[list[Row], About]:
     """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
-    ``calls``: the only scores that are read, without what was gathered to compare samples; None for all.
+    ``calls``: the only scores that are read, without the data gathered to compare samples; None for all.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

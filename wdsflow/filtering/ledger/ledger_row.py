@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
     from wdsflow.filtering.where.evaluate_predicate import Judgement
 
-
 T = TypeVar("T", str, str | None)
 
 NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
@@ -94,7 +93,7 @@ class EmbeddingAbout(TypedDict):
 
 
 class About(TypedDict, total=False):
-    """The metadata of a ledger: what the walk over the shard found, and how scores were computed."""
+    """The metadata of a ledger: facts of the walk over the shard, and how scores were computed."""
 
     format: int
     wdsflow: str

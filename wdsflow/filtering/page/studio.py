@@ -161,7 +161,9 @@ class PredicateParts:
     high: dict[Call, Limit]
     rest: tuple[Term, ...]
     ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(default_factory=dict)  # values that scores may have
-    compared: tuple[Term, ...] = ()  # they compare what all others keep, so that other thresholds change their values
+    compared: tuple[
+        Term, ...
+    ] = ()  # they compare samples that all others keep, so that other thresholds change their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +194,7 @@ def take_apart(where: str) -> PredicateParts:
 
 
 def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
-    """Return a score and the values that a condition allows it: those of ``not duplicate`` are ``(False,)``.
-
-    None if checkboxes cannot express the condition.
-    """
+    """Return a score and the values that a condition allows it; None if checkboxes cannot express that."""
     match node:
         case NameRef(call, "boolean"):
             return call, (True,)

@@ -143,16 +143,11 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
             yield from differences(old.get(name), new.get(name), f"{at}.{name}" if at else str(name))
     elif canonical(old) != canonical(new):
         if isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > 8:
-            yield f"{at}: {_sets(old, new)}"
+            before, after = ({canonical(item) for item in each} for each in (old, new))
+            counts = f"{len(after - before):,} are new, {len(before - after):,} are missing"
+            yield f"{at}: {counts if before != after else 'another order'}"
         else:
             yield f"{at}: {_short(old)} is now {_short(new)}"
-
-
-def _sets(old: list[object], new: list[object]) -> str:
-    before, after = {canonical(item) for item in old}, {canonical(item) for item in new}
-    return (
-        f"{len(after - before):,} are new, {len(before - after):,} are missing" if before != after else "another order"
-    )
 
 
 def _short(value: object) -> str:
@@ -177,7 +172,7 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
     return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))
 
 
-def conditions_told(recipe: Recipe) -> list[str]:
+def fixed_conditions(recipe: Recipe) -> list[str]:
     """Return a line for each comparison of the predicate that has the same result for all samples.
 
     ``recipe``: as the user wrote it, since errors show the place in its predicate.

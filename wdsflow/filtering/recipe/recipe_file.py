@@ -18,7 +18,6 @@ from .recipe_stages import StagesError, read_stages, schema_of_stages
 _LARGEST = 64 << 20  # a run.json lists all shards
 _DEEPEST = 4
 
-
 if TYPE_CHECKING:
     import yaml
     from pydantic import BaseModel
@@ -194,7 +193,7 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     try:
         checked = _model().model_validate(values)
     except ValidationError as error:
-        raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
+        raise RecipeError("\n".join(_sentence(each, source, lines) for each in error.errors())) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
     chosen |= {name: tuple(chosen[name]) for name in _LISTS if name in chosen}
@@ -207,7 +206,7 @@ def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
     return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
 
 
-def _told(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
+def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     place = _place(name, source, lines)
     if error["type"] == "extra_forbidden":

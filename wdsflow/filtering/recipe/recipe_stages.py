@@ -41,7 +41,7 @@ def written_stages(stages: Sequence[SampleStage]) -> list[object]:
 
 
 def stage_identities(stages: Sequence[SampleStage]) -> list[object]:
-    """Return what determines the result of stages in addition to their settings."""
+    """Return the values that determine the result of stages in addition to their settings."""
     return [{"ftfy": version("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages]
 
 

@@ -22,13 +22,9 @@ Run: TypeAlias = Callable[[Lookup], Result]
 Seek: TypeAlias = Callable[[Lookup], list[Call]]
 Apply: TypeAlias = Callable[..., bool | int | float | str]
 
-SIGNS: dict[str, Callable[..., bool | int | float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
+SIGNS: dict[str, Callable[..., bool | int | float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+SIGNS |= {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod}
+SIGNS |= {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -220,7 +216,7 @@ def seeker(node: Node) -> Seek:
 
 @dataclass(frozen=True)
 class Term:
-    """A top-level conjunct. ``text`` is what the user wrote, ``str()`` the canonical form; equal trees are equal.
+    """A top-level conjunct. ``text`` is the user's text, ``str()`` the canonical form; equal trees are equal.
 
     ``place`` is where it begins and ends in the whole predicate.
     """
@@ -294,7 +290,7 @@ def _without_false(terms: tuple[Term, ...], results: Sequence[Result]) -> Judgem
 
 @dataclass(frozen=True)
 class Where:
-    """A predicate. ``str()`` is its canonical form, which parses to an equal one; ``text`` is what the user wrote."""
+    """A predicate. ``str()`` is its canonical form, which parses to an equal one; ``text`` is the user's text."""
 
     text: str = field(compare=False)
     terms: tuple[Term, ...]

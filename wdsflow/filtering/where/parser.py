@@ -53,7 +53,7 @@ def _check_settings(text: str, name: str, score: object, settings: Settings, sta
 
 
 def _fits(value: Setting, field: "dataclasses.Field[object]") -> tuple[bool, str]:
-    """Return whether a value is of a setting's kind, and what that kind is called. The score itself checks other kinds."""
+    """Return whether a value is of a setting's kind, and the name of that kind. The score itself checks other kinds."""
     default = field.default
     kind = getattr(field.type, "__name__", field.type) if default is dataclasses.MISSING else type(default).__name__
     if kind == "bool":

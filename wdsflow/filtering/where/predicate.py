@@ -43,7 +43,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
 def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
     """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
 
-    Raises ValueError if it names none, or says more.
+    Raises ValueError if it names none, or has more text.
     """
     try:
         terms = parse(f"{text} is null", names).terms
@@ -59,7 +59,7 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
 
 
 def tested_for_null(terms: Sequence[Term]) -> Node | None:
-    """Return the value that a predicate tests for null, None if that is not all that it says."""
+    """Return the value that a predicate tests for null, None if it is not such a test alone."""
     node = terms[0].node
     return node.items[0] if len(terms) == 1 and isinstance(node, Op) and node.name == "is null" else None
 
@@ -102,7 +102,7 @@ def _fixed(node: Node, known: Mapping[str, type[Score]]) -> Iterator[tuple[Node,
         if holds is not None and any(True for _ in calls_of(node)):
             yield node, holds
         return
-    if not (isinstance(node, Op) and node.name == "is null"):  # which is no test of values
+    if not (isinstance(node, Op) and node.name == "is null"):  # which does not test values
         for item in node.items:
             yield from _fixed(item, known)
 

@@ -1,1 +1,1 @@
-"""Bounded batches of items of any cost, and what happens to an item that does not fit in memory."""
+"""Bounded batches of items of any cost, and recovery from items that do not fit in memory."""

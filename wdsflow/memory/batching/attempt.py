@@ -15,7 +15,7 @@ _KEPT, _LOOKED_AT = 500, 10_000  # characters of an exception's text
 _SHORT = re.compile(
     r"\b(?:cuda|hip|xpu|backend|gpu)[^\n]{0,40}\bout of memory|resource_exhausted"
     r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"
-    # A handle takes memory of its own, and cuDNN finds no engine where the workspace does not fit.
+    # A handle takes memory itself, and cuDNN finds no engine where the workspace does not fit.
     r"|cublas_status_not_initialized|cudnn_status_not_supported|unable to find an engine to execute this computation"
     r"|defaultcpuallocator: (?:can't allocate|not enough) memory|cannot allocate memory"
     r"|insufficient memory|failed to allocate memory|bad_alloc"

@@ -1,4 +1,4 @@
-"""The devices to use, the memory of a device or the host, and a probe of what one item takes."""
+"""The devices to use, the memory of a device or the host, and a probe of the memory of one item."""
 
 import contextlib
 import ctypes
@@ -141,7 +141,7 @@ def _is_cpu(name: str) -> bool:
 
 
 def share(memory: str, total: int) -> int:
-    """Return bytes for a size or a share of ``total``; at most ``total``. Raises ValueError for what is neither.
+    """Return bytes for a size or a share of ``total``; at most ``total``. Raises ValueError for other text.
 
     >>> share("50%", 1000), share("100B", 1000), share("1GiB", 1000)
     (500, 100, 1000)
@@ -158,7 +158,7 @@ def share(memory: str, total: int) -> int:
 
 
 def cap(device: str, memory: str) -> int:
-    """Bound what PyTorch allocates on a device in this process; return the bytes.
+    """Bound PyTorch's memory on a device in this process; return the bytes.
 
     Beyond them it raises torch.OutOfMemoryError. The CUDA context, some hundred MiB, comes on top.
     """
@@ -184,7 +184,7 @@ class TorchDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage and empty the cache. Raises what the device raises if its context is lost."""
+        """Collect garbage and empty the cache. Raises errors of the device if its context is lost."""
         import torch
 
         cuda: Any = torch.cuda  # in part without types
@@ -206,7 +206,7 @@ class TorchDevice:
     def memory(self) -> Mapping[str, int]:
         """Return bytes: free and total of the device, of all processes; reserved and allocated by this one.
 
-        "fragmented" is reserved less allocated; "available" is what this process can get, under "cap" where there is one.
+        "fragmented" is reserved less allocated; "available" is the limit for this process, also by "cap" if there is one.
         """
         import torch
 

@@ -49,7 +49,7 @@ class Ceiling:
         """Note that a batch worked; ``limited``: it would have had more items but for the limit."""
         limit, worked, failed = self.known
         if failed is not None and cost >= failed:
-            return  # one large item, which says little about many small ones
+            return  # one large item is no evidence about many small ones
         self.known = Known(limit, max(worked, cost), failed)
         if limited:
             self._clean += 1
@@ -155,11 +155,11 @@ class _ItemGroup(NamedTuple):
     """Positions of items by falling cost that are still to be run."""
 
     positions: list[int]
-    before: Known | None = None  # what the ceiling knew before a batch with these did not fit
+    before: Known | None = None  # the state of the ceiling before a batch with these did not fit
 
 
 class _Window(Generic[Item, Output]):
-    """The items of one call: their costs, the groups still to be run, and what is done."""
+    """The items of one call: their costs, the groups still to be run, and results."""
 
     def __init__(self, items: Sequence[Item], alone: Collection[int]) -> None:
         self.items, self.alone = items, frozenset(alone)
@@ -207,7 +207,7 @@ class BatchRunner(Generic[Item, Output]):
         """Return an output or a Failure for each item, in input order.
 
         The items at the positions ``alone`` are run last, each in its own batch. Raises OutputsError if ``run`` does not
-        return an output for each item, and PoisonedError, with what is done, if the device is lost.
+        return an output for each item, and PoisonedError, with the results so far, if the device is lost.
         """
         window: _Window[Item, Output] = _Window(items, alone)
         window.costs = [self._cost(window, position) for position in range(len(items))]

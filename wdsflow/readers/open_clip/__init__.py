@@ -1,1 +1,1 @@
-"""How OpenCLIP 3.3 and 4 behave: flags, start, shards of each worker, what is dropped; and wdsflow's feed for them."""
+"""How OpenCLIP 3.3 and 4 behave: flags, start, shards of each worker, dropped samples; and wdsflow's feed for them."""

@@ -292,7 +292,7 @@ def weighted_urls(
 ) -> tuple[list[str], list[float]]:
     """Return the shards of several sources, and a weight for each.
 
-    Raises ValueError if a factor is no number, or if there are more or fewer of them than sources.
+    Raises ValueError if a factor is not a number, or if there are more or fewer of them than sources.
     """
     if len(sources) != len(factors):
         raise ValueError(f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}")

@@ -106,12 +106,13 @@ def shuffled(items: Sequence[T], size: int, initial: int, rng: random.Random) ->
         if len(waiting) < size:
             waiting.extend(islice(arriving, 1))
         if len(waiting) >= enough:
-            yield _draw(waiting, rng)
+            yield draw(waiting, rng)
     while waiting:
-        yield _draw(waiting, rng)
+        yield draw(waiting, rng)
 
 
-def _draw(waiting: list[T], rng: random.Random) -> T:
+def draw(waiting: list[T], rng: random.Random) -> T:
+    """Remove a random item and return it."""
     index = rng.randint(0, len(waiting) - 1)
     waiting[index], waiting[-1] = waiting[-1], waiting[index]
     return waiting.pop()

@@ -24,7 +24,7 @@ _MANY = 1 << 16  # elements of an array that Arrow is shown
 class Kind(NamedTuple):
     """The type of a column, or of a part of it.
 
-    ``tag`` is "struct", "list", "bool", "int", "float", "string", or "any" for what takes all values as they are.
+    ``tag`` is "struct", "list", "bool", "int", "float", "string", or "any" for one that accepts all values.
     """
 
     tag: str
@@ -58,7 +58,7 @@ def holds_value(suffix: str) -> bool:
 
 
 def value_of(suffix: str, data: bytes) -> object:
-    """Return the value that the reader decodes a field to. Raises UnknownColumns if it is too large, and what decoders raise."""
+    """Return the value that the reader decodes a field to. Raises UnknownColumns if it is too large, and errors of decoders."""
     kind = kind_of(suffix)
     if kind == "gz":
         suffix = suffix[:-3]
@@ -147,7 +147,7 @@ def _kind_of_arrow(arrow: Any, left: list[int], depth: int = 0) -> Kind:
 
 
 # Every value is converted to the type of its column in plain Python, leniently: ``int("7")`` passes, and a missing name
-# becomes None. What raises there ends the reader.
+# becomes None. An exception there ends the reader.
 #
 # Source: datasets 5.2, features/features.py (``encode_nested_example``).
 

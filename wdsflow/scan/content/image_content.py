@@ -11,7 +11,7 @@ from zlib import crc32
 from wdsflow.images.header import MAX_HEADER
 from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
 from wdsflow.images.jpeg import first_scan, keeps_busy, load_simplejpeg
-from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, quiet, silent_stderr
+from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, formats, quiet, silent_stderr
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
 
 _segment = Struct(">BBH").unpack_from
@@ -148,7 +148,6 @@ def _traits(
 
 
 def _measures(width: int, height: int) -> tuple[str, ...]:
-    """Return the notes on size and shape."""
     pixels, short, long = width * height, min(width, height), max(width, height)
     found = {
         "image.large": pixels > LARGE_PIXELS,
@@ -239,7 +238,7 @@ def decode_jpeg_strictly(
 
 @cache
 def _visible_step(step: int) -> tuple[int, float]:
-    """Return a step of the mean that shows impossible means without clipping them, and the limit of what is possible.
+    """Return a step of the mean that shows impossible means without clipping them, and the limit of possible means.
 
     A block's mean coefficient is within -1024 and 1016 for 8-bit samples (ITU T.81, annex A.3.3, less the level
     shift). Two steps and 4 grey levels of slack are left for encoders that round in their own way. The limit is in
@@ -289,8 +288,6 @@ def check_png(data: bytes) -> Strict:
 
 _NOTES: dict[Strict, tuple[str, ...]] = {"damaged": ("image.damaged",), "cut": ("image.damaged", "image.cut")}
 _PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
-# Opened by running a program (Ghostscript), or by opening what they contain.
-_NEVER_OPENED = frozenset(("EPS", "IPTC"))
 _TIFF = (b"II", b"MM")
 
 
@@ -340,23 +337,13 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     return status, notes
 
 
-@cache
-def _formats() -> tuple[str, ...]:
-    """Return Pillow's formats, the usual ones first."""
-    from PIL import Image
-
-    Image.init()
-    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
-
-
 def opens(data: bytes) -> bool:
     """Return whether Pillow opens an image, which reads no pixels."""
     from PIL import Image
 
     with quiet():
         try:
-            with Image.open(BytesIO(data), formats=_formats()):
+            with Image.open(BytesIO(data), formats=formats()):
                 return True
         except Exception:  # noqa: BLE001 - Pillow's plugins raise whatever their parsers raise
             return False
@@ -368,7 +355,7 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
     big = False
     with quiet(), silent_stderr() if data.startswith(_TIFF) else nullcontext():
         try:
-            with Image.open(BytesIO(data), formats=_formats()) as image:
+            with Image.open(BytesIO(data), formats=formats()) as image:
                 big = 0 < max_image_pixels < image.width * image.height
                 image.load()
                 if image.mode != "RGB":  # whether it converts depends on mode and palette: one pixel is enough

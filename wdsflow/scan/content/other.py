@@ -44,7 +44,7 @@ EXTENSIONS: dict[str, frozenset[str]] = {
 }
 _KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extension in extensions}
 
-# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is no jpg, and neither is ".jpg\n".
+# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is not a jpg, and neither is ".jpg\n".
 _BEFORE_EXTENSION = re.compile(r".*[.]")
 
 
@@ -73,7 +73,7 @@ _TENSORS = "biufUmM"  # kinds of dtypes
 
 
 def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
-    """Read an npy header: sizes and dtype. Raises what numpy's parser raises."""
+    """Read an npy header: sizes and dtype. Raises errors of numpy's parser."""
     from numpy.lib import format as npy
 
     version = npy.read_magic(stream)
@@ -102,10 +102,7 @@ def _npy_is_valid(start: bytes, size: int) -> bool:
 
 
 def _npz_is_valid(data: bytes) -> bool:
-    """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
-
-    Of each member only the header is decompressed, so that a zip bomb stays small.
-    """
+    """Return whether ``dict(numpy.load(...))`` takes a zip of npy files, by their headers: a zip bomb stays small."""
     if not data.startswith(b"PK"):
         return False
     try:
@@ -245,8 +242,8 @@ def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
     """Return ``(status, notes)`` of a field that ``kind_of`` calls neither image nor text nor json.
 
     OK, or BAD with "field.bad" where webdataset's decoder would raise, with "field.needs-library" where the reason is a
-    library that is missing here; UNSAFE with "field.unsafe" for pickles, which are never opened; OPAQUE for what stays
-    bytes. A gzipped field is unzipped, up to 64 MiB, and judged by what it holds; UNKNOWN beyond that.
+    library that is missing here; UNSAFE with "field.unsafe" for pickles, which are never opened; OPAQUE for fields that
+    stay bytes. A gzipped field is unzipped, up to 64 MiB, and judged by its contents; UNKNOWN beyond that.
     """
     if kind in ("pickle", "torch"):
         return UNSAFE, ("field.unsafe",)

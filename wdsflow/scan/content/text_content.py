@@ -46,7 +46,7 @@ def kind_of_value(value: object) -> str:
     return f"{type(value).__name__} {len(value).bit_length() if isinstance(value, (list, dict)) else ''}"
 
 
-# What orjson takes and Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
+# orjson accepts, but Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
 # Python's recursion limit. Both need some length, so short documents are not searched for them.
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
@@ -80,7 +80,7 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
     """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
 
     Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a
-    list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes nothing else.
+    list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes only these.
     """
     found: list[tuple[str, str, bool]] = []
     for name, item in value.items():
@@ -88,7 +88,7 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
             continue  # no path leads there
         kind = item.__class__
         if kind is str:
-            text = item.strip()  # what caption_in does, for the many: a call a name would take as long as the parser
+            text = item.strip()  # as in caption_in, without its call: a call per name would take as long as the parser
             found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
             continue
         found.append((path + name, (kind is list and caption_in(item)) or "", False))
@@ -130,8 +130,8 @@ _LONGEST_NAME = 300
 _NONE = frozenset(("nan", "none", "null"))
 # Every caption that gets a note for its characters has at least one of these; most captions have none.
 _SUSPICIOUS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]")
-# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, what follows as signs that
-# never follow such a letter. Cyrillic and Greek need two pairs, for one could be a coincidence.
+# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as signs
+# that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a coincidence.
 _AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
 _MOJIBAKE = re.compile(
     rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"

@@ -5,7 +5,7 @@ key is a name up to the first dot of its last component. Programs differ in deta
 
     for begins, key, field, row in grouped(Walk(source), WEBDATASET): ...
 
-``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges what damage has done to a sample.
+``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges the effect of damage on a sample.
 Nearly all samples of a shard have the fields of the one before: ``Repeats`` finds many of them at a time.
 """
 

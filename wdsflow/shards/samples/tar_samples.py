@@ -121,7 +121,7 @@ class Samples:
 
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
-    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. Files of macOS and
+    names without extension, metadata) are counted in ``left_out``, unless they are inside a sample. Files of macOS and
     dot-files in folders (``is_junk``) end a sample, as they do for readers, but are not samples; with ``junk``, they are
     samples as well. The iteration raises SourceError if the file is not a tar, OSError if the disk fails. Without
     ``keep``, less is read: for ranges alone.
@@ -301,7 +301,7 @@ class Samples:
             sample.trouble = "behind-global-header"
         if self._waiting:
             self.left_out += self._waiting
-        # Names that begin with underscores may be metadata, whatever the key.
+        # Names that begin with underscores may be metadata, with any key.
         self._prefix, self._length = (_NO_NAME if key.startswith("__") else f"{key}."), len(key) + 1
         self._hurt = False
         return sample

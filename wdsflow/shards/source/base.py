@@ -39,7 +39,7 @@ class SourceChangedError(SourceError):
 
 
 class StreamFault(NamedTuple):
-    """What is wrong with a compressed stream, found by its checksums or by unpacking it."""
+    """A fault of a compressed stream, found by its checksums or by unpacking it."""
 
     trusted: int  # bytes of the unpacked tar before it, which checksums prove right
     detail: str
@@ -49,6 +49,14 @@ class StreamFault(NamedTuple):
         return f"{self.detail}: {trusted if self.trusted else 'none of its bytes can be trusted'}"
 
 
+def read_fully(fd: int, size: int, offset: int) -> bytes:
+    """Return ``size`` bytes at an offset, or fewer at the end of the file. Raises OSError."""
+    data = os.pread(fd, size, offset)
+    while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
+        data += more
+    return data
+
+
 class Source:
     """Random or forward access to the bytes of one tar. Closes as a context manager."""
 
@@ -56,7 +64,7 @@ class Source:
     size: int | None = None  # bytes as stored
     compression: str | None = None
     length: int | None = None  # bytes of the tar, where known
-    bytes_read: int = 0  # of what is stored
+    bytes_read: int = 0  # as stored
     damage: str | None = None  # why it ends before its time
     cut: bool = False  # its compressed stream ends too early
     fault: StreamFault | None = None  # of its compressed stream; all of it has to be read first, see ``drain``
@@ -150,9 +158,7 @@ class LocalSource(Source):
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the tar; fewer at its end. Raises ``OSError``."""
         size = min(size, self.length - offset)
-        data = os.pread(self.fd, size, offset) if size > 0 else b""
-        while 0 < len(data) < size and (more := os.pread(self.fd, size - len(data), offset + len(data))):
-            data += more
+        data = read_fully(self.fd, size, offset) if size > 0 else b""
         self.bytes_read += len(data)
         return data
 
@@ -194,7 +200,7 @@ def local_file(url: str) -> str | None:
 
 
 def file_size(url: str) -> int:
-    """Return the bytes of a shard on this machine; 0 for any other, and if the system does not tell."""
+    """Return the bytes of a shard on this machine; 0 for any other, and if the size is unknown."""
     path = local_file(url)
     try:
         return 0 if path is None else os.stat(path).st_size
@@ -211,7 +217,7 @@ def place_of(url: str) -> str:
 def local_folder(out: str | os.PathLike[str]) -> Path:
     """Return the path of a folder or file to write to. Raises ValueError if it is the url of something remote.
 
-    Command lines make paths of what they get, and of ``s3://bucket`` then ``s3:/bucket``.
+    Command lines convert arguments to paths, and ``s3://bucket`` to ``s3:/bucket``.
     """
     text = os.fspath(out)
     path = local_path(text)

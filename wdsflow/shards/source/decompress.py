@@ -11,7 +11,7 @@ from typing import Any
 from wdsflow.text.shell import quote_path
 
 _ANY = bytes(range(256))
-# What each byte at the start may be.
+# The values that each byte at the start may have.
 _MAGIC: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("gz", (b"\x1f", b"\x8b", b"\x08")),
     ("bz2", (b"B", b"Z", b"h", _ANY, b"1", b"A", b"Y", b"&", b"S", b"Y")),
@@ -72,7 +72,7 @@ PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
 _MEMORY = 256 << 20  # bytes that an xz dictionary may take
 _WINDOW = 128 << 20  # the same for zstd
-_NEAR = 16 << 20  # bytes by which the length of a damaged gzip stream may differ from what was unpacked
+_NEAR = 16 << 20  # bytes by which the length of a damaged gzip stream may differ from the unpacked bytes
 _SLICE = 128  # bytes given to zstd at once: they can unfold to 4 MiB
 
 Raw = Callable[[], bytes]  # the next compressed bytes; empty at the end
@@ -97,10 +97,10 @@ class Stream:
     def __init__(self, raw: Raw, start: bytes) -> None:
         self.raw, self.start = raw, start
         self.complete = False
-        self.rest = b""  # what was read after its end
+        self.rest = b""  # bytes read after its end
         self.raises = False  # tarfile raises EOFError when it is asked to read on
         self.given = self.proven = 0  # bytes unpacked; those of them that a checksum covers
-        self.wrong = ""  # what does not match, though it was unpacked to the end
+        self.wrong = ""  # a mismatch, though it was unpacked to the end
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its contents; some pieces may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""
@@ -195,7 +195,7 @@ class Gzip(Stream):
                 return
 
     def after(self) -> bytes:
-        """Return what follows the stream and its checksum; empty at the end."""
+        """Return the bytes after the stream and its checksum; empty at the end."""
         rest = self.rest
         while len(rest) < 8 and (data := self.raw()):
             rest += data
@@ -206,7 +206,7 @@ class Gzip(Stream):
         return rest[8:] or self.raw()
 
     def hides_end(self, tail: bytes) -> bool:
-        """Return whether the file ends with a length in blocks of a tar, near that of what was unpacked."""
+        """Return whether the file ends with a length in blocks of a tar, near that of the unpacked bytes."""
         length = int.from_bytes(tail[-4:], "little")
         return 0 < length == length // 512 * 512 and abs(length - (self.given & 0xFFFFFFFF)) < _NEAR
 
@@ -231,7 +231,7 @@ def _gzip_header(head: bytes) -> int | None:
 class _ZstdFrame:
     """One frame, with the methods of Python's own decompressors.
 
-    zstandard's has no bound on what it returns, and four bytes can unfold to 128 KiB: it gets small slices.
+    zstandard's output has no bound, and four bytes can unfold to 128 KiB: it gets small slices.
     """
 
     def __init__(self) -> None:
@@ -255,12 +255,10 @@ class _ZstdFrame:
 
     @property
     def eof(self) -> bool:
-        """Whether the frame is complete."""
         return self._engine.eof
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the frame."""
         return self._engine.unused_data + bytes(self._left)
 
 

@@ -126,7 +126,7 @@ class HttpFile:
         return data
 
     def stream(self) -> "HttpStream":
-        """Ask for the whole file. Raises what aiohttp raises, and SourceError."""
+        """Request the whole file. Raises errors of aiohttp, and SourceError."""
         return self._sync(self._whole)
 
     def _sync(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -216,7 +216,7 @@ class HttpStream:
         self._loop, self._answer = loop, answer
 
     def read(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, none at the end. Raises what aiohttp raises if the connection breaks."""
+        """Return at most ``size`` bytes, none at the end. Raises errors of aiohttp if the connection breaks."""
         from fsspec.asyn import sync
 
         data: bytes = sync(self._loop, self._answer.content.read, size)

@@ -23,8 +23,8 @@ _File = IO[bytes] | HttpStream
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
 
-    While bytes are read in sequence it requests more and more of them at once; after a jump it requests only what is
-    wanted. A request that fails is repeated; see ``trying``.
+    While bytes are read in sequence it requests more and more of them at once; after a jump it requests only the
+    wanted bytes. A request that fails is repeated; see ``trying``.
     """
 
     def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
@@ -80,7 +80,6 @@ class _Stream:
         return data
 
     def close(self) -> None:
-        """Close the connection."""
         if self._file is not None:
             self._file.close()
 
@@ -206,7 +205,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def about(url: str) -> dict[str, object]:
-    """Return what a server reports about a file now: its size, when it changed. Raises ``SourceError``."""
+    """Return a server's current facts about a file: its size, when it changed. Raises ``SourceError``."""
     system, path = filesystem(url)
 
     def ask() -> dict[str, object]:

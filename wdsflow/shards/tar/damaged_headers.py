@@ -23,7 +23,7 @@ _STEP = 1 << 20
 
 
 class FoundHeader(NamedTuple):
-    """What a search after the end of reading found."""
+    """The result of a search after the end of reading."""
 
     header: int | None  # offset of the next valid header
     junk: int | None  # offset of the first block that is not zero
@@ -69,7 +69,7 @@ class LostMember(NamedTuple):
 
     name: str
     size: int  # bytes, -1 if that cannot be read
-    missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, what it lacks
+    missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, its difference
     extended: bool  # not a member, but a header that describes the next one
     named: bool = False  # its name is right: the only wrong byte is elsewhere
     next_name: str | None = None  # in an extended header: "" if it has neither name nor size, None if unknown

@@ -140,12 +140,17 @@ class PieceReader:
         self._base, self._window = pieces[at]
 
 
-class WalkStop(NamedTuple):
-    """How the archive ends for Python's tarfile in stream mode."""
+class Stop(NamedTuple):
+    """How the archive ends for Python's tarfile in stream mode, which all readers use.
 
-    kind: StopKind
-    offset: int
-    detail: str
+    ``kind``: "end" (zero block), "eof" (ends at a member's border without a zero block), "silent" (damaged or cut
+    header: tarfile takes it for the end), "error" (cut inside data: ReadError), "unreadable" (ReadError or OSError at
+    the first byte).
+    """
+
+    kind: StopKind = "end"
+    offset: int = 0
+    detail: str = ""
 
 
 class Seen:

@@ -1,8 +1,8 @@
-"""The quick way through the plain entries of a tar; everything else is left to ``tar_entry``.
+"""The quick way through the plain entries of a tar; all others are left to ``tar_entry``.
 
 Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
-What repeats was checked in full when it first came and is compared afterwards; what changes (name, size, time,
-checksum) is checked each time. So nothing is taken on trust, at a few comparisons a member.
+Repeated bytes are checked in full at first and compared afterwards; changing ones (name, size, time, checksum) are
+checked each time. So all bytes are verified, at a few comparisons a member.
 """
 
 import re
@@ -48,7 +48,7 @@ _NOTHING: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, 
 
 
 class Skimmer:
-    """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
+    """Walks plain entries window by window; repeated parts of this shard's headers are remembered here."""
 
     def __init__(self) -> None:
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them

@@ -24,7 +24,7 @@ from .tar_header import (
 )
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
-_MOST_MAPS, _MORE = 10_000, 504  # blocks of an old map of a sparse member; the byte that says that one follows
+_MOST_MAPS, _MORE = 10_000, 504  # blocks of an old map of a sparse member; the byte that announces another one
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
 
 _KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
@@ -47,20 +47,18 @@ class Entry(NamedTuple):
     """One entry as tarfile delivers it."""
 
     name: str
-    size: int  # as tarfile says; may be negative
+    size: int  # as in tarfile; may be negative
     kind: Kind
     header: int  # first byte that belongs to it
     data: int
     next: int  # where tarfile looks for the next header
-    tell: int  # where a stream reader stands before it reads the data
+    tell: int  # position of a stream reader before it reads the data
     only_times: bool  # the extended header has only times
     depth: int  # number of extended headers
     foreign: bool  # parsers that know no extended headers find another name or size
 
 
 class _Extension(NamedTuple):
-    """An extended header."""
-
     type: bytes
     body: bytes
     values: dict[str, str]  # the global records and its own; empty for GNU long names
@@ -104,7 +102,6 @@ class _Reading:
         return found
 
     def extension(self, header: Header) -> _Extension:
-        """Read the contents of an extended header."""
         length = blocks(header.size)
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
@@ -165,7 +162,7 @@ class _Reading:
                 self.next = self.data + self.blocks_of_data(self.size)
 
     def apply(self, values: dict[str, str]) -> None:
-        """Let PAX records replace what the header says."""
+        """Let PAX records replace values of the header."""
         for keyword, value in values.items():
             self.foreign = self.foreign or keyword in WANTED
             if keyword == "GNU.sparse.name":

@@ -33,7 +33,7 @@ class Header(NamedTuple):
     name: str
     size: int
     type: bytes
-    sparse: tuple[bool, int] | None = None  # its map goes on after the header, real size
+    sparse: tuple[bool, int] | None = None  # its map continues after the header, real size
 
 
 def padded(size: int) -> int:
@@ -77,7 +77,7 @@ def _check_numbers(fields: bytes) -> None:
 
 
 def parse_header(block: bytes, *, first: bool = True) -> Header:
-    """Parse a full block that is not all zero; ``first``: no extended header stands before it.
+    """Parse a full block that is not all zero; ``first``: no extended header precedes it.
 
     Raises ``BadHeader``.
     """
@@ -102,7 +102,7 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
 
 
 def is_foreign(block: bytes) -> bool:
-    """Return whether simple parsers, such as those of DALI and wids, read something else from a sound header.
+    """Return whether simple parsers, such as those of DALI and wids, read other values from a valid header.
 
     They differ on prefixes, sizes that are not plain octal numbers, contiguous files, and modes with the kind of a file.
     """
@@ -113,7 +113,7 @@ def is_foreign(block: bytes) -> bool:
 
 
 def is_header(block: bytes, *, old: bool = False) -> bool:
-    """Return whether a block is a sound header: with the ustar magic, or (``old``) without any."""
+    """Return whether a block is a valid header: with the ustar magic, or (``old``) without any."""
     if block[257:262] != b"ustar" and not (old and _CHECKSUM.match(block, 148, 156) and block[0]):
         return False
     try:

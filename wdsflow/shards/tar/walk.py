@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from wdsflow.shards.source.base import Source, StreamFault
 
 from .damaged_headers import HeaderGap, lost_between, search
-from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
+from .members import Behind, Member, MemberBatch, Seen, Stop, StopKind
 from .plain_entries import HUGE, SPAN, Row, Skimmer
 from .tar_entry import Ending, Entry, read_entry
 from .tar_header import BLOCK, OTHER, TIMES, is_header, looks_like, number, padded
 from .windows import Windows
 
-__all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
+__all__ = ["Member", "MemberBatch", "Row", "Seen", "Stop", "Walk"]
 
 _RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # signs of a cut stream
@@ -27,18 +27,18 @@ _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 class Walk:
     """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
-    With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
+    With ``contents``, members of up to 512 KiB are wholly in the window of their batch, and larger ones can be read by
     ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
     find its members: small ones are in them, and of others the first few KiB; with ``ends``, nearly always the first
     4 KiB and the last 32 bytes.
     """
 
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False) -> None:
-        self.stop: WalkStop | None = None
+        self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members with incomplete contents
         self.ended = False  # the last member is before an end mark
-        self.gap = HeaderGap()  # what is known of the damage before the latest batch, or at the end
+        self.gap = HeaderGap()  # the known part of the damage before the latest batch, or at the end
         self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
         self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._skim = source, Skimmer()
@@ -127,7 +127,6 @@ class Walk:
         return careful
 
     def _batch(self) -> Iterator[MemberBatch]:
-        """Yield the collected rows, if there are any."""
         rows, skim = self._rows, self._skim
         self._windows.settle(len(rows), skim.base + skim.at)
         if rows:
@@ -181,7 +180,6 @@ class Walk:
             skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
 
     def _accept(self, entry: Entry) -> None:
-        """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
         if self._beyond:
@@ -266,7 +264,7 @@ class Walk:
         """Fix the stop where tarfile meets its first end."""
         self._end_mark, self._hole = kind == "end", offset
         if self.stop is None:
-            self.stop = WalkStop(kind, offset, detail)
+            self.stop = Stop(kind, offset, detail)
 
     def _see_zeros(self) -> None:
         """Note that an end mark is not one: zeros have replaced a header."""

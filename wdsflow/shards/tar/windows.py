@@ -14,7 +14,7 @@ from .tar_header import BLOCK
 if TYPE_CHECKING:
     from .members import Piece
 
-INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
+INSIDE = 512 << 10  # with contents: members up to this size are wholly in the window
 INSIDE_STREAM = 32 << 20  # the same where the source can only be read forward
 
 _WINDOW, _STREAM = 256 << 10, 1 << 20
@@ -73,7 +73,7 @@ class Windows:
             return None
         wanted = entry.size
         if entry.size > self.inside:
-            wanted = 0 if self.source.random else _STREAM  # what passes cannot be read later
+            wanted = 0 if self.source.random else _STREAM  # a stream cannot be read later
         start = entry.header if entry.data - entry.header <= HISTORY // 2 else entry.data - BLOCK
         short = not self.skim.base <= start <= entry.data + wanted <= self.skim.base + len(self.skim.window)
         return (start, entry.data + wanted - start) if short else None

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from wdsflow.readers.open_clip.versions import Buffers
+from wdsflow.readers.open_clip.versions import Buffers, draw
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.sample_tasks import LaneTask, SampleRef
@@ -48,19 +48,13 @@ def mixed(
                 waiting.append(more)
                 held += more.held
         while len(waiting) >= enough or held >= most_bytes:
-            drawn = _draw(waiting, rng)
+            drawn = draw(waiting, rng)
             held -= drawn.held
             yield drawn
             if held < most_bytes:
                 break
     while waiting:
-        yield _draw(waiting, rng)
-
-
-def _draw(waiting: list[SampleRef], rng: random.Random) -> SampleRef:
-    index = rng.randrange(len(waiting))
-    waiting[index], waiting[-1] = waiting[-1], waiting[index]
-    return waiting.pop()
+        yield draw(waiting, rng)
 
 
 class LanePosition(NamedTuple):

@@ -138,7 +138,6 @@ class Loader:
         self._feed.close()
 
     def _begin(self) -> tuple[EpochRun, int]:
-        """Start the next epoch; return its run and its number."""
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()

@@ -40,8 +40,6 @@ from wdsflow.training.stalls.stall import StallError, stall_message
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be read as a whole
-
-
 _LOOK = 0.2  # seconds between two checks of a count
 _COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
 _LOOKED_AT = 100  # samples without an image or a caption whose fields are reported
@@ -210,10 +208,8 @@ def shard_list(data: str | Sequence[str]) -> list[str]:
     try:
         found = [each for url in urls for each in _expanded(url)]
         missing = list(absent([path for url in found if (path := local_file(url)) is not None]))
-        if missing:
-            expand(
-                part for part in _parts(data) if not part.startswith("pipe:")
-            )  # raises if a pattern matches nothing that exists
+        if missing:  # raises if a pattern matches nothing that exists
+            expand(part for part in _parts(data) if not part.startswith("pipe:"))
         if missing and len(missing) == len(found):
             raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
     except NoShards as error:

@@ -1,6 +1,5 @@
 """Checkpoints with the state of the feed and of the random generators. Imports torch."""
 
-import os
 import random
 import re
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from wdsflow.shards.atomic import create, discard, naming, sync_folder
+from wdsflow.shards.atomic import writing
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import ResumeError
 
@@ -97,19 +96,11 @@ def saved_in(checkpoint: object) -> Saved | None:
 def save(checkpoint: object, path: Path) -> None:
     """Write a checkpoint atomically and sync it. Raises OSError, which names ``path``."""
     # A hidden name sorts before all checkpoints, in case a remote copy of the folder keeps it.
-    name, file = create(path.with_name(f".{path.name}"))
-    try:
-        with naming(path):
-            with open(file, "wb", closefd=False) as stream:
-                try:
-                    torch.save(checkpoint, stream)
-                except RuntimeError as error:  # for a full disk, torch's message is "unexpected pos"
-                    raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
-            os.fsync(file)
-            os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    with writing(path, hidden=True) as file, open(file, "wb", closefd=False) as stream:
+        try:
+            torch.save(checkpoint, stream)
+        except RuntimeError as error:  # for a full disk, torch's message is "unexpected pos"
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
 def tidy(newest: Path) -> None:

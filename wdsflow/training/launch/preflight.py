@@ -12,7 +12,7 @@ from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import NoShards, expand, some_of
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -35,8 +35,6 @@ from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
-# Most shards that are read, spread evenly. A pipe must be read to its end.
-_MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
 Found = Callable[..., Progress | None]
@@ -67,7 +65,7 @@ def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
 
 @dataclass(frozen=True)
 class Preflight:
-    """The result: lines for people, and whether training must not begin."""
+    """The result: lines for users, and whether training must not begin."""
 
     lines: tuple[str, ...]
     refused: bool = False
@@ -137,7 +135,7 @@ def _look(
             begun.crash.partition(": ")[2], *([] if arguments.dataset_resampled else [f"  with it: {drawn}"])
         )
     captions = captions_for(options.caption, arguments, keep_empty=False)  # those of OpenCLIP 3.3 are at their defaults
-    urls = _some(expansion.urls)
+    urls = some_of(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
     asked, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
@@ -164,12 +162,6 @@ def _look(
 
 def _reads_shards(arguments: Arguments) -> bool:
     return names_shards(arguments.train_data, arguments.dataset_type) and not arguments.use_naflex
-
-
-def _some(urls: list[str]) -> list[str]:
-    first = urls[0] if urls else ""
-    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST
-    return urls if len(urls) <= most else [urls[index * len(urls) // most] for index in range(most)]
 
 
 def _judge(
@@ -297,7 +289,6 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
 def _fixes(
     context: Context, options: FeedOptions, findings: Sequence[Finding], peeked: Sequence[ShardEvidence]
 ) -> list[str]:
-    """Return fixes; each line ends with a command."""
     fatal = _fatal(context, findings)
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()

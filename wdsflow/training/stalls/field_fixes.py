@@ -178,7 +178,7 @@ def inspect(shard: str) -> str:
 
 
 def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
-    """Yield lines on what hangs. Decoders in foreign code come first: the others may wait for them."""
+    """Yield lines on hanging decoders and shards. Decoders in foreign code come first: the others may wait for them."""
     for each in sorted(busy, key=_blame)[:_SHOWN]:
         where = f"at {at(each.tasks, tokens=each.tokens)}" if each.tasks else "between two samples"
         frames = ", called by ".join(escape(frame, 200) for frame in each.stack[:_SHOWN])

@@ -21,7 +21,7 @@ class FeedLoss(NamedTuple):
     reason: str  # a slug: "no-caption", "no-image", "truncated", ...
     key: str
     shard: str  # url
-    detail: str = ""  # for people
+    detail: str = ""  # for messages
 
 
 @dataclass

@@ -51,13 +51,8 @@ class Decoders:
     def __init__(
         self, count: int, ahead: int, *, room: int, size: int, method: str, known: bool, options: FeedOptions
     ) -> None:
-        self.count, self.ahead, self.method, self.known, self.options = (
-            count,
-            max(ahead, 2 * count),
-            method,
-            known,
-            options,
-        )
+        self.count, self.ahead, self.method = count, max(ahead, 2 * count), method
+        self.known, self.options = known, options
         self._room, self._size = (room, size) if method == "fork" else (0, 0)
         self._slots: Slots | None = None
         self._team: _Team | None = None
@@ -83,7 +78,7 @@ class Decoders:
             self._team.kill()
 
     def close(self) -> None:
-        """Free the shared memory, except what is still referenced."""
+        """Free the shared memory, except referenced parts."""
         self._slots = None
 
 

@@ -13,7 +13,7 @@ from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from wdsflow.shards.caption_field import LARGEST
-from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.source.base import SourceError, local_path, open_file, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import Captions, TokenizedCaptions
@@ -68,14 +68,6 @@ class Files:
         for url in list(self._files)[: max(0, len(self._files) - self._most)]:
             if not self._files[url][1]:
                 os.close(self._files.pop(url)[0])
-
-
-def read_fully(fd: int, size: int, offset: int) -> bytes:
-    """Return ``size`` bytes at an offset, or fewer at the end of the file. Raises ``OSError``."""
-    data = os.pread(fd, size, offset)
-    while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
-        data += more
-    return data
 
 
 class MadeSample(NamedTuple):
