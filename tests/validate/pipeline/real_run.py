@@ -10,12 +10,10 @@ import warnings
 
 def rows(element):
     """Return the samples in a batch."""
-    if isinstance(element, list) and isinstance(element[0], dict):
-        return len(element)
-    first = (
-        element[0] if isinstance(element, (list, tuple)) and not isinstance(element[0], tuple) else element
-    )  # columns
-    return len(first)
+    first = element[0]
+    samples = isinstance(first, (dict, tuple)) or (isinstance(first, list) and len(set(map(type, first))) > 1)
+    is_columns = isinstance(element, (list, tuple)) and not samples
+    return len(first) if is_columns else len(element)
 
 
 def count(name, urls):

@@ -45,7 +45,7 @@ def test_one_that_hangs_is_ended_at_its_limit(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("exits", "SystemExit: 3"), ("dies", "exit status 5"), ("eats_memory", "Memory")],
+    [("exits", "SystemExit: 3"), ("dies", "exit status 5")],
 )
 def test_one_that_ends_its_process_is_a_crash(name: str, said: str, tmp_path: Path) -> None:
 
@@ -65,6 +65,9 @@ def test_one_that_prints_or_forks_is_counted_and_leaves_nothing(name: str, tmp_p
     assert not psutil.wait_procs(left, timeout=20)[1]  # killed ones take a moment to go
 
 
-def test_one_that_needs_a_gpu_is_told_where(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"cannot be built: .*hostile_pipelines.py.*NVIDIA"):
-        judged("needs_a_gpu", tmp_path)
+@pytest.mark.parametrize(("name", "said"), [("needs_a_gpu", "NVIDIA driver"), ("eats_memory", "MemoryError")])
+def test_what_this_machine_lacks_decides_nothing(name: str, said: str, tmp_path: Path) -> None:
+    verdict = judged(name, tmp_path)
+    assert verdict.outcome == "not known"
+    assert said in str(verdict.reasons)
+    assert "validate where it will train" in str(verdict.reasons)
