@@ -261,8 +261,8 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
         why = f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
     if why:
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
-    elif old or new:
-        yield "ok", old or new or ""
+    elif either := old or new:
+        yield "ok", either
 
 
 def _tensorflow(machine: Machine) -> Iterator[Said]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wdsflow.readers.energon import meetings
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ScanOptions, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import PIPELINE, Funnel, Reason, Verdict
 from .fates import Estimate, ProbedFate, ProbedShape, ProbeLimits, Prober, bounds, is_damaged, joined_chains
@@ -134,7 +135,7 @@ class _Probing:
         self._try_rare()
         self._more_probes()
         if rare:
-            found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
+            found.doubts.append(f"{how_many(rare, 'sample')} of rare shapes, not probed")
         tried = sum(len(shape.fates) for shape in self.shapes)
         typical = sum(shape.usable for shape in self.shapes) / tried if tried else 0.0
         found.likely = round(typical * rare)

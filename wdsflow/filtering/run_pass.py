@@ -252,19 +252,20 @@ class Pass:
     def _models(self, stack: ExitStack, todo: Sequence[tuple[int, str, str]]) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, models = self.options, program_of(self.recipe).models
-        apart = options.engine != "local"  # a dead process is replaced without its worker
-        place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
-        if todo and all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
+        if all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
             models = program_of(self.recipe).models_of(self._lacking(todo))
+        first = models
+        if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
+            first = tuple(model for model in models if model not in self.embedded.served)
+        apart = options.engine != "local"  # a dead process is replaced without its worker
+        place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=first if apart else None)
         if not models or self.scored is not None or apart:
             return place
-        if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
-            models = tuple(model for model in models if model not in self.embedded.served)
         if options.workers == 0:
-            lines = models_at(place, 0, models).prepare(models).lines
+            lines = models_at(place, 0).prepare(first).lines
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-            lines, place = processes.prepare(models), processes.place
+            lines, place = processes.prepare(first), processes.place
         say_all(options, lines)
         return place
 

@@ -33,8 +33,8 @@ class ModelPlace:
     """Where models run: in the processes at ``addresses``, one per device, or in the worker itself if there is none.
 
     ``key`` authenticates workers. ``device`` and ``memory``: where a worker loads models, and its limit on a GPU ("8GiB",
-    "80%", None for all free memory). ``facts``: for decoders. ``apart``: a worker without an address starts
-    a process for models.
+    "80%", None for all free memory). ``facts``: for decoders. ``apart``: a worker without an address starts a process,
+    which loads these models first.
     """
 
     addresses: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class ModelPlace:
     device: str = "auto"
     memory: str | None = None
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
-    apart: bool = False
+    apart: tuple[Model, ...] | None = None
 
     def address(self, number: int) -> str | None:
         """Return the address for a shard, by its number."""

@@ -220,11 +220,10 @@ class _ModelProcess:
         return peer
 
 
-def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:
+def models_at(place: ModelPlace, number: int) -> Models:
     """Return the runner of a shard's models, which a worker process keeps. Raises ModelError."""
-    if place.apart:
-        processes = _started(place, tuple(models), os.getpid())
-        return models_at(processes.place, number, models)
+    if place.apart is not None:
+        return models_at(_started(place, place.apart, os.getpid()).place, number)
     for model, facts in place.facts:
         model.recall(facts)
     return _models_at(place, place.address(number), os.getpid())

@@ -4,6 +4,7 @@ import io
 import json
 import tarfile
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,14 +106,18 @@ def test_batches_that_a_stage_of_the_user_makes_are_not_taken_for_samples(tmp_pa
     assert (verdict.outcome, verdict.least, verdict.usable) == ("not known", 10, 42)
 
 
-def test_the_rare_sample_that_is_lost_in_a_set_that_was_read_whole_is_named(tmp_path: Path) -> None:
-    url = captions(tmp_path / "0.tar", 60, {37: {"jpg": jpeg()[:-40]}})
+def test_a_rare_sample_that_is_lost_is_named_and_those_that_were_not_probed_are_counted(tmp_path: Path) -> None:
+    url = captions(tmp_path / "0.tar", 60, {37: {"jpg": jpeg()[:-40], "txt": b""}})
     options = ScanOptions("headers", varieties=True)
+    evidence = Evidence("headers", [scan_shard(url, options)])
 
-    verdict = probe_pipeline(f"{SMALL}:readable", Evidence("headers", [scan_shard(url, options)]), options)
+    with ProbeProcess(f"{SMALL}:readable") as process:
+        verdict = probe_pipeline(process, evidence, options)
+        probed = probe_pipeline(process, evidence, options, limits=replace(FEW, shapes=1))
 
     assert (verdict.outcome, verdict.usable, verdict.least) == ("trains", 59, None)
     assert [(reason.slug, reason.count, reason.key) for reason in verdict.reasons] == [("dropped", 1, "000037")]
+    assert "1 sample of rare shapes, not probed" in probed.reasons[0].message
 
 
 @pytest.mark.webdataset

@@ -219,10 +219,7 @@ class _Job:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
-        served = task.embedded.served if task.embedded is not None else ()
-        wanted = [model for model in program.models_of(self.calls) if model not in served]
-        models = models_at(task.models, task.shard, wanted)
-        return Modelled(program, models, self.mark, guard, embeddings)
+        return Modelled(program, models_at(task.models, task.shard), self.mark, guard, embeddings)
 
     def _read(
         self,

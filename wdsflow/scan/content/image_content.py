@@ -176,13 +176,13 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
     return BOMB if pixels > BOMB_PIXELS else BIG if 0 < max_image_pixels < pixels else OK
 
 
-def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
+def ends_early(tail: bytes, header: ImageHeader) -> bool:
     """Return whether the end mark of a JPEG or PNG seems to be missing, by its last bytes.
 
     A hint, not a proof: appended bytes hide an end mark, which ``has_end`` finds. Zeros, line ends, and a trailer of
     text or of a phone are skipped.
     """
-    if header is None or header.format not in _END_MARKS or _END_MARKS[header.format] in tail:
+    if header.format not in _END_MARKS or _END_MARKS[header.format] in tail:
         return False
     rest = tail.rstrip(b"\0\r\n")
     return bool(rest) and not rest.endswith(_TRAILERS) and not (len(rest) >= 8 and rest.isascii())
