@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
+from tests.pictures import encoded, photo
+from wdsflow.scan import content_scan
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.samples.grouping import Repeats
@@ -143,12 +145,26 @@ def test_kinds_of_values_are_told_apart_if_asked(tmp_path: Path) -> None:
     assert not scan_shard(path, ScanOptions("headers")).varieties
 
 
-def test_a_caption_without_end_is_counted_and_not_read(tmp_path: Path) -> None:
-    shard = scanned(write(tmp_path / "a.tar", [("a.txt", bytes(3 << 20)), ("a.jpg", b"x")]), "full")
+@pytest.mark.parametrize(
+    ("field", "size", "name"),
+    [
+        ("txt", 2, "text.huge"),
+        ("json", 17, "json.huge"),
+        ("cls", 2, "field.huge"),
+        ("npy", 9, "field.huge"),
+        ("jpg", 9, "field.huge"),
+    ],
+)
+def test_a_field_without_end_is_counted_and_not_read(
+    field: str, size: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content_scan, "MOST_FIELD", 8 << 20)
+    start = encoded(photo(), "JPEG") if field == "jpg" else b""
+    shard = scanned(write(tmp_path / "a.tar", [(f"a.{field}", start + bytes(size << 20))]), "full")
 
-    assert shard.tally("text.huge").count == 1
+    assert shard.tally(name).count == 1
     assert shard.runs.head is not None
-    assert shard.runs.head.shape[0].status == UNKNOWN
+    assert shard.runs.head.shape[0].status == (OK if field == "jpg" else UNKNOWN)  # an image is judged by its header
 
 
 def test_samples_that_dots_merge_are_counted_each(tmp_path: Path) -> None:
