@@ -10,7 +10,7 @@ import wdsflow
 from wdsflow.cli import main as command_line
 from wdsflow.cli.doctor import Form
 from wdsflow.cli.main import COMMANDS, main
-from wdsflow.cli.shared.typed import Typed
+from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.text.options import MAIN, PANELS
 
 
@@ -128,3 +128,9 @@ def test_a_wrong_choice_is_named_without_the_words_of_a_library(capsys):
     with pytest.raises(SystemExit):
         main(["validate", "a.tar", "--level", "ful"])
     assert "Invalid value for '--level': 'ful' is not one of 'names', 'headers', 'full'." in capsys.readouterr().err
+
+
+def test_a_proposed_output_gets_the_lowest_number_that_is_free(tmp_path):
+    for name in ("out", "out-2", "out-3"):
+        assert free(tmp_path / "out") == tmp_path / name
+        (tmp_path / name).mkdir()
