@@ -156,6 +156,11 @@ class _Reading:
         # tarfile takes a map of the member from these records, or from its contents.
         new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
         self.sparse = self.sparse or new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+        if self.type not in REGULAR and "GNU.sparse.map" in values:  # tarfile reads it all the same
+            try:
+                list(map(int, values["GNU.sparse.map"].split(",")))
+            except ValueError:
+                raise RefusedRecord("the map of a sparse member cannot be read") from None
         if extension.type != b"g":
             self.apply(values)
             if "size" in values:
@@ -211,9 +216,9 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     except (BadHeader, RefusedRecord) as error:
         why: Literal["error", "bad"] = "error" if depth or isinstance(error, RefusedRecord) else "bad"
         raise Ending(why, start, str(error), max(state.at, here + BLOCK)) from None
-    kind = "file" if state.type in REGULAR else _KINDS.get(state.type, "special")
-    if state.sparse:  # tarfile reads a map of members of any type
-        kind = "sparse"
+    kind = _KINDS.get(state.type, "special")
+    if state.type in REGULAR:
+        kind = "sparse" if state.sparse else "file"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     where = here if own is None else own, state.data, state.next, state.at
     return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)
