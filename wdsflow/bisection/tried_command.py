@@ -32,7 +32,7 @@ def filled(command: Sequence[str], shards: Path, samples: int, run: str) -> list
 
 
 class CannotStart(Exception):
-    """There is no such program."""
+    """The program does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

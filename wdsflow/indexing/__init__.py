@@ -1,4 +1,4 @@
-"""Files that tell about shards: sizes, indexes of trainers, checksums."""
+"""Files about shards: sizes, indexes of trainers, checksums."""
 
 from typing import TYPE_CHECKING
 

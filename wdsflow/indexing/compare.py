@@ -33,7 +33,7 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """What became of the shards of a certificate."""
+    """The outcome of each shard of a certificate."""
 
     certificate: Certificate
     full: bool  # all bytes were read
@@ -41,7 +41,7 @@ class Comparison:
     changed: list[Difference] = field(default_factory=list)
     missing: list[Difference] = field(default_factory=list)
     added: list[Difference] = field(default_factory=list)
-    unknown: list[Difference] = field(default_factory=list)  # of the same size: only their bytes can tell
+    unknown: list[Difference] = field(default_factory=list)  # of the same size: only their bytes could decide
     unreadable: list[Difference] = field(default_factory=list)
     unlisted: str = ""  # why added shards were not looked for
     folder: str = ""  # that holds all shards, and no others
@@ -214,10 +214,10 @@ def _stored(places: Mapping[str, str]) -> Iterator[tuple[str, Stored | SourceErr
 
 
 def _by_hash(
-    found: Comparison, places: Mapping[str, str], names: Sequence[str], jobs: int | None, told: Progress | None
+    found: Comparison, places: Mapping[str, str], names: Sequence[str], jobs: int | None, begin: Progress | None
 ) -> None:
     urls = [places[name] for name in names]
-    shards = scan_shards(urls, ScanOptions(), jobs, told, how=[identify_shard] * len(urls))
+    shards = scan_shards(urls, ScanOptions(), jobs, begin, how=[identify_shard] * len(urls))
     for name, shard in zip(names, shards, strict=True):
         then = found.certificate.shards[name]
         if shard.identity is None:

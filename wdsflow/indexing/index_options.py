@@ -10,7 +10,7 @@ from wdsflow.text.options import OUTPUT, folder, option
 
 @dataclass(frozen=True, kw_only=True)
 class IndexKinds:
-    """The kinds of files that tell about shards."""
+    """The kinds of files about shards."""
 
     sizes: bool = option(False, "sizes.json: OpenCLIP, DataComp.")
     len: bool = option(False, "__len__: OpenCLIP.")

@@ -60,7 +60,7 @@ _SHOWN = 20
 
 @dataclass
 class IndexReport:
-    """What became of all shards."""
+    """The outcomes of all shards."""
 
     shards: int = 0
     resumed: int = 0  # shards whose sidecars were there already
@@ -73,7 +73,7 @@ class IndexReport:
     kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
     settings: list[str] = field(default_factory=list)  # files of the user's, which stay
     written: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)  # files of shards that are gone
+    removed: list[str] = field(default_factory=list)  # files of removed shards
     manifests: list[str] = field(default_factory=list)  # those of --checksums, that are now right
     same: int = 0  # files that were right already
     stale_removed: int = 0  # temporary files of runs that were killed

@@ -1,4 +1,4 @@
-"""Write the files that tell about shards next to them, in one pass over each shard."""
+"""Write the files about shards next to them, in one pass over each shard."""
 
 import os
 from collections import Counter
@@ -58,7 +58,7 @@ class _Passed:
 
 @keywords(IndexOptions)
 def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexReport:
-    """Write files that tell about shards, in the shapes of their readers, next to the shards.
+    """Write files about shards, in the formats of their readers, next to the shards.
 
     A shard is read once for all kinds, and only its headers, unless ``checksums`` is among them. The same call again
     reads only shards that changed. A file that something else wrote is replaced only by the same contents. A damaged

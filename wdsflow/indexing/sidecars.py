@@ -97,7 +97,7 @@ def render_sizes(folder: Path, shards: Shards, kinds: Sequence[str], without: Co
 
 
 def render_set(shards: Shards, kinds: Sequence[str], folder: Path) -> dict[str, bytes]:
-    """Return the files that tell about all shards, by name, for a folder."""
+    """Return the files about all shards, by name, for a folder."""
     files: dict[str, bytes] = {}
     if "wids" in kinds:
         files[WIDS] = _json(_wids(shards, folder))

@@ -227,7 +227,7 @@ def _is_json(kind: Feature) -> bool:
 
 
 def _inner(kind: Feature) -> Feature:
-    """Return the feature of a list's entries, None if it is no list."""
+    """Return the feature of a list's entries, None if it is not a list."""
     if isinstance(kind, list):
         return kind[0]
     return kind.feature if type(kind).__name__ in _LISTS else None

@@ -22,7 +22,7 @@ from .map_worker import Done, Failed, MappingError, MapSetup, RowBatch
 
 log = logging.getLogger("wdsflow.mapping")
 
-_NEAR = 0.8  # of its room: a failure beyond counts as a lack of memory, whatever its message
+_NEAR = 0.8  # of its room: a failure beyond it counts as a lack of memory, regardless of its message
 _SILENCE = 1.0  # seconds until workers are checked: other processes may keep a dead worker's line open
 _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
 _COMFORT = 0.6  # of the room that a worker has; rows differ
@@ -166,7 +166,7 @@ class BatchSource(Protocol):
     """The source of rows."""
 
     def take(self, rows: int, room: int) -> RowBatch | None:
-        """Return the next rows, at most so many and so many bytes; None if there are no more."""
+        """Return the next rows, within limits of rows and bytes; None if none are left."""
 
     def left(self) -> int | None:
         """Return the number of rows left, None if unknown."""

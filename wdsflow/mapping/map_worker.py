@@ -231,7 +231,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _end() -> None:
-    """End at once, with all children, because the parent is gone."""
+    """End at once, with all children, because the parent has ended."""
     with contextlib.suppress(OSError):
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)

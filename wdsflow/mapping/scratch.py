@@ -15,7 +15,7 @@ _held: dict[Path, int] = {}
 
 
 def make_scratch(parent: Path, kind: str = "map") -> Path:
-    """Make a folder in another one, and remove those of its kind there that nobody holds any more.
+    """Make a folder in another one, and remove those of its kind that no process holds.
 
     The folder goes when Python ends, in this process and not in a fork of it.
     """
@@ -26,7 +26,7 @@ def make_scratch(parent: Path, kind: str = "map") -> Path:
     atexit.register(_remove_own, folder, os.getpid())
     unseen = folder / "lock.new"
     _held[folder] = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    with suppress(OSError):  # a file system without locks: then nobody takes it for that of a dead process
+    with suppress(OSError):  # a file system without locks: then no process mistakes it for a stale one
         fcntl.flock(_held[folder], fcntl.LOCK_EX | fcntl.LOCK_NB)
         unseen.rename(folder / _LOCK)
     return folder

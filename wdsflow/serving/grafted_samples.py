@@ -112,7 +112,7 @@ class GraftedSamples:
         return found
 
     def summary(self) -> str:
-        """Return what became of the samples in the join. Raises RuntimeError if they do not add up."""
+        """Return the outcomes of the samples in the join. Raises RuntimeError if they do not add up."""
         found: Counter[int] = Counter()
         for job in self._jobs:
             if not job.look.unread:

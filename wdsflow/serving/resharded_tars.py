@@ -29,7 +29,7 @@ _JOINED = "taken for a part of the sample before, of the same key"
 
 
 class NotAllServed(ValueError):
-    """Shards that cannot be served: in tars of other sizes nobody would notice what is missing.
+    """Shards that cannot be served: in tars of other sizes a missing sample would not be noticed.
 
     ``lines``: each shard, and why.
     """
@@ -75,7 +75,7 @@ class _OpenTars(JoinedSource):
         return any(tar.changed() for tar in self._of.values())
 
     def evict(self, number: int) -> None:
-        """Close a tar. Raises SourceChangedError if what was read of it is no longer right."""
+        """Close a tar. Raises SourceChangedError if its input has changed since it was read."""
         changed = self._of[number].changed()
         super().evict(number)
         if changed:

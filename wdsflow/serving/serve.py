@@ -113,7 +113,7 @@ async def _work(
 
 
 def pattern(url: str, numbers: Iterable[int]) -> str:
-    """Return what stands for served shards in a training command.
+    """Return the urls of served shards for a training command.
 
     >>> pattern("http://h/", [0, 1, 2, 4])
     'http://h/{000000..000002}.tar::http://h/000004.tar'

@@ -126,7 +126,7 @@ class ShardServer:
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         try:
             return await handler(request)
-        except ConnectionError:  # the client has hung up: nobody reads an answer, and the server has no fault to report
+        except ConnectionError:  # the client has hung up: not a fault of the server
             return web.Response()
 
     async def _shard(self, request: web.Request) -> web.StreamResponse:
@@ -278,7 +278,7 @@ async def _send(
 ) -> None:
     """Send the bytes of an answer. The last of them follow only if the shard is still the same.
 
-    Raises SourceError, OSError if it cannot be read or has changed, ConnectionError if the client is gone.
+    Raises SourceError, OSError if it cannot be read or has changed, ConnectionError if the client has hung up.
     """
     start, stop = answer.start, answer.stop
     last = max(start, stop - _STEP)
