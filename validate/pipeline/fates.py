@@ -202,7 +202,7 @@ class Prober:
         self.good = [place for place, run in runs.items() if run.comes_out]
         by_shape = {place: shape for shape in self.shapes for place in shape.group.places}
         for place, run in runs.items():
-            if run.comes_out or (not run.machine and time.monotonic() < ends):
+            if run.comes_out or run.how == "hung" or (not run.machine and time.monotonic() < ends):
                 by_shape[place].fates[place] = self._fate(place, run)
         self._look_for_chance(ends)
         return self.shapes

@@ -100,7 +100,9 @@ def failing_batch(prober: Prober, shards: Sequence[ShardEvidence], found: Estima
 
 def _raising(prober: Prober, urls: Sequence[str], seconds: float) -> ProbeRun | None:
     """Return the run with real batches if it raises an exception."""
-    run = prober.process.run(RunRequest(tuple(urls), singly=False, seconds=seconds, most=1 << 40))
+    run = prober.process.run(
+        RunRequest(tuple(urls), singly=False, seconds=seconds, first_seconds=prober.limits.first_run, most=1 << 40)
+    )
     return run if run.how == "raised" and not run.machine else None
 
 

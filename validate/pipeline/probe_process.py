@@ -127,6 +127,7 @@ class ProbeProcess:
         self.collation_drops = False  # in some run, collation dropped samples
         self._peer: Peer | None = None
         self._has_run = False  # this process
+        self._is_built = self._hangs = False  # some run was built; some run hung at the longest limit
         self._seen = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
         self._last = LastSeen(self._seen.fileno())
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
@@ -154,16 +155,18 @@ class ProbeProcess:
         """Return the result of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
         peer = self._peer if self._peer and not self._peer.gone() else self._start()
         longest = max(request.seconds, request.first_seconds)
-        limit = request.seconds if self._has_run else longest
-        answer = self._ask(peer, replace(request, seconds=limit), request.first_seconds)
+        limit = request.seconds if self._has_run or self._hangs else longest
+        answer = self._ask(peer, replace(request, seconds=limit), longest)
+        self._is_built |= answer.facts is not None
         if answer.how == "wrong":
             raise PipelineError(answer.error)
         if answer.how == "hung":
             self._end()
-            if answer.facts is None:
-                raise PipelineError(f"{self.spec}: {BUILDING} took longer than {request.first_seconds:.0f} s")
-            if limit < longest:
+            if not self._is_built:
+                raise PipelineError(f"{self.spec}: {BUILDING} took longer than {longest:.0f} s")
+            if limit < longest and not self._hangs:
                 return self.run(request)  # it may only be slow: as the first run of the next process it has more time
+            self._hangs = True
         self._has_run = True
         if answer.machine and self.fault is None:
             self.fault = answer

@@ -196,7 +196,8 @@ class ReadingInOrder:
         run = self.read()
         self.seconds = time.monotonic() - started
         costs = sorted(self.prober.cost.values())
-        if run.how == "hung" and not (costs and costs[len(costs) // 2] * self.evidence.samples < self.seconds):
+        typical = costs[len(costs) // 2] if costs else math.inf
+        if run.how == "hung" and (run.stage == BUILDING or typical * self.evidence.samples >= self.seconds):
             return None  # it may read all of them before it yields the first
         run = self._named(run)
         if run.how != "endless":
@@ -258,10 +259,9 @@ class ReadingInOrder:
         """Read the shards, with other stages if requested; see ``RunRequest.change``."""
         limit = self.limits.whole_seconds
         seconds, patience = (_WEEK, limit) if self.evidence.level == "full" else (limit, math.inf)
-        most = 16 * self.evidence.samples + 100
-        run = self.prober.process.run(
-            RunRequest(self.urls, seconds=seconds, most=most, seed=seed, change=change, patience=patience)
-        )
+        first, most = self.limits.first_run, 16 * self.evidence.samples + 100
+        limits = RunRequest(self.urls, seconds=seconds, first_seconds=first, most=most, patience=patience)
+        run = self.prober.process.run(replace(limits, seed=seed, change=change))
         makes_batches = self.prober.copies != 1 and run.rows
         return replace(run, out=run.rows) if makes_batches else run
 

@@ -56,6 +56,11 @@ def loads_while_built(urls):
     return read(urls)
 
 
+def builds_slowly_for_several(urls):
+    time.sleep(3 if len(urls) > 1 else 0)
+    return read(urls)
+
+
 def loads_at_its_first_sample(urls):
     for sample in read(urls):
         if not MODELS:

@@ -200,6 +200,29 @@ def test_one_that_takes_longer_than_the_limit_of_a_probe_does_not_hang(
     assert (verdict.outcome, verdict.usable) == ("trains", 4)
 
 
+@pytest.mark.parametrize("level", ["full", "headers"])
+def test_one_that_is_built_for_a_probe_but_not_for_all_shards_in_time_is_judged(
+    level: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_process, "_GRACE", 0.2)
+    limits = ProbeLimits(seconds=0.2, first_run=0.5, per_shape=1, whole_seconds=0.5)
+    urls = [write(tmp_path / f"{number}.tar", 4, start=4 * number) for number in range(2)]
+
+    verdict = probe_pipeline(f"{SMALL}:builds_slowly_for_several", *scanned(urls, level), limits=limits)
+
+    assert (verdict.outcome, verdict.usable) == ("trains", 8)
+
+
+def test_a_hang_is_noted_when_the_time_for_probes_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_process, "_GRACE", 0.2)
+    limits = ProbeLimits(seconds=0.2, first_run=1.0, first_seconds=0.5, per_shape=1, whole_seconds=5)
+
+    verdict = judged("hangs", [write(tmp_path / "0.tar", 4, missing=1)], limits)
+
+    assert verdict.outcome == "stalls"
+    assert verdict.reasons[-1].count == 4
+
+
 def test_an_object_that_names_its_own_shards_reads_the_given_ones(tmp_path: Path) -> None:
     assert judged("own", [write(tmp_path / "0.tar", 5)]).usable == 5
 
