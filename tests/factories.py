@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from wdsflow.scan.evidence import Evidence, FieldCount, Gap, ShardEvidence, Stop
+from wdsflow.scan.evidence import Evidence, FieldCount, Gap, ShardEvidence
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.forecast.forecast import Forecast, Starved
 from wdsflow.validate.report.report import Report

@@ -38,10 +38,28 @@ def is_cut(size: int, read: Read) -> bool:
 HEAD = 4096  # bytes that are enough to look at
 
 # Extension -> format.
-_OF_AUDIO = {name: name for name in ("wav", "flac", "mp3", "ogg", "aac", "aiff")}
-_OF_AUDIO |= {"oga": "ogg", "opus": "ogg", "m4a": "mp4", "aif": "aiff"}
-_OF_VIDEO = dict.fromkeys(("mp4", "m4v", "mov"), "mp4") | dict.fromkeys(("webm", "mkv"), "matroska")
-_OF_VIDEO |= {"avi": "avi", "ogv": "ogg", "flv": "flv"}
+_OF_AUDIO = {
+    "wav": "wav",
+    "flac": "flac",
+    "mp3": "mp3",
+    "ogg": "ogg",
+    "oga": "ogg",
+    "opus": "ogg",
+    "m4a": "mp4",
+    "aac": "aac",
+    "aif": "aiff",
+    "aiff": "aiff",
+}
+_OF_VIDEO = {
+    "mp4": "mp4",
+    "m4v": "mp4",
+    "mov": "mp4",
+    "webm": "matroska",
+    "mkv": "matroska",
+    "avi": "avi",
+    "ogv": "ogg",
+    "flv": "flv",
+}
 _PROMISED = _OF_AUDIO | _OF_VIDEO
 _TITLES = {"mp4": "MP4 or MOV", "matroska": "Matroska or WebM", "ogg": "Ogg", "mpeg": "MPEG", "asf": "WMA or WMV"}
 

@@ -47,9 +47,11 @@ def test_the_command_of_the_page_keeps_a_tenth_and_counts(command: list[str], tm
     with http_server(files) as (url, _):
         subprocess.run([*command, f"{url}/{{0000..0001}}.tar", "-o", remote], check=True)
     assert all((remote / name).read_bytes() == (local / name).read_bytes() for name in (*files, "sizes.json"))
+    (tmp_path / "0000.tar").write_bytes(bytes(10_240))
     (tmp_path / "0001.tar").write_bytes(files["0001.tar"][:-20_000])
     again = subprocess.run([*command, urls, "-o", local], capture_output=True, text=True, check=False)
     assert (again.returncode, again.stdout.count("lost: ")) == (1, 1)
+    assert not (local / "0000.tar").exists()
 
 
 def test_the_command_of_the_page_resumes_after_a_kill(command: list[str], tmp_path: Path):

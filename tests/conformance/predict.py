@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Evidence, Run, Runs, ScanOptions, ShardEvidence, Stop
+from wdsflow.scan.evidence import Evidence, Run, Runs, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 Logs = dict[int, tuple[Runs, list[Run]]]  # by the identity of the Runs, which are kept alive beside

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from wdsflow.readers import Reader
-from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Stop
+from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.verdict import judge
 
 

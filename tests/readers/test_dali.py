@@ -17,7 +17,7 @@ from tests.validate.rules.build import Members, jpeg, pairs, png, tar
 from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Dali, Options
 from wdsflow.scan.content.image_content import decode_image
-from wdsflow.scan.evidence import Stop
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict

@@ -9,7 +9,8 @@ from wdsflow.readers import Datasets
 from wdsflow.readers.base import USABLE, Fate
 from wdsflow.readers.datasets import _first_shapes
 from wdsflow.scan.content.fitting import Columns
-from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Stop, Tally
+from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Tally
+from wdsflow.shards.tar.members import Stop
 
 CUT = Stop("error")
 

@@ -9,7 +9,8 @@ from tests.readers.shapes import shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets import first_columns
-from wdsflow.scan.evidence import Stop, Tally
+from wdsflow.scan.evidence import Tally
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 

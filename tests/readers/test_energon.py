@@ -21,8 +21,9 @@ from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.energon import may_share_keys, meetings, share_keys, twice_in
-from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop, Tally
+from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.rules.rule_catalog import catalog, page
 from wdsflow.validate.run_check import check

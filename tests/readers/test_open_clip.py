@@ -21,7 +21,8 @@ from wdsflow.readers.open_clip.versions import (
     worker_seed,
     worker_share,
 )
-from wdsflow.scan.evidence import ShardEvidence, Stop
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.tar.members import Stop
 
 OLD = OpenClip33()
 

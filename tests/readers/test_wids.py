@@ -16,7 +16,7 @@ from tests.readers.test_dali import far, pax, timed, with_field
 from tests.validate.rules.build import Members, jpeg, pairs, png, tar
 from wdsflow import index_shards, repair_shards
 from wdsflow.readers import Wids
-from wdsflow.scan.evidence import Stop
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.run_check import check
 

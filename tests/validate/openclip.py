@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence, Stop
+from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
 from wdsflow.scan.runs import RunCollector
+from wdsflow.shards.tar.members import Stop
 
 MEMBERS = {"usable": ("jpg", "txt"), "no caption": ("jpg", "json"), "no image": ("txt",)}
 

@@ -14,10 +14,11 @@ from wdsflow.repair.regroup import Borders, borders
 from wdsflow.repair.repair_shard import Preview
 from wdsflow.scan.content.fitting import holds_value
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence, Stop
+from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen
 
 from ..finding import Advice, Finding, Repair, promises

@@ -15,8 +15,9 @@ from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import openclip_urls, shard_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
-from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
+from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
 from wdsflow.shards.source.base import local_file
+from wdsflow.shards.tar.members import Stop
 from wdsflow.text.shell import escape
 
 from ..verdicts.reader_pass import PassResult, run_pass

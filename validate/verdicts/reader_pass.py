@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence
+from wdsflow.shards.tar.members import Stop
 
 
 class LossPlace(NamedTuple):

@@ -21,7 +21,7 @@ class OutputError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of a run that do not change its output. ``memory`` is in bytes.
+    """How a run works; the recipe decides which samples are kept. ``memory`` is in bytes.
 
     Attributes:
         say: called with lines about loaded models.

@@ -38,9 +38,23 @@ __all__ = [
     "scan_options",
 ]
 
-_READERS: tuple[type[Reader], ...] = (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables)
-_READERS += (RayData, Timm, Energon, EnergonCrude, Dali, Wids)
-READERS = {reader.name: reader for reader in _READERS}
+READERS: dict[str, type[Reader]] = {
+    reader.name: reader
+    for reader in (
+        OpenClip33,
+        OpenClip4,
+        WebDataset1,
+        WebDataset02,
+        Datasets,
+        DatasetsTables,
+        RayData,
+        Timm,
+        Energon,
+        EnergonCrude,
+        Dali,
+        Wids,
+    )
+}
 
 INSTALLED_OPEN_CLIP = "open-clip"
 

@@ -5,8 +5,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from wdsflow.scan.evidence import EMPTY, Part, Runs, Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import EMPTY, Part, Runs, Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGES
+from wdsflow.shards.tar.members import Stop
 
 FateKind = Literal["usable", "dropped", "crash"]
 

@@ -145,6 +145,8 @@ def run_outputs(
     def note(job: Job, line: F) -> None:
         done[job.target] = line
         if line.is_final:
+            if line.output is None:
+                job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
             line.seal(job.target, made_from(job, line))
             records[job.target].add(line)
 

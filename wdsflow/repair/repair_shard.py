@@ -87,8 +87,6 @@ def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
         if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
-    if not report.output and job.write and not report.lost:
-        job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
     report.check()
     return report
 

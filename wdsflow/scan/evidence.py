@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wdsflow.shards.shard_identity import Identity
-from wdsflow.shards.tar import members
+from wdsflow.shards.tar.members import Stop
 
 if TYPE_CHECKING:
     from wdsflow.scan.content.fitting import Columns
@@ -57,7 +57,6 @@ class Part(NamedTuple):
 
 
 Shape = tuple[Part, ...]
-Stop = members.Stop
 
 
 class Run(NamedTuple):

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from wdsflow.shards.shard_identity import Identity, stored
 from wdsflow.shards.source.base import FIRST, NEXT, Digest, Source, SourceChangedError, SourceError, local_path
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ScanOptions, ShardEvidence, Stop
+from .evidence import ScanOptions, ShardEvidence
 from .runs import RunCollector
 from .scanner import Scanner
 

@@ -66,7 +66,7 @@ def scan_shards(
     with ExitStack() as stack:
         workers = _on_ray(urls, jobs, address, stack) if engine == "ray" else _on_this_machine(tasks, jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            shard = _after(task.url, answer) if isinstance(answer, Trouble) else answer
+            shard = _lost_shard(task.url, answer) if isinstance(answer, Trouble) else answer
             results[task.number] = shard
             if progress is not None:
                 progress(shard)
@@ -103,7 +103,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _after(url: str, trouble: Trouble) -> ShardEvidence:
+def _lost_shard(url: str, trouble: Trouble) -> ShardEvidence:
     """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
     if trouble.errno:
         raise OSError(trouble.errno, trouble.text)

@@ -43,8 +43,10 @@ def shared_folder(urls: Sequence[str]) -> str:
     >>> shared_folder(["s3://b/x/a/0.tar", "s3://b/x/1.tar"]), shared_folder(["/d/0.tar"]), shared_folder(["s3://b/0.tar", "/d/0.tar"])
     ('s3://b/x/', '/d/', '')
     """
-    ends = [url.split("/")[:-1] for url in (min(urls), max(urls))]
-    folder = "/".join([*os.path.commonprefix(ends), ""])  # noqa: RUF071 - of lists, it compares their items
+    first = min(urls).split("/")[:-1]
+    last = max(urls).split("/")[:-1]
+    count = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    folder = "/".join([*first[:count], ""])
     return "" if re.fullmatch(r"[^/]*:/*", folder) else folder
 
 

@@ -151,9 +151,21 @@ class FeedOptions:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
 
 
-_READ = tuple(
-    "train_data val_data batch_size workers seed train_num_samples val_num_samples dataset_type dataset_resampled "
-    "train_data_upsampling_factors imagenet_val imagenet_v2 rank world_size".split()
+_READ = (
+    "train_data",
+    "val_data",
+    "batch_size",
+    "workers",
+    "seed",
+    "train_num_samples",
+    "val_num_samples",
+    "dataset_type",
+    "dataset_resampled",
+    "train_data_upsampling_factors",
+    "imagenet_val",
+    "imagenet_v2",
+    "rank",
+    "world_size",
 )
 _LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
 _SURE = 0.77  # least similarity of a misspelled name: num_workers is one, local_rank is not

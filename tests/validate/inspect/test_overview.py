@@ -14,9 +14,9 @@ from wdsflow.scan.evidence import (
     Runs,
     ShapeCount,
     ShardEvidence,
-    Stop,
     Tally,
 )
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.inspect.overview import MOST, overview, show_overview
 from wdsflow.validate.report.as_json import clean
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.readers.shapes import shape
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Stop, Tally
+from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
+from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.reader_pass import Loss, LossPlace, run_pass
 from wdsflow.validate.verdicts.verdict import judge
 

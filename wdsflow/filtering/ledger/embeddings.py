@@ -61,9 +61,13 @@ class EmbeddingColumn(NamedTuple):
     def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         of, model = self.embedded.of, self.embedded.model
-        about: dict[str, object] = {"column": self.name, "more": self.more, "of": of, "dtype": "float16"}
-        about |= {"settings": dict(self.embedded.settings), "size": self.size}
-        about |= {"model": model.identity(), "facts": model.facts()}
+        about: dict[str, object] = {
+            "column": self.name,
+            "more": self.more,
+            "of": of,
+            "settings": dict(self.embedded.settings),
+        }
+        about |= {"dtype": "float16", "size": self.size, "model": model.identity(), "facts": model.facts()}
         plain: EmbeddingAbout = json.loads(canonical(about))
         return plain
 

@@ -22,9 +22,13 @@ Run: TypeAlias = Callable[[Lookup], Result]
 Seek: TypeAlias = Callable[[Lookup], list[Call]]
 Apply: TypeAlias = Callable[..., bool | int | float | str]
 
-SIGNS: dict[str, Callable[..., bool | int | float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-SIGNS |= {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod}
-SIGNS |= {
+SIGNS: dict[str, Callable[..., bool | int | float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,

@@ -78,8 +78,18 @@ TokenKind = Literal["number", "text", "name", "word", "sign", "end"]
 LONGEST = 1_000_000  # characters of a predicate; a list of keys can be long
 WORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true", "false"})
 # Signs of other languages, and their replacements.
-_FOREIGN = dict.fromkeys(("&&", "&"), "and") | dict.fromkeys(("||", "|"), "or") | dict.fromkeys(("<>", "!=="), "!=")
-_FOREIGN |= {"!": "not", "=>": ">=", "=<": "<=", "===": "=="}
+_FOREIGN = {
+    "&&": "and",
+    "&": "and",
+    "||": "or",
+    "|": "or",
+    "!": "not",
+    "<>": "!=",
+    "=>": ">=",
+    "=<": "<=",
+    "===": "==",
+    "!==": "!=",
+}
 _OTHERS = {
     **dict.fromkeys(("**", "^"), ("powers are not supported", "multiply instead: x * x")),
     **dict.fromkeys("[]", ("square brackets are not supported", "write a list as (1, 2, 3)")),

@@ -31,7 +31,7 @@ _LOST = re.compile(
 # Their numbers, as cudaError_t and hipError_t.
 _LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
 _NO_MEMORY_CODE = 2
-_LIBRARIES = frozenset("cv2 onnxruntime tensorflow jax jaxlib cupy cupy_backends".split())
+_LIBRARIES = {"cv2", "onnxruntime", "tensorflow", "jax", "jaxlib", "cupy", "cupy_backends"}
 _ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -224,7 +224,9 @@ def lost(call: Callable[[], object]) -> str | None:
 
 
 def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> AttemptTrouble:
-    kind: Literal["out-of-memory", "poisoned", "raised"] = (
-        "poisoned" if is_poisoned(error, outside) else "out-of-memory" if is_out_of_memory(error, outside) else "raised"
-    )
+    kind: Literal["out-of-memory", "poisoned", "raised"] = "raised"
+    if is_poisoned(error, outside):
+        kind = "poisoned"
+    elif is_out_of_memory(error, outside):
+        kind = "out-of-memory"
     return AttemptTrouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))
