@@ -71,7 +71,7 @@ def test_the_peak_is_forgotten_and_what_is_mapped_is_counted() -> None:
     high = peak()
     assert forget_peak()
     low = peak()
-    assert low <= high
+    assert low <= high + (1 << 20)  # other threads of the tests take memory in between
     assert abs(low - resident(os.getpid())) < 16 << 20
     mapped = mapped_files()
     with NamedTemporaryFile(dir="/var/tmp") as file:
