@@ -195,7 +195,7 @@ def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path:
         thin_all(source, tmp_path / "out", {})
     monkeypatch.undo()
     (line,) = (tmp_path / "out/_wdsflow/thin.jsonl").read_text().splitlines()
-    assert json.loads(line)["name"] in {"0.tar", "1.tar"}  # two threads write
+    assert json.loads(line)["name"] in {"0.tar", "1.tar"}  # outputs that are done by then are noted in any order
     assert not (tmp_path / "out/sizes.json").exists()
     assert thin_all(source, tmp_path / "out", {}).resumed == 1
 
