@@ -23,12 +23,13 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 def _import() -> None:
+    import duckdb
     import pyarrow.parquet
     import xxhash
 
     import wdsflow.reshaping.graft.run_graft
 
-    del pyarrow, xxhash, wdsflow
+    del duckdb, pyarrow, xxhash, wdsflow
 
 
 def _table(paths: Sequence[str], folder: str) -> str:
