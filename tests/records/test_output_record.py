@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import pytest
 
-from wdsflow.records.line import Counts, OneFile
+from wdsflow.records.line import Counts, NewShard
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.records.report import Report, run_outputs
+from wdsflow.shards.source.base import SourceError
 
 
 @dataclass
-class Thinned(OneFile):
-    """What became of one input."""
+class Thinned(NewShard):
+    """The outcome of one input."""
 
-    url: str
     samples: int = 0
     written: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
@@ -35,18 +35,6 @@ class Thinned(OneFile):
         yield Counts("samples", self.samples, self.written, self.left_out)
 
 
-@dataclass
-class ThinReport(Report[Thinned]):
-    """What became of all inputs."""
-
-    shards: list[Thinned] = field(default_factory=list)
-
-    @property
-    def outcomes(self) -> list[Thinned]:
-        """The inputs, in order."""
-        return self.shards
-
-
 class Job(NamedTuple):
     """An input, and its output."""
 
@@ -54,21 +42,31 @@ class Job(NamedTuple):
     target: Path
 
 
-def thin(job: Job, _: Event) -> Thinned:
+def thin(job: Job, line: Thinned, _: Event) -> None:
     lines = Path(job.url).read_text().split()
+    line.samples = len(lines)
+    if lines and lines[0] == "<html>":
+        raise SourceError("not-tar", "not a tar")
+    line.written = len(lines[::2])
+    line.left_out = {"thinned": line.samples - line.written}
     job.target.write_text("\n".join(lines[::2]))
-    kept = len(lines[::2])
-    return Thinned(job.url, len(lines), kept, {"thinned": len(lines) - kept}, output=str(job.target))
+    line.output = str(job.target)
 
 
-def thin_all(folder: Path, out: Path, options: dict[str, object], **how: bool) -> ThinReport:
+def made_from(job: Job) -> dict[str, object]:
+    try:
+        return {"of": Path(job.url).read_text()}
+    except OSError as error:
+        raise SourceError("missing", str(error)) from None
+
+
+def thin_all(folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool) -> Report[Thinned]:
     urls = sorted(map(str, folder.iterdir()))
     work = [Job(url, out / f"{Path(url).stem}.tar") for url in urls]
-    report = ThinReport()
+    report = Report[Thinned]()
     with OutputRecord(out, "thin", "thinned", Thinned, {"of": "the input changed"}) as record:
         record.begin(options, [job.target.name for job in work], inputs=urls, **how)
-        made_from = lambda job, _: {"of": Path(job.url).read_text()}  # noqa: E731
-        report.shards = run_outputs([(record, job) for job in work], thin, made_from, report)
+        report.shards = run_outputs([(record, job) for job in work], write, made_from, report)
         record.finish()
     return report
 
@@ -166,9 +164,8 @@ def test_a_restart_removes_its_shards_and_their_counts_and_keeps_those_of_others
 
 def test_a_restart_that_fails_leaves_no_counts_of_shards_that_it_removed(source: Path, tmp_path: Path, monkeypatch):
     thin_all(source, tmp_path / "out", {})
-    monkeypatch.setattr(f"{__name__}.thin", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        thin_all(source, tmp_path / "out", {}, restart=True)
+        thin_all(source, tmp_path / "out", {}, lambda *_: 1 / 0, restart=True)
     assert files(tmp_path / "out") == {}
 
 
@@ -181,6 +178,50 @@ def test_a_restart_is_refused_before_anything_is_removed(source: Path, tmp_path:
     with pytest.raises(FileExistsError, match=r"9\.tar exists already, and no thin wrote it"):
         thin_all(source, out, {}, restart=True)
     assert files(out) == before
+
+
+def test_an_input_that_is_replaced_while_it_is_read_is_lost_and_written_again_by_the_next_run(
+    source: Path, tmp_path: Path
+):
+    def slow(job: Job, line: Thinned, stop: Event) -> None:
+        thin(job, line, stop)
+        if job.url.endswith("1.txt"):
+            Path(job.url).write_text("new")
+
+    report = thin_all(source, tmp_path / "out", {}, slow)
+    assert [line.lost for line in report.shards] == [[], ["it changed while it was read"], []]
+    assert set(json.loads((tmp_path / "out/sizes.json").read_text())) == {"0.tar", "2.tar"}
+    assert not (tmp_path / "out/1.tar").exists()
+    assert thin_all(source, tmp_path / "out", {}).resumed == 2
+    assert (tmp_path / "out/1.tar").read_text() == "new"
+
+
+def test_the_output_of_an_input_that_is_no_shard_any_more_is_removed(source: Path, tmp_path: Path):
+    thin_all(source, tmp_path / "out", {})
+    (source / "1.txt").write_text("<html> moved")
+    report = thin_all(source, tmp_path / "out", {})
+    assert ([line.lost for line in report.shards], report.kept) == ([[], ["not a tar"], []], [])
+    assert not (tmp_path / "out/1.tar").exists()
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "2.tar": 3}
+
+
+def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(source: Path, tmp_path: Path):
+    thin_all(source, tmp_path / "out", {})
+    (source / "1.txt").unlink()
+    (source / "1.txt").symlink_to("nowhere")
+    report = thin_all(source, tmp_path / "out", {})
+    assert [bool(line.lost) for line in report.shards] == [False, True, False]
+    assert list(report.again_lines("thinned")) == [
+        f"kept from an earlier run: the output of {source}/1.txt, which cannot be read now"
+    ]
+    assert (tmp_path / "out/1.tar").exists()
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "1.tar": 3, "2.tar": 3}
+
+
+def test_options_that_are_zero_are_told_from_those_not_given(source: Path, tmp_path: Path):
+    thin_all(source, tmp_path / "out", {"--seed": 0, "--name": None})
+    with pytest.raises(OtherOptions, match="--seed was 0, now it is 3; --name was not given, now it is a"):
+        thin_all(source, tmp_path / "out", {"--seed": 3, "--name": "a"})
 
 
 def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path: Path, monkeypatch):
@@ -202,4 +243,4 @@ def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path:
 
 def test_counts_that_do_not_add_up_end_a_run_with_both_sides():
     with pytest.raises(RuntimeError, match="samples do not add up: samples: 5 in = 3 out \\+ 1 left out"):
-        Thinned("a", 5, 3, {"thinned": 1}).check()
+        Thinned("a", samples=5, written=3, left_out={"thinned": 1}).check()

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.text.shell import escape
@@ -148,6 +149,16 @@ class OneFile(Line):
     identity: dict[str, object] | None = None
     output: str | None = None
 
+    @classmethod
+    def of(cls, job: Any) -> "Self":
+        """Return the line of an output that is about to be written, without what will be known later."""
+        del job  # subclasses take what they need
+        return cls()
+
+    def failed(self, error: OSError) -> "Self":
+        """Return the line of an output whose inputs could not be read. Raises the error if it ends the run."""
+        raise error
+
     @property
     def origin(self) -> dict[str, object]:
         """The values that decide its bytes."""
@@ -183,9 +194,20 @@ class NewShard(OneFile):
     lost: list[str] = field(default_factory=list)
     bytes: int = 0
 
+    @classmethod
+    def of(cls, job: Any) -> "Self":
+        """Return the line of a shard that is about to be written."""
+        return cls(job.url)
+
+    def failed(self, error: OSError) -> "Self":
+        """Return the line of a shard that could not be read. Raises errors of the output."""
+        if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
+            raise error
+        return type(self)(self.url, lost=[*self.lost, str(error)])
+
     @property
     def is_final(self) -> bool:
-        """Whether some of it could be read."""
+        """Whether the next run need not read the shard again: it was written, or read without an error."""
         return bool(self.output) or not self.lost
 
     def lines(self, outcome: str) -> Iterator[str]:

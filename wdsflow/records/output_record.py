@@ -60,7 +60,7 @@ class OutputRecord(Generic[L]):
         names: tuple[str, str] | None = None,
     ) -> None:
         self.folder, self.inside = folder, folder / INSIDE
-        self._run, self._did, self._line, self._reasons = run, did, line, _REASONS | dict(reasons or {})
+        self._run, self._did, self.kind, self._reasons = run, did, line, _REASONS | dict(reasons or {})
         self.part = part
         asked, self._stem = names or (run, run)
         self._asked = self.inside / f"{asked}.json"
@@ -78,7 +78,7 @@ class OutputRecord(Generic[L]):
     def read(self) -> None:
         """Read the record, which needs no lock."""
         self.options, self.outputs = self._read_asked()
-        self.lines = read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
+        self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
 
     # Commands that write several files per output override these.
 
@@ -255,7 +255,7 @@ class OutputRecord(Generic[L]):
         """
         with self.together("finish"):
             if not self.is_alone:
-                self.lines = read_lines(lines_paths(self.inside, self._stem), self._line, self.is_current)
+                self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
             done = [line for name in self._names if (line := self.lines.get(name)) and self.is_current(line)]
             whole = len(done) == len(self._names)
             if whole or self.is_alone:

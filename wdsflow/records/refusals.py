@@ -114,4 +114,6 @@ def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> Iterat
 def _spelled(value: object) -> str:
     if isinstance(value, list):
         value = ",".join(map(str, value))
-    return "given" if value is True else str(value) if value else "not given"
+    if value is True:
+        return "given"
+    return "not given" if value is None or value is False or value == "" else str(value)

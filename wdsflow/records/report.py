@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any, Generic, Protocol, TypeVar
 
 from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -28,12 +29,14 @@ class Report(Generic[L]):
         shards: the outputs, in order.
         resumed: outputs that an earlier run had finished.
         changed: outputs that were written again, and why.
+        kept: shards that cannot be read now, and whose outputs of an earlier run were kept.
         stale_removed: temporary files of killed runs that were removed.
     """
 
     shards: list[L] = field(default_factory=list)
     resumed: int = 0
     changed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     stale_removed: int = 0
 
     @property
@@ -65,8 +68,10 @@ class Report(Generic[L]):
         return "\n".join(self.lines())
 
     def again_lines(self, did: str, most: int | None = None) -> Iterator[str]:
-        """Yield why outputs were written again."""
+        """Yield why outputs were written again, and which of an earlier run were kept."""
         yield from (f"{did} again: {escape(line, 600)}" for line in self.changed[:most])
+        for url in self.kept[:most]:
+            yield f"kept from an earlier run: the output of {escape(url, 600)}, which cannot be read now"
 
     @property
     def done_before(self) -> str:
@@ -91,20 +96,22 @@ class ShardJob:
     allow_pipe: bool = False
 
 
-def by_input(job: ShardJob, _: object) -> dict[str, object]:
+def by_input(job: ShardJob) -> dict[str, object]:
     """Return what decides an output that is made from one shard alone. Raises SourceError."""
     return {"url": job.url, "inputs": input_identity(job.url)}
 
 
 Job = TypeVar("Job", bound=OutputJob)
 F = TypeVar("F", bound=OneFile)
+Write = Callable[[Job, F, Event], object]
+MadeFrom = Callable[[Job], dict[str, object]]
 Runner = Callable[..., None]  # run_in_threads or run_on_shards
 
 
 def run_outputs(
     work: Sequence[tuple[OutputRecord[F], Job]],
-    write: Callable[[Job, Event], F],
-    made_from: Callable[[Job, F | None], dict[str, object]],
+    write: Write[Job, F],
+    made_from: MadeFrom[Job],
     report: Report[Any],
     *,
     jobs: int = 1,
@@ -117,49 +124,77 @@ def run_outputs(
 
     Args:
         work: all outputs, each with the record of its folder, which has begun.
-        write: writes one output, whole or not at all.
-        made_from: returns the values that decide the bytes of an output; for a finished one, those that decided them.
+        write: writes one output, whole or not at all, and fills in its line.
+        made_from: returns the values that decide the bytes of an output. Raises SourceError.
         report: gets the numbers of outputs that are done already, and of those that are written again.
         jobs: outputs at a time.
         begin: for a display of progress.
         again: write all outputs again.
         label: names an output in the report.
-        runner: ``run_in_threads`` or ``run_on_shards``.
+        runner: ``run_in_threads``, or ``run_on_shards`` if jobs, ``write`` and ``made_from`` can be pickled.
 
-    Returns the results of all outputs, in order. Raises OSError.
+    Returns the lines of all outputs, in order. Raises OSError.
     """
     done: dict[Path, F] = {}
     records: dict[Path, OutputRecord[F]] = {}
     todo: list[Job] = []
+    reasons: dict[Path, str] = {}
+    kept = set[Path]()
     for record, job in work:
         records[job.target] = record
-        line, reason = (None, "") if again else record.known(job.target.name, partial(made_from, job, None))
+        line, reason = (None, "") if again else record.known(job.target.name, partial(made_from, job))
         if line is None:
             todo.append(job)
-            report.changed += [f"{label(job)}: {reason}"] if reason else []
+            reasons[job.target] = reason
         else:
             line.output = str(job.target) if line.identity else None
             done[job.target] = line
     report.resumed = len(done)
 
-    def note(job: Job, line: F) -> None:
+    def note(job: Job, written: tuple[dict[str, object], F]) -> None:
+        made, line = written
         done[job.target] = line
+        if line.output is None and made:
+            job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
+        elif line.output is None and job.target.exists():
+            kept.add(job.target)
         if line.is_final:
-            if line.output is None:
-                job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
-            line.seal(job.target, made_from(job, line))
+            line.seal(job.target, made)
             records[job.target].add(line)
 
-    runner(todo, write, note, jobs, begin)
+    kind = next((record.kind for record, _ in work), OneFile)
+    runner(todo, partial(write_one, kind, write, made_from), note, jobs, begin)
+    report.kept = [label(job) for job in todo if job.target in kept]
+    redone = [(label(job), reasons[job.target]) for job in todo if job.target not in kept]
+    report.changed += [f"{name}: {reason}" for name, reason in redone if reason]
     return [done[job.target] for _, job in work]
+
+
+def write_one(
+    kind: type[F], write: Write[Job, F], made_from: MadeFrom[Job], job: Job, stop: Event
+) -> tuple[dict[str, object], F]:
+    """Write one output; return the values that decided it, none if its inputs could not be identified, and its line.
+
+    They are taken before the inputs are read: if one changes later, the next run notices. Raises OSError.
+    """
+    line, made = kind.of(job), dict[str, object]()
+    try:
+        made = made_from(job)
+        write(job, line, stop)
+        if made_from(job) != made:
+            raise SourceChangedError
+    except OSError as error:
+        line = line.failed(error)
+    line.check()
+    return made, line
 
 
 def write_shards(
     record: OutputRecord[F],
     flags: Mapping[str, object],
     work: Sequence[Job],
-    write: Callable[[Job, Event], F],
-    made_from: Callable[[Job, F | None], dict[str, object]],
+    write: Write[Job, F],
+    made_from: MadeFrom[Job],
     report: Report[Any],
     *,
     inputs: Iterable[str],

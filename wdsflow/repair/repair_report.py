@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from wdsflow.records.line import Counts, NewShard, reason_lines
 from wdsflow.records.report import Report
@@ -15,8 +14,6 @@ from wdsflow.text.words import how_many
 class ShardRepair(NewShard):
     """The outcome of one shard: all members, and all samples."""
 
-    passing: ClassVar[frozenset[str]] = NewShard.passing | {"inputs"}
-
     members: int = 0  # entries in the input, including those after damage
     written: int = 0
     made: int = 0  # captions that were not members before
@@ -27,7 +24,6 @@ class ShardRepair(NewShard):
     fixed: Counter[str] = field(default_factory=Counter)  # fix -> members or samples
     missed: Counter[str] = field(default_factory=Counter)  # requested change that was not possible -> samples
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
-    inputs: list[dict[str, object]] = field(default_factory=list)  # identities of the inputs
 
     @property
     def counted(self) -> int:

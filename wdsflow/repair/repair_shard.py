@@ -21,10 +21,8 @@ from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.readers.wanted_fields import CAPTION, trouble
 from wdsflow.records.report import ShardJob
-from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
-from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
@@ -68,35 +66,17 @@ class Job(ShardJob):
     moved: Borders = UNMOVED
 
 
-def repair_shard(edits: Edits, job: Job, stop: Event) -> ShardRepair:
-    """Write a valid shard and account for every member of the old one.
+def repair_shard(edits: Edits, job: Job, report: ShardRepair, stop: Event) -> None:
+    """Write a valid shard and account for every member of the old one in ``report``.
 
-    Read errors are reported in ``lost``. ``stop`` ends the work. Raises OSError if the output cannot be written.
+    ``stop`` ends the work. Raises OSError if the shard cannot be read, or the output cannot be written.
     """
-    report = ShardRepair(job.url)
-    try:
-        report.inputs = inputs_of(job)
-        with ExitStack() as stack:
-            folder = job.target.parent if job.write else Path(tempfile.gettempdir())
-            opened = seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
-            source, damage = stack.enter_context(opened)
-            report.lost += [damage] if damage else []
-            source, planned = _planned(stack, source, job.moved, report)
-            _repair(source, planned, job, edits, report, stop)
-    except OSError as error:
-        if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
-            raise
-        report = ShardRepair(job.url, lost=[*report.lost, str(error)])
-    report.check()
-    return report
-
-
-def inputs_of(job: Job) -> list[dict[str, object]]:
-    """Return the identity of the shard, and of the next one if members come from it.
-
-    Raises SourceError.
-    """
-    return [input_identity(url) for url in (job.url, *(job.moved.tail or ())[:1])] if job.write else []
+    with ExitStack() as stack:
+        folder = job.target.parent if job.write else Path(tempfile.gettempdir())
+        source, damage = stack.enter_context(seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False))
+        report.lost += [damage] if damage else []
+        source, planned = _planned(stack, source, job.moved, report)
+        _repair(source, planned, job, edits, report, stop)
 
 
 def _planned(stack: ExitStack, source: Source, moved: Borders, report: ShardRepair) -> tuple[Source, RepairPlan]:
@@ -136,8 +116,6 @@ def _repair(source: Source, planned: RepairPlan, job: Job, edits: Edits, report:
                     yield new_member(name, part.data or b"")
                 else:
                     yield from moved_member(name, part.member.data, part.member.size)
-        if job.write and inputs_of(job) != report.inputs:
-            raise SourceChangedError
 
     made = pieces()
     first = next(made, None)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
-from wdsflow.records.report import write_shards
+from wdsflow.records.report import write_one, write_shards
 from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
@@ -18,7 +19,7 @@ from wdsflow.text.options import keywords
 from .regroup import UNMOVED, borders
 from .repair_options import RepairOptions
 from .repair_report import RepairReport, ShardRepair
-from .repair_shard import Edits, Job, inputs_of, repair_shard
+from .repair_shard import Edits, Job, repair_shard
 
 _CODE = 3  # version of the result of a repair
 _REASONS = {"code": "another wdsflow repaired it", "moved": "other members move at its borders"}
@@ -52,9 +53,9 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
     work = list(_jobs(found, folder, write=not options.dry_run, allow_pipe=options.allow_pipe))
     report, repair = RepairReport([], options.dry_run, edits.options()), partial(repair_shard, edits)
     if options.dry_run:
-        done = dict[Job, ShardRepair]()
-        run_in_threads(work, repair, done.__setitem__, jobs, begin)
-        report.shards += map(done.__getitem__, work)
+        done = dict[Job, tuple[object, ShardRepair]]()
+        run_in_threads(work, partial(write_one, ShardRepair, repair, _made_from), done.__setitem__, jobs, begin)
+        report.shards += (done[job][1] for job in work)
         return report
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
         write_shards(
@@ -88,9 +89,11 @@ def _jobs(urls: Sequence[str], folder: Path, *, write: bool, allow_pipe: bool) -
         yield Job(url, target, allow_pipe, write, moved.get(place, UNMOVED))
 
 
-def _made_from(job: Job, done: ShardRepair | None) -> dict[str, object]:
-    """Return the inputs that determine the output of a shard: as recorded when it was written, or current."""
-    inputs = inputs_of(job) if done is None else done.inputs
+def _made_from(job: Job) -> dict[str, object]:
+    """Return what determines the output of a shard: itself, and the next one if members come from it. Raises SourceError."""
+    if not job.write:
+        return {}
+    inputs = [input_identity(url) for url in (job.url, *(job.moved.tail or ())[:1])]
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 

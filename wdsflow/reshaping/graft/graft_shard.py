@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from wdsflow.pieces.pieces import member, members
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
-from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.plain_entries import Row
 
 from .graft_report import NULL, ShardGraft
@@ -52,23 +51,11 @@ class GraftJob:
         return self.shard.url
 
 
-def graft_shard(job: GraftJob, stop: Event) -> ShardGraft:
-    """Write a shard. Read errors are reported in ``lost``. Raises OSError if the output cannot be written."""
-    report = ShardGraft(job.url, lost=list(job.look.lost))
-    if not job.look.unread:
-        try:
-            _write(job, report, stop)
-        except OSError as error:
-            if not isinstance(error, SourceError) and error.errno not in UNREADABLE:
-                raise
-            report = ShardGraft(job.url, lost=[*job.look.lost, str(error)])
-    if report.output is None:
-        job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
-    report.check()
-    return report
-
-
-def _write(job: GraftJob, report: ShardGraft, stop: Event) -> None:
+def graft_shard(job: GraftJob, report: ShardGraft, stop: Event) -> None:
+    """Write a shard. Raises OSError if it cannot be read, or the output cannot be written."""
+    report.lost += job.look.lost
+    if job.look.unread:
+        return
     rows = job.shard.numbers(ROWS)
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():

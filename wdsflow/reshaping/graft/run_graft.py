@@ -207,17 +207,18 @@ def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], 
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
 
-        def made_from(job: GraftJob, _: ShardGraft | None) -> dict[str, object]:
-            inputs = job.look.inputs or job.shard.identity()
-            return {"code": _CODE, "url": job.url, "inputs": inputs, "table": run.identity, "decided": job.decided}
-
-        work = [(record, job) for job in run.jobs]
+        work, origin = [(record, job) for job in run.jobs], partial(_made_from, run.identity)
         report.shards = run_outputs(
-            work, graft_shard, made_from, report, jobs=asked.jobs, begin=run.begin, again=again, runner=run_on_shards
+            work, graft_shard, origin, report, jobs=asked.jobs, begin=run.begin, again=again, runner=run_on_shards
         )
         record.finish()
     report.check()
     return report
+
+
+def _made_from(table: object, job: GraftJob) -> dict[str, object]:
+    inputs = job.look.inputs or job.shard.identity()
+    return {"code": _CODE, "url": job.url, "inputs": inputs, "table": table, "decided": job.decided}
 
 
 def _list_unmatched(run: GraftRun, join: SampleJoin) -> list[str]:

@@ -150,7 +150,7 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
         at = max(entry.next, at + BLOCK)
 
 
-def made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None = None) -> dict[str, object]:
+def made_from(inputs: OpenInputs, job: OutputJob) -> dict[str, object]:
     """Return the inputs that determine the bytes of an output."""
     from xxhash import xxh3_128
 
@@ -166,12 +166,11 @@ def made_from(inputs: OpenInputs, job: OutputJob, _: OutputReport | None = None)
     return {"code": _CODE, "samples": digest.hexdigest(), "inputs": identities.hexdigest()}
 
 
-def write_output(inputs: OpenInputs, job: OutputJob, stop: Event) -> OutputReport:
+def write_output(inputs: OpenInputs, job: OutputJob, report: OutputReport, stop: Event) -> None:
     """Write an output atomically.
 
     Raises SourceError if an input changed, OSError if the output cannot be written.
     """
-    report, source = OutputReport(), inputs.source()
+    source = inputs.source()
     report.bytes = write_pieces(job.target, source, output_pieces(job, source, report, stop))
     report.output = str(job.target)
-    return report
