@@ -12,21 +12,16 @@ from tests.shards.tars import MemorySource
 from wdsflow.filtering.deciding.program import guarded
 from wdsflow.filtering.samples import Views, way_of
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.stages.scores.base import HeaderScore, TextScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_catalog import make_score
+from wdsflow.stages.scores.score_catalog import SCORES, make_score
 
-SCORES = (
-    "width",
-    "min_side",
-    "format",
-    "mode",
-    "bytes",
-    "orientation",
-    "animated",
-    "caption_length",
-    "caption_words",
-    "has_url",
-)
+COUNTED = ("caption_words", "word_repetition", "special_char_ratio")
+CALLS = [
+    (name, {})
+    for name, kind in SCORES.items()
+    if issubclass(kind, HeaderScore | TextScore) and not kind.packages and name != "flagged_words"
+] + [(name, {"count": count}) for name in COUNTED for count in ("plain", "data-juicer")]
 
 
 def animation() -> bytes:
@@ -85,7 +80,7 @@ def test_every_score_is_the_same_either_way(options):
         for sample, fields in zip(found, samples, strict=True):
             quick = views.view(sample)
             careful = View({name.lower(): data for name, data in fields.items()}, options)
-            for name in SCORES:
-                score = make_score(name)
+            for name, settings in CALLS:
+                score = make_score(name, **settings)
                 assert guarded(way_of(score), quick) == guarded(score.score, quick), (sorted(fields), name)
                 assert guarded(score.score, quick) == guarded(score.score, careful), (sorted(fields), name)

@@ -1,7 +1,6 @@
 """The samples of a tar as scores see them: read in place, changed by stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -16,7 +15,7 @@ from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.stages.base import Dropped, Sample, SampleStage, StageError
 from wdsflow.stages.caption_text import CleanText, JsonText
-from wdsflow.stages.scores.base import CountedScore, HeaderScore, Score, TextScore
+from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
 from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
@@ -240,9 +239,7 @@ def way_of(score: Score) -> Callable[[ShardView], Value]:
 
         return by_header
     if isinstance(score, TextScore) and type(score).score is TextScore.score and not score.caption:
-        of_text = score.of
-        if isinstance(score, CountedScore) and type(score).of is CountedScore.of:
-            of_text = partial(score.counted, count="plain" if score.count == "auto" else score.count)
+        of_text = score.of  # JSON lines, for which counts may differ, come another way
 
         def by_caption(view: ShardView) -> Value:
             text = view.plain_caption()
