@@ -1,4 +1,4 @@
-"""Clean captions, and take them out of a json member."""
+"""Stages that clean captions, and take them from a json member."""
 
 import math
 from collections.abc import Iterable
@@ -22,8 +22,7 @@ _BOMS = {  # UTF-32 before UTF-16: its little-endian mark begins with the other'
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-# Invisible and part of no word: byte order marks, zero-width spaces and word joiners. Joiners that emoji and
-# Indic scripts are made of stay.
+# Byte order marks, zero-width spaces and word joiners. Joiners that emoji and Indic scripts need are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
@@ -208,14 +207,14 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
     def caption(self, key: str, json: object) -> str:
         """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
         tree = _decoded(json)
-        others = []
+        kinds = set[str]()
         for name in self._order(key):
             value = look_up(tree, name)
             caption = caption_in(value)
             if caption is not None:
                 return caption
-            others.append(value)
-        kinds = {type(value).__name__ for value in others if isinstance(value, (bool, int, float, dict))}
+            if isinstance(value, (bool, int, float, dict)):
+                kinds.add(type(value).__name__)
         if kinds:
             text = f"what it holds under {self._shown} is not text but {', '.join(sorted(kinds))}"
             raise self._missing("not-text", text)

@@ -1,4 +1,4 @@
-"""Decode images at the size that is needed, and resize them for a model."""
+"""Stages that decode images at the size that is needed, and resize them for a model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -143,7 +143,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         return self._give(image, box, orientation)
 
     def _check(self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None) -> Target:
-        """Return the target; raise if the header alone rules the image out."""
+        """Return the target. Raises ``Dropped`` or ``StageError`` if the header alone excludes the image."""
         width, height = header.width, header.height
         if self.max_pixels is not None and width * height > self.max_pixels:
             raise Dropped("too-many-pixels")

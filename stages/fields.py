@@ -12,13 +12,13 @@ Output = Literal["same", "str", "bytes"]
 
 
 def written(text: str, source: object, output: Output) -> str | bytes:
-    """Return a text as ``output`` asks for it; "same": as UTF-8 bytes if ``source``, which it came from, is bytes."""
+    """Return a text in the type ``output``; "same" is the type of ``source``, the value from which the text was read."""
     raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
     return text.encode() if raw else text
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
-    """Return those of the names that the sample has, in the order given."""
+    """Return the names that the sample has, in the given order."""
     return [name for name in names if name in sample]
 
 
@@ -43,7 +43,7 @@ def named(fields: Iterable[str]) -> str:
 
 
 def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
-    """Return names, each with its alternatives, in their plain form; ``example`` shows how to give one.
+    """Return names with their alternatives, normalized. Raises ValueError, with ``example``, if there are none.
 
     >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
     ('jpg;png', 'depth.png')
@@ -84,7 +84,7 @@ class HasFields(SampleStage, name="has_fields", read_by="fields"):
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":
-        """Name the fields individually."""
+        """Take each field as an argument."""
         return cls(fields)
 
     def apply(self, sample: Sample) -> Sample:
@@ -114,7 +114,7 @@ class Drop(SampleStage, name="drop", removed_by="fields"):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Nothing, unless a missing field is an error."""
+        """The fields if a missing one is an error, otherwise none."""
         return frozenset(self.fields) if self.on_missing == "raise" else frozenset()
 
     def apply(self, sample: Sample) -> Sample:
@@ -190,7 +190,7 @@ class Rename(SampleStage, name="rename"):
 
     @property
     def removes(self) -> frozenset[str]:
-        """The old names, unless one is a new name too; everything where nothing else is kept."""
+        """The old names that are not new names as well; with ``keep=False``, all fields."""
         return self._old - self.writes if self.keep else frozenset({"*"})
 
     @property
@@ -217,8 +217,8 @@ class Rename(SampleStage, name="rename"):
                 if self.on_target == "keep":
                     found[new] = sample[new]
         self.counts.noted.update(notes)
-        gone = old_names | found.keys()
-        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in gone)}
+        replaced = old_names | found.keys()
+        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in replaced)}
         return {**rest, **found}
 
 

@@ -1,4 +1,4 @@
-"""Which samples are kept, and in what order: by a predicate, by chance, shuffled within a bounded buffer."""
+"""Stages that select samples, by a predicate or at random, and shuffle them in a bounded buffer."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,7 @@ class Select(SampleStage, name="select", read_by="fields"):
         object.__setattr__(self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields))
         if isinstance(self.predicate, FunctionType):
             try:
-                pickle.dumps(self.predicate)  # by name: costs nothing
+                pickle.dumps(self.predicate)  # cheap: only the name is pickled
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
@@ -90,7 +90,7 @@ def uniform(seed: int, key: str, what: str = "") -> float:
     True
     """
     text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
-    # 53 bits: as many as a float holds, so that the quotient is never rounded up to 1.
+    # The 53 bits of a float's precision: the quotient is never rounded up to 1.
     return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
 
 
@@ -135,18 +135,18 @@ class Shuffle(Stage, name="shuffle"):
                 counts.kept += 1
                 yield sample
                 continue
-            # Room is made before the sample goes in: the bound holds at all times.
+            # Make room before the sample goes in: the bound holds at all times.
             while buffer and (len(buffer) >= self.size or held + weight > most):
-                out, lighter = _pick(buffer, random)
-                held -= lighter
+                out, freed = _pick(buffer, random)
+                held -= freed
                 counts.kept += 1
                 yield out
             buffer.append((sample, weight))
             held += weight
             grows = not grows
             if initial <= len(buffer) < self.size and grows:
-                out, lighter = _pick(buffer, random)
-                held -= lighter
+                out, freed = _pick(buffer, random)
+                held -= freed
                 counts.kept += 1
                 yield out
         while buffer:
@@ -155,7 +155,7 @@ class Shuffle(Stage, name="shuffle"):
 
 
 def _pick(buffer: list[tuple[SampleDict, int]], random: Random) -> tuple[SampleDict, int]:
-    # Of all of Random, only random() is promised to give the same numbers under every Python.
+    # Only random() is guaranteed to give the same numbers in every version of Python.
     index = int(random.random() * len(buffer))
     buffer[index], buffer[-1] = buffer[-1], buffer[index]
     return buffer.pop()
