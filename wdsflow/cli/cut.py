@@ -4,7 +4,7 @@ from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given, Only
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, heard, need_predicate
+from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -42,6 +42,6 @@ def cut(
         raise NoLedger(nearest_ledger(folder.absolute()))
     need_predicate(asked)
     with progress() as begin:
-        report = cut_shards(shards, folder, scores.ledger, asked, heard(options, begin))
+        report = cut_shards(shards, folder, scores.ledger, asked, with_progress(options, begin))
     exported(report, folder, lists.export)
     show(report, folder, typed)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, heard, need_predicate
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -54,7 +54,7 @@ def filter(  # noqa: A001 - the name of the command
     need_predicate(asked)
     check_exports(lists.export, options.count)
     with progress() as begin:
-        report = filter_shards(shards, folder, asked, heard(options, begin), ledger=embeddings.ledger)
+        report = filter_shards(shards, folder, asked, with_progress(options, begin), ledger=embeddings.ledger)
     exported(report, folder, lists.export)
     show(report, folder, typed)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given
-from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, heard
+from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, with_progress
 from wdsflow.cli.shared.run_outcome import progress, show
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_run
@@ -43,7 +43,7 @@ def score(
     shards, folder = places.named("scored")
     asked = _asked(file.recipe or (None if options.restart else _earlier(folder)), flags)
     with progress() as begin:
-        report = score_shards(shards, folder, asked, heard(options, begin), ledger=embeddings.ledger)
+        report = score_shards(shards, folder, asked, with_progress(options, begin), ledger=embeddings.ledger)
     show(report, folder, typed)
 
 

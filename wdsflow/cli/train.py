@@ -23,7 +23,7 @@ _FAILED = 1
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Actions of the command besides feeding a training."""
+    """Options of the command that are not options of the feed."""
 
     dry_run: bool = option(False, "Check the shards, report what would go wrong in this run, and do not train.")
     checkpoint_every: int | None = option(
@@ -110,7 +110,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: 
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
-    """Check the shards on the first rank; exit if they would starve the feed; return True if it must notify others."""
+    """Check the shards on the first rank. If they would starve the feed, exit, or return True if other ranks must be notified."""
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
 

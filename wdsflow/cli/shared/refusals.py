@@ -26,7 +26,7 @@ _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
 def _about_apart(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
     source, steps = " ".join(map(quote_path, compact(typed.given["urls"]))), []
-    if typed.given.get("ledger"):  # samples may become neighbours only because others are dropped
+    if typed.given.get("ledger"):  # cut first: dropping samples may leave others whose members are together
         steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
     if table := typed.given.get("table"):
         target = str(free(Path("grafted")))
@@ -46,10 +46,6 @@ _RESOLUTIONS = {
 }
 
 
-def _instead(column: str) -> str:
-    return "xxh3" if column == "image_xxh3" else f"json:{column}"
-
-
 def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
     outcome = "nothing is served" if typed.name == "serve" else "nothing was written"
     print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
@@ -60,7 +56,7 @@ def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
 
 
 def _other_columns(error: "NoColumn", typed: Typed) -> str:
-    """Return the command with existing columns; "" if it is unclear which are meant."""
+    """Return the command with existing columns of similar names; "" if a column has none."""
     from wdsflow.reshaping.graft.join_on import parse_on, parse_set
 
     wanted = parse_on(typed.given["on"]).column
@@ -76,7 +72,8 @@ def _other_columns(error: "NoColumn", typed: Typed) -> str:
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
-    return [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
+    on = "xxh3" if error.column == "image_xxh3" else f"json:{error.column}"
+    return [*error.evidence, f"join on the {error.column}: {typed.again(on=on)}"]
 
 
 JOINS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
@@ -129,7 +126,7 @@ def explained(typed: Typed) -> Iterator[None]:
         if is_resumable(typed):
             print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
-    except BrokenPipeError:  # the output was closed: not a fault of the run
+    except BrokenPipeError:  # the output was closed: the run is not at fault
         raise
     except Exception as error:
         known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
@@ -138,7 +135,7 @@ def explained(typed: Typed) -> Iterator[None]:
         refuse(str(error), *known(error, typed))
 
 
-_OUT = {"index": "index", "bisect": "smallest"}  # folders that are not named
+_OUT = {"index": "index", "bisect": "smallest"}  # folders that need not be named
 
 
 def _elsewhere(typed: Typed) -> str:
@@ -154,14 +151,13 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     place, asked = error.found.place, typed.given
     texts = {name: asked[name] for name in ("where", "keep", "scores") if name in asked}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    for_all = changed == texts or asked.get("captions", CAPTIONS) == error.place
-    if for_all:  # otherwise only the settings of these scores name the place
+    if changed == texts or asked.get("captions", CAPTIONS) == error.place:  # not only set for single scores
         changed["captions"] = place
     yield typed.again(**changed)
 
 
 def _about_json(error: Any, typed: Typed) -> Iterator[str]:
-    """Yield the name that may be meant, and the command with it if its name was typed."""
+    """Yield the nearest name in the json of samples, and the command with it, or without samples that lack the value."""
     yield from _nearest_json(error, typed)
     if not error.every and isinstance(where := typed.given.get("where"), str):
         call = f"{error.score.name}({error.score.path!r})"
@@ -184,13 +180,13 @@ def _nearest_json(error: Any, typed: Typed) -> Iterator[str]:
 
 
 def _with_name(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
-    """Return a predicate with another (score, name) of a value in json."""
+    """Return a predicate in which the (score, name) of a value in json is replaced."""
     known = rf"""\b{old[0]}(\(\s*(?:path\s*=\s*)?)(["']){re.escape(old[1])}\2"""
     return re.sub(known, lambda found: f"{new[0]}{found[1]}{found[2]}{new[1]}{found[2]}", text)
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return a predicate, or scores, with another place for captions in the settings of scores."""
+    """Return a predicate, or scores, in which the place of captions in settings of scores is replaced."""
     known = rf"""(?<=caption=)(["']){re.escape(old)}\1"""
     return _each(value, lambda text: re.sub(known, lambda found: f"{found[1]}{new}{found[1]}", text))
 
@@ -211,7 +207,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
-    """Yield the commands that compute the scores that a cut needs, as its ledger was made, and then cut."""
+    """Yield the commands that compute the missing scores, with the recipe of the ledger if there is one, and then cut."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
