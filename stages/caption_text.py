@@ -186,22 +186,19 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
             object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
 
     def apply(self, sample: Sample) -> Sample:
-        replaces = self.target in sample and self.target != self.source
-        if replaces:
-            slug = f"has-{self.target}"
-            if self.on_target == "raise":
-                raise StageError(slug, f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')")
-            if self.on_target == "drop":
-                raise Dropped(slug)
+        note = ""
+        if self.target in sample and self.target != self.source:
+            text = f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')"
+            note = settled(f"has-{self.target}", self.on_target, text)
             if self.on_target == "keep":
-                self.counts.noted[slug] += 1
+                self.counts.noted[note] += 1
                 return sample
         if self.source not in sample:
             raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
         value = sample[self.source]
         sample[self.target] = written(self.caption(str(sample.get("__key__", "")), value), value, self.output)
-        if replaces:
-            self.counts.noted[slug] += 1
+        if note:
+            self.counts.noted[note] += 1
         return sample
 
     def caption(self, key: str, json: object) -> str:
