@@ -111,7 +111,7 @@ class Stage(ClassFacts, ABC):
         return frozenset((names,) if isinstance(names, str) else names)
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
-        """Count a sample that cannot be handled; if ``on_error`` is "raise", raise StageError with its key and shard."""
+        """Count a sample with an error; if ``on_error`` is "raise", raise StageError with its key and shard."""
         self.counts.failed[error.slug] += 1
         if on_error == "raise":
             place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"

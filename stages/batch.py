@@ -44,10 +44,10 @@ class Batch(Stage, name="batch"):
       the field ``image``;
     * ``max_tokens``: tokens after padding all texts to the longest, from the field ``text``.
 
-    A sample that breaks a bound alone is an error ("larger-than-batch"), as is one whose fields are not those of the
-    others in its batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error`` says
-    whether these end the run or are counted. With ``partial=False`` the samples of a last batch that is not full are
-    dropped ("partial-batch").
+    A sample that exceeds a bound by itself is an error ("larger-than-batch"), as is one with other fields than its
+    batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error``: whether errors end
+    the run or are counted. With ``partial=False``, the samples of an incomplete last batch are dropped
+    ("partial-batch").
 
     >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
     [['a', 'b'], ['c']]
@@ -163,10 +163,10 @@ def _token_count(value: object) -> int:
 
 @dataclass(frozen=True)
 class Unbatch(Stage, name="unbatch"):
-    """Take batches apart into samples: what ``Batch`` put together, also where fields have become tensors since.
+    """Split batches of ``Batch`` into samples again; fields may have become tensors.
 
-    A batch whose fields differ in length, or hold what cannot be divided, is an error ("ragged-batch"): its samples
-    are as many as it has keys.
+    A batch whose fields differ in length, or have no length, is an error ("ragged-batch"); it counts as many samples as
+    it has keys.
 
     >>> list(Unbatch()([{"__key__": ["a", "b"], "txt": ["a cat", "a dog"]}]))
     [{'__key__': 'a', 'txt': 'a cat'}, {'__key__': 'b', 'txt': 'a dog'}]

@@ -12,7 +12,7 @@ Output = Literal["same", "str", "bytes"]
 
 
 def written(text: str, source: object, output: Output) -> str | bytes:
-    """Return a text in the type ``output``; "same" is the type of ``source``, the value from which the text was read."""
+    """Return a text in the type ``output``; "same" is the type of ``source``, from which it was read."""
     raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
     return text.encode() if raw else text
 
@@ -133,17 +133,17 @@ Pairs = tuple[tuple[str, str], ...]
 class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
-    Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
-    before any new one is written, so names can be swapped. All alternatives are gone afterwards. With ``keep=False``
-    everything else is gone too, but for webdataset's own ``__key__`` and ``__url__``.
+    Each new name gets the first of its alternatives that the sample has, in the given order. All old names are read
+    before any new one is written, so names can be swapped. All alternatives are removed; with ``keep=False``, all other
+    fields too, except webdataset's own ``__key__`` and ``__url__``.
 
-    What to do with a sample
+    Options
 
-    * ``on_missing``: that has none of the alternatives: "raise", "drop" it ("no-image"), or "keep" it as it is (noted
-      as "no-image");
-    * ``on_conflict``: that has several: "raise", "drop" ("several-image"), or take the "first" (noted; the others go);
-    * ``on_target``: that has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
-      "keep" it (noted; the alternatives go).
+    * ``on_missing``, if a sample has none of the alternatives: "raise", "drop" ("no-image"), or "keep" it unchanged
+      (noted as "no-image");
+    * ``on_conflict``, if it has several: "raise", "drop" ("several-image"), or use the "first" (noted);
+    * ``on_target``, if it has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
+      "keep" it (noted; the alternatives are removed).
 
     >>> stage = Rename({"image": "jpg;png", "text": "txt"})
     >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))

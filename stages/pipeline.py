@@ -105,12 +105,12 @@ def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Pipeline:
-    """Stages one after the other; itself a callable from samples to samples, which fits wherever a stage fits.
+    """Stages in sequence; itself a callable from samples to samples, which can be used like a stage.
 
-    Built, it has been checked: ``ContractError`` where a stage reads what no sample can have by then, with a hint.
-    ``source`` names the fields that shards may hold: by default images of the usual extensions, txt, json and cls;
-    "*" for any. A callable that is not one of our stages is used as is; it may write any field, and counts nothing.
-    Pipelines inside pipelines become their stages.
+    Raises ``ContractError``, with a hint, if a stage reads a field that no sample can have at that point. ``source``
+    names the fields that shards may hold: by default images of the usual extensions, txt, json and cls; "*" for any.
+    Any other callable from samples to samples may be a stage, too; it may write any field, and its samples are not
+    counted. Pipelines inside pipelines are replaced by their stages.
 
     >>> from wdsflow.stages import HasFields, Rename
     >>> pipeline = Pipeline(HasFields.of("jpg;png", "txt"), Rename.of(image="jpg;png", text="txt"))

@@ -18,8 +18,8 @@ from .base import Sample as SampleDict
 class Select(SampleStage, name="select", read_by="fields"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
-    The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. What it
-    raises becomes a ``StageError``, counted under the exception's name.
+    The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. Its
+    exceptions become a ``StageError``, counted by the exception's name.
 
     >>> from operator import itemgetter
     >>> [sample["__key__"] for sample in Select(itemgetter("good"))([{"__key__": "a", "good": 1}])]
@@ -58,8 +58,8 @@ class Select(SampleStage, name="select", read_by="fields"):
 class Sample(SampleStage, name="sample"):
     """Keep a share ``rate`` of the samples, chosen by their keys.
 
-    A sample's fate depends on its key and on ``seed`` alone: not on its shard, on the order or on the worker. What is
-    kept at a lower rate is also kept at a higher one. Samples of the same key are kept or dropped together.
+    The choice depends only on a sample's key and ``seed``, not on its shard, the order or the worker. Samples that are
+    kept at a lower rate are also kept at a higher one. Samples of the same key are kept or dropped together.
 
     >>> stage = Sample(0.25, seed=1)
     >>> sum(1 for _ in stage({"__key__": f"{number:06}"} for number in range(1000)))
@@ -98,13 +98,13 @@ def uniform(seed: int, key: str, what: str = "") -> float:
 class Shuffle(Stage, name="shuffle"):
     """Shuffle samples within a buffer that is bounded by their number and by their bytes.
 
-    The first sample comes out when ``initial`` samples are in (by default all of ``size``, or what ``max_bytes`` lets
-    in); from then on the buffer grows by one for each two that go in, until it is full. A sample of more than
-    ``max_bytes`` passes the buffer by and is noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones:
-    they are some twenty times smaller, so the same bytes mix that many more.
+    The first sample is yielded when the buffer has ``initial`` samples (by default ``size``, or as many as fit into
+    ``max_bytes``); from then on the buffer grows by one for every two samples, until it is full. A sample of more than
+    ``max_bytes`` is not shuffled, and noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones: they
+    are about twenty times smaller, so a buffer of the same size mixes that many more.
 
-    The order depends on ``seed`` and ``epoch`` and on what comes in; ``dataclasses.replace(stage, epoch=1)`` gives the
-    next one.
+    The order depends on ``seed``, ``epoch`` and the samples; ``dataclasses.replace(stage, epoch=1)`` gives the next
+    epoch.
     """
 
     size: int = 5000

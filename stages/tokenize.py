@@ -105,7 +105,7 @@ class TokenizerContract:
         return rows[0]
 
     def _check(self, texts: Sequence[str]) -> Literal["many", "list", "text"]:
-        """Return how to call the tokenizer. Captions are tried in pairs: one that takes strings may accept ``[text]``."""
+        """Return how to call it. Lists of two captions are tried: one that takes a string may accept ``[text]``."""
         form: Literal["many", "list", "text"] = "many"
         found = [self._attempt([text, text], 2) for text in texts]
         if all(isinstance(rows, _Fault) for rows in found):
@@ -233,16 +233,16 @@ Tokenizer = Callable[..., object]
 
 @dataclass(frozen=True)
 class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
-    """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
+    """Replace captions by tokens: a LongTensor of ``context length``, equal to ``tokenizer(text)[0]``.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
-    or the name of an OpenCLIP model, whose tokenizer is made where it is used first. The first captions show which it
-    is; TokenizerError is raised if it is neither. ``field`` may name alternatives. Captions that do not fit into the
-    context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" where the
-    tokenizer cannot be asked for more room by ``context_length=``.
+    or the name of an OpenCLIP model, whose tokenizer is created on first use. Which kind of callable it is, is tested
+    with the first captions; TokenizerError if it is neither. ``field`` may name alternatives. Captions that do not fit
+    into the context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" if the
+    tokenizer has no option ``context_length``.
 
-    Fails: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (a tokenizer that refuses
-    instead of cutting). Anything else that a tokenizer raises ends the run.
+    Errors: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (the tokenizer raises instead
+    of cutting). Any other exception of a tokenizer ends the run.
     """
 
     tokenizer: Tokenizer | str

@@ -202,14 +202,7 @@ _PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
 
 
 def decode_with_pillow(
-    data: bytes,
-    mode: Mode,
-    k: float,
-    alpha: Alpha,
-    high_depth: HighDepth,
-    gate: "Gate",
-    *,
-    upright: bool = False,
+    data: bytes, mode: Mode, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate", *, upright: bool = False
 ) -> "tuple[Image, Box, int]":
     """Return the first frame as an RGB image, the part of it that is the picture, and the EXIF orientation.
 

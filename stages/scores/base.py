@@ -116,12 +116,7 @@ class Score(ClassFacts, ABC):
 
     def identity(self) -> dict[str, object]:
         """Return all that a value depends on besides the sample: name, revision, settings, versions of libraries."""
-        return {
-            "name": self.name,
-            "revision": self.revision,
-            "settings": self.settings(),
-            "versions": self.versions(),
-        }
+        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,13 +217,13 @@ class CountedScore(TextScore):
 class DatasetScore(Score):
     """A score that compares each sample with all others, in two passes.
 
-    1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores for
-    2. ``resolve(records, folder)``, once over the records of all shards, in any order. It needs bounded memory and
-       yields each record's value in the order of (shard, sample); the result does not depend on the order in
-       which records come. If one of several is the first, it is the one of the smallest (shard, sample).
+    1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores.
+    2. ``resolve(records, folder)`` is called once with the records of all shards, in any order. It uses bounded memory
+       and yields the values in the order of (shard, sample), independent of the order of the records. The first of
+       several samples is the one of the smallest (shard, sample).
 
-    ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
-    keeps. A filter run gives only the records of these. ``compares`` names the settings that only ``resolve`` uses:
+    ``among``: the samples that are compared, "all" that can be read, or "kept", those that the rest of a predicate
+    keeps. A filter run passes only the records of these. ``compares`` names the settings that only ``resolve`` uses:
     data gathered with other values can be used. ``score`` raises TypeError.
     """
 

@@ -44,8 +44,8 @@ class FieldNames(NamedTuple):
 def parse_images(text: str) -> FieldNames:
     """Parse ``jpg;png``: the first field that exists is the image. Raises ValueError.
 
-    If none exists, all numbered fields of these names are images, ``0.jpg``, ``1.png``, in the order of their numbers. A
-    pattern, ``*.jpg``, selects all fields that match, in natural order.
+    If none exists, all numbered fields of these names are images, ``0.jpg``, ``1.png``, in the order of their numbers.
+    A pattern, ``*.jpg``, selects all fields that match, in natural order.
     """
     return FieldNames(alternatives(text))
 

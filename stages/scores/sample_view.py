@@ -68,12 +68,7 @@ class View:
     __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
 
     def __init__(
-        self,
-        fields: Fields | dict[str, bytes],
-        options: ViewOptions | None = None,
-        *,
-        key: str = "",
-        url: str = "",
+        self, fields: Fields | dict[str, bytes], options: ViewOptions | None = None, *, key: str = "", url: str = ""
     ) -> None:
         self.fields: Fields = Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
         self.options = options or _DEFAULTS

@@ -37,13 +37,7 @@ class Truncated(TallyRule):
 
     code = "W001"
     severity = "error"
-    tallies = (
-        "tar.damaged-stream",
-        "tar.truncated-data",
-        "tar.no-padding",
-        "tar.truncated-header",
-        "tar.cut-stream",
-    )
+    tallies = ("tar.damaged-stream", "tar.truncated-data", "tar.no-padding", "tar.truncated-header", "tar.cut-stream")
     repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:

@@ -103,7 +103,7 @@ class UpperCase(LossRule):
     says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets, Ray Data and DALI"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Return the larger loss of the reader before and after it has its columns, whose names may be in upper case."""
+        """Return the larger loss, before and after the reader has columns, whose names may be in upper case."""
         return max(loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader)))
 
     def fixed_part(self, part: Part) -> Part:

@@ -50,10 +50,7 @@ class Join:
         metavar="WHAT",
     )
     fields: tuple[str, ...] = option(
-        (),
-        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
-        "--set",
-        metavar="FIELD=COLUMN",
+        (), "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.", "--set", metavar="FIELD=COLUMN"
     )
     ambiguous: Ambiguous = option(
         "refuse",

@@ -110,7 +110,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: 
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
-    """Check the shards on the first rank. If they would starve the feed, exit, or return True if other ranks must be notified."""
+    """Check the shards on the first rank. If they would starve the feed, exit, or return True to notify others."""
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
 

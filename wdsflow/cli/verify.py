@@ -104,8 +104,7 @@ class VerifyOptions:
 
     file: Path = argument("FILE", "Certificate that validate --certify wrote, or checksums.json of index --checksums.")
     urls: list[str] | None = argument(
-        "[URL...]",
-        "Where the shards are now: their folder, or all of them. By default where the certificate says.",
+        "[URL...]", "Where the shards are now: their folder, or all of them. By default where the certificate says."
     )
     full: bool = option(False, "Read and hash all bytes, instead of comparing sizes and ETags or times of change.")
     jobs: int | None = processes_option()

@@ -117,7 +117,7 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipTextScore(ClipScore):
-    """A score on embeddings of images and texts. ``tokenizer``: of OpenCLIP, which repairs text first, or of transformers ("hf")."""
+    """A score on embeddings of images and texts. ``tokenizer``: "openclip" repairs text, "hf" is transformers'."""
 
     tokenizer: By = "openclip"
 

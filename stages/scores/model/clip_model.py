@@ -287,7 +287,7 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
     tokenizer: By = "openclip"
 
     def load(self, device: str) -> "tuple[Clip, Embeddings]":
-        """Return the model, to keep it loaded, and the embeddings. Raises ValueError if ``tokenizer`` does not fit it."""
+        """Return the model, to keep it loaded, and embeddings. Raises ValueError if ``tokenizer`` does not fit it."""
         import numpy as np
         import torch
 

@@ -55,7 +55,7 @@ def _state_of(folder: str, name: str, device: str) -> "dict[str, torch.Tensor]":
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """A picture as the input of EasyOCR's detector, resized to fit the canvas. ``width`` and ``height``: before that."""
+    """The input of EasyOCR's detector: a picture, resized to the canvas. ``width`` and ``height``: before that."""
 
     pixels: "Pixels"  # height, width, 3
     width: int

@@ -58,7 +58,7 @@ class LossRule(TallyRule):
     def with_losses(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
-        """Return the finding for one shard; ``over`` are the readers that lose more than ``max_loss`` of all samples."""
+        """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
         affected = tuple(name for name, item in losses.items() if item.samples or item.crash)
         worst = any(losses[name].crash or name in over for name in affected)
         found, effect = self.finding(context, shard, tally), consequence(context, losses)

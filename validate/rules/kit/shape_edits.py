@@ -1,4 +1,4 @@
-"""Changes of a repair to the shapes of samples: added, renamed and removed fields. Rules propose them, advice tries them."""
+"""Changes of a repair to the fields of samples. Rules propose them, advice tries them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def interrupts_end() -> None:
-    """Let Ctrl-C end this process with one line until ``interrupts_raise``: before it has loaded, no cleanup is needed."""
+    """Let Ctrl-C end this process with one line until ``interrupts_raise``: while it loads, no cleanup is needed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs of a shell ignore it
         signal.signal(signal.SIGINT, _end_at_once)
 

@@ -157,7 +157,7 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
 
 
 def _about_json(error: Any, typed: Typed) -> Iterator[str]:
-    """Yield the nearest name in the json of samples, and the command with it, or without samples that lack the value."""
+    """Yield the nearest name in the json of samples, and commands with it, or without samples that lack it."""
     yield from _nearest_json(error, typed)
     if not error.every and isinstance(where := typed.given.get("where"), str):
         call = f"{error.score.name}({error.score.path!r})"
@@ -207,7 +207,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
-    """Yield the commands that compute the missing scores, with the recipe of the ledger if there is one, and then cut."""
+    """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then cut."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 

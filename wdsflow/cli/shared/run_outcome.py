@@ -3,10 +3,10 @@
 import contextlib
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.shards.source.base import local_file
@@ -44,7 +44,7 @@ class _Live:
     """The counts of a run so far."""
 
     def __init__(self) -> None:
-        self._started = monotonic()
+        self._started = time.monotonic()
         self._samples = self._kept = 0
         self._lost = Counter[str]()
 
@@ -54,7 +54,7 @@ class _Live:
         self._kept += getattr(result, "kept", 0)
         self._lost.update(getattr(result, "dropped", {}))
         self._lost.update(getattr(result, "quarantined", {}))
-        rate = self._samples / max(monotonic() - self._started, 1e-3)
+        rate = self._samples / max(time.monotonic() - self._started, 1e-3)
         most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._lost.most_common(3))
         return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
 
