@@ -135,17 +135,19 @@ class TokenizerContract:
         if other is None:
             return "many"
         for _ in range(_REPEATS):  # a tokenizer that is rarely random gives other tokens for the same call
-            for asked, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
-                again = self._attempt(asked, len(asked))
+            for argument, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
+                again = self._attempt(argument, len(argument))
                 if not isinstance(again, _Fault) and not _same(again[place], row):
                     return "list"  # random
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
-    def _attempt(self, asked: str | list[str], count: int) -> list[object] | _Fault:
+    def _attempt(self, argument: str | list[str], count: int) -> list[object] | _Fault:
         """Return the expected number of rows, or the fault."""
-        many = f"a list of {len(asked)} captions" if isinstance(asked, list) else f"the caption {_quoted(asked)}"
+        many = (
+            f"a list of {len(argument)} captions" if isinstance(argument, list) else f"the caption {_quoted(argument)}"
+        )
         try:
-            result = self.tokenizer(asked)
+            result = self.tokenizer(argument)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code

@@ -14,6 +14,8 @@ from wdsflow.shards.shard_names import alternatives, natural
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+    from .sample_view import View
+
 
 class ScoreError(Exception):
     """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
@@ -182,17 +184,10 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
     return header
 
 
-class HeaderReader(FieldReader, Protocol):
-    """Also reads headers of images, each only once."""
-
-    def header(self, name: str) -> ImageHeader:
-        """Return the header of an image field. Raises ScoreError."""
-
-
 class ImageField(NamedTuple):
     """An encoded image of a sample, of which only the requested parts are read."""
 
-    reader: HeaderReader
+    reader: "View"
     name: str
 
     @property

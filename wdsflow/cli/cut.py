@@ -36,12 +36,12 @@ def cut(
 
     shards, folder = places.named("" if options.dry_run else "cut")
     check_exports(lists.export, options.count)
-    asked = merged(None, flags)
+    recipe = merged(None, flags)
     if scores.ledger is None:
-        canonical_recipe(asked)  # an invalid predicate is reported first
+        canonical_recipe(recipe)  # an invalid predicate is reported first
         raise NoLedger(nearest_ledger(folder.absolute()))
-    need_predicate(asked)
+    need_predicate(recipe)
     with progress() as begin:
-        report = cut_shards(shards, folder, scores.ledger, asked, with_progress(options, begin))
+        report = cut_shards(shards, folder, scores.ledger, recipe, with_progress(options, begin))
     exported(report, folder, lists.export)
     show(report, folder, typed)

@@ -30,7 +30,7 @@ class ScoresOptions:
     ledger: Path | None = option(None, "Folder that score or filter wrote: print its values.", metavar="DIR")
 
 
-def scores(_: Typed, asked: ScoresOptions) -> None:
+def scores(_: Typed, options: ScoresOptions) -> None:
     """List the scores for predicates.
 
     With NAME, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
@@ -41,9 +41,9 @@ def scores(_: Typed, asked: ScoresOptions) -> None:
 
     wdsflow scores --ledger scored blur caption_words
     """
-    names = asked.names or []
-    if asked.ledger is not None:
-        _values(asked.ledger, names)
+    names = options.names or []
+    if options.ledger is not None:
+        _values(options.ledger, names)
         return
     if len(names) > 1:
         fail("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")

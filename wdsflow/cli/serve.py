@@ -76,7 +76,7 @@ class Address:
 
 def serve(
     typed: Typed,
-    asked: Shards,
+    given: Shards,
     scores: Ledger,
     flags: Annotated[Given[Recipe], Only("where", "keep", "unknown")],
     join: Join,
@@ -108,7 +108,7 @@ def serve(
     with ExitStack() as stack:
         refuse_taken(host, address.port)
         options = checked(sizes)
-        inputs = _shards(asked.urls)
+        inputs = _shards(given.urls)
         if all_compressed(inputs):
             _unpack_first(len(inputs), typed)
         kept = _kept(inputs, scores.ledger, flags, stack)
@@ -169,13 +169,13 @@ def _kept(
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.mapping.scratch import scratch
 
-    asked = merged(None, flags)
-    canonical_recipe(asked)  # an invalid predicate is reported first
+    recipe = merged(None, flags)
+    canonical_recipe(recipe)  # an invalid predicate is reported first
     if ledger is None:
         raise NoLedger(nearest_ledger(Path.cwd()))
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 
-    found = LedgerSubset(ledger, asked)
+    found = LedgerSubset(ledger, recipe)
     if found.compares:
         found.compare(shards, stack.enter_context(scratch("serve")))
     return found

@@ -111,7 +111,7 @@ class VerifyOptions:
     as_json: bool = option(False, "Print JSON, with all shards that differ.", "--json")
 
 
-def verify(typed: Typed, asked: VerifyOptions) -> None:
+def verify(typed: Typed, options: VerifyOptions) -> None:
     """Compare shards with their certificate.
 
     validate --certify wrote it. Reports shards that changed, are missing or were added:
@@ -121,5 +121,5 @@ def verify(typed: Typed, asked: VerifyOptions) -> None:
     Exit status: 0 if all shards were compared and are the same; 1 if not; 2 if the command is wrong, or the certificate
     cannot be read or was changed.
     """
-    again, urls = typed.again(full=None), asked.urls or ()
-    compare_shards(asked.file, urls, again, full=asked.full, jobs=asked.jobs, as_json=asked.as_json)
+    again, urls = typed.again(full=None), options.urls or ()
+    compare_shards(options.file, urls, again, full=options.full, jobs=options.jobs, as_json=options.as_json)

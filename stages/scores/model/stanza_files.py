@@ -254,9 +254,9 @@ class Tokenizer:
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
         read = {part: [[TagToken(part, (part,))]] for _, part in parts if is_word(part)}
         read |= self._remembered.of(part for _, part in parts)
-        asked = list(dict.fromkeys(part for _, part in parts if part not in read))
-        for batch in batches([len(part) for part in asked], _CHARACTERS, _PARAGRAPHS, None):
-            some = [asked[each] for each in batch]
+        new = list(dict.fromkeys(part for _, part in parts if part not in read))
+        for batch in batches([len(part) for part in new], _CHARACTERS, _PARAGRAPHS, None):
+            some = [new[each] for each in batch]
             for part, document in zip(some, self._pipeline.bulk_process(some), strict=True):
                 read[part] = [_written(document, sentence) for sentence in document.sentences]
                 self._remembered.add(part, read[part])

@@ -81,8 +81,7 @@ Tag = Any  # "B-PERSON", or (upos, xpos)
 class TagCounts(NamedTuple):
     """The number of words of a caption, and of each tag, by tag set ("upos", "xpos", "entity").
 
-    ``known``: the tags of the model, by tag set; sets with too many tags are missing. ``refused``: the reason if there
-    are no numbers.
+    ``known``: the tags of the model, by tag set; sets of too many are missing. ``refused``: why there are no numbers.
     """
 
     words: int
@@ -187,19 +186,17 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
             read = iter([stanza_files.split_at_spaces(text) for text in texts])
         else:
             read = iter(loaded.tokenizer.sentences(texts, self.unit))
-        most = f"more than {LONGEST_CAPTION:,}"
-        found = [
-            next(read)
-            if len(text) <= LONGEST_CAPTION
-            else RefusedSentence("long-caption", f"it has {len(text):,} characters, {most}")
-            for text in batch
-        ]
-        if self.overlong == "split":
-            return found
-        bounds = self.max_words, self.budget.characters
-        return [
-            each if isinstance(each, RefusedSentence) else stanza_files.refusal(each, *bounds) or each for each in found
-        ]
+        found: list[list[Words] | RefusedSentence] = []
+        for text in batch:
+            if len(text) > LONGEST_CAPTION:
+                detail = f"it has {len(text):,} characters, more than {LONGEST_CAPTION:,}"
+                found.append(RefusedSentence("long-caption", detail))
+                continue
+            sentences, refused = next(read), None
+            if self.overlong == "refuse":
+                refused = stanza_files.refusal(sentences, self.max_words, self.budget.characters)
+            found.append(refused or sentences)
+        return found
 
     def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return the tagger's output for each word, in input order."""

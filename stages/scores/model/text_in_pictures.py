@@ -87,12 +87,12 @@ class ReadScore(OcrScore):
 
     def requests(self, view: View) -> list[Request]:
         """Return a request to read the lines that are detected in each picture."""
-        asked, reader = [], self._reader()
+        requests, reader = [], self._reader()
         for found in super().requests(view):
             picture = cache(found.make)  # used again after detection, to crop lines
             key = found.model, found.key
-            asked.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
-        return asked
+            requests.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
+        return requests
 
     def texts(self, view: View, outputs: Sequence[Output]) -> list[str]:
         """Return the text of each image, or of each video."""

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130  # as shells report SIGINT
-_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # from a scheduler; after a lost connection
+_ENDING = (signal.SIGTERM, signal.SIGHUP)  # from a scheduler; after a lost connection
 _NOT_WRITTEN = 2
 _CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output is closed
 _came: list[int] = []  # signals that ended this command
@@ -115,8 +115,7 @@ def _terminable() -> Iterator[None]:
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _terminate)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget)
     try:
         yield
     finally:

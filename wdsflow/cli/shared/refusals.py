@@ -76,20 +76,6 @@ def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
     return [*error.evidence, f"join on the {error.column}: {typed.again(on=on)}"]
 
 
-JOINS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
-    "MembersApart": _about_apart,
-    "NoMatch": _no_match,
-    "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
-    "ContradictedJoin": _about_contradiction,
-    "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
-    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
-    "TableError": lambda error, _: error.advice,
-    "WrongJoin": lambda error, typed: (
-        [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
-    ),
-}
-
-
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
 _DECIDE = frozenset({"filter", "score", "cut"})
 EXPLAIN_THEMSELVES = frozenset({"validate", "verify", "inspect", "explain", "scores", "report", "doctor", "train"})
@@ -148,10 +134,10 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     if error.found is None:
         return
     yield str(error.found)
-    place, asked = error.found.place, typed.given
-    texts = {name: asked[name] for name in ("where", "keep", "scores") if name in asked}
+    place, given = error.found.place, typed.given
+    texts = {name: given[name] for name in ("where", "keep", "scores") if name in given}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    if changed == texts or asked.get("captions", CAPTIONS) == error.place:  # not only set for single scores
+    if changed == texts or given.get("captions", CAPTIONS) == error.place:  # not only set for single scores
         changed["captions"] = place
     yield typed.again(**changed)
 
@@ -196,9 +182,9 @@ def _each(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _about_ledger(typed: Typed) -> Iterator[str]:
-    asked = Path(typed.given.get("ledger") or ".")
-    near = nearest_ledger(asked)
-    if near is not None and near != asked and "ledger" in typed.given:
+    ledger = Path(typed.given.get("ledger") or ".")
+    near = nearest_ledger(ledger)
+    if near is not None and near != ledger and "ledger" in typed.given:
         yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
     elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
@@ -228,21 +214,16 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     yield f"then: {typed.again(ledger=new, where=where)}"
 
 
-def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.outcomes import BrokenRunError
-
-    if isinstance(error, BrokenRunError):
-        return  # the same command would fail again
+def _after_engine(_: Exception, typed: Typed) -> list[str]:
     there = "on this machine" if "engine" in typed.given else "to resume"
-    yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
+    return [f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"]
 
 
 def _about_file(error: OSError, typed: Typed) -> tuple[str, str]:
     """Return the file that could not be written, and a fix."""
-    path = (
-        f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
-    )
-    message = f"cannot write: {error.strerror or error}{path}"
+    message = f"cannot write: {error.strerror or error}"
+    if error.filename is not None and str(error.filename) not in str(error.strerror):
+        message += f": {error.filename}"
     exports = typed.given.get("export") or ()
     if error.filename in map(str, exports) and is_misplaced(error, Path(error.filename)):
         others = [free(path) if str(path) == error.filename else path for path in exports]
@@ -351,5 +332,14 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     ],
     "CannotStart": lambda _, typed: [f"its full path works from everywhere; as you typed it: {typed.again()}"],
     "UnpairedSubset": _about_unpaired,
-    **JOINS,
+    "MembersApart": _about_apart,
+    "NoMatch": _no_match,
+    "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
+    "ContradictedJoin": _about_contradiction,
+    "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
+    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
+    "TableError": lambda error, _: error.advice,
+    "WrongJoin": lambda error, typed: (
+        [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
+    ),
 }
