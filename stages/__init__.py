@@ -1,6 +1,6 @@
-"""Stages: steps on the way of one sample from a tar to a batch.
+"""Stages: steps that samples pass between a tar and a batch.
 
-Each is a callable from samples to samples that works wherever samples are webdataset's dicts.
+Each is a callable from samples to samples, which are webdataset's dicts.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .tokenize import Tokenize
 
     STAGES: dict[str, type[Stage]]
-else:  # scores, which are in here, need few of them
+else:  # lazy: scores, which are in this package, need few of them
     _MODULES = {
         "base": "Counts Dropped SampleStage Stage StageError",
         "batch": "Batch Unbatch",

@@ -33,16 +33,15 @@ class StageError(ValueError):
         self.slug = slug
 
     def __reduce__(self) -> tuple[type["StageError"], tuple[str, str]]:
-        # An exception is rebuilt from its args, which lack the slug: the pool it came from would break.
+        # By default only the message is pickled: an error without slug would break the process pool.
         return type(self), (self.slug, str(self))
 
 
 @dataclass
 class Counts:
-    """Numbers of the samples of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
+    """The sample counts of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
 
-    A stage that holds samples back (Shuffle, Batch) is behind by those while a pass goes on. Samples are counted also
-    where batches go in or out.
+    During a pass, samples in a buffer (Shuffle, Batch) are only seen. Batches count as the samples in them.
     """
 
     seen: int = 0
@@ -56,8 +55,14 @@ class Counts:
         return Counts, ()
 
 
+def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
+    """Raise ValueError if the type of a setting is a ``Literal`` that does not include its value."""
+    if get_origin(kind) is Literal and value not in (choices := get_args(kind)):
+        raise ValueError(f"{owner}: {setting}={value!r} is not one of {', '.join(map(repr, choices))}")
+
+
 class ClassFacts:
-    """Its subclasses may be given class attributes as keywords: ``class Drop(Stage, name="drop")``."""
+    """Subclasses can set class attributes by keyword: ``class Drop(Stage, name="drop")``."""
 
     def __init_subclass__(cls, **facts: object) -> None:
         super().__init_subclass__()
@@ -71,7 +76,7 @@ class ClassFacts:
 class Stage(ClassFacts, ABC):
     """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any.
 
-    They are the values of the settings that ``read_by``, ``written_by`` and ``removed_by`` name.
+    The fields come from the settings named by ``read_by``, ``written_by`` and ``removed_by``.
     """
 
     name: ClassVar[str]
@@ -84,10 +89,7 @@ class Stage(ClassFacts, ABC):
     def __post_init__(self) -> None:
         """Refuse an unknown choice: a misspelt "drop" must not keep samples. Subclasses call this first."""
         for item in fields(self):
-            choices = get_args(item.type) if get_origin(item.type) is Literal else ()
-            value = getattr(self, item.name)
-            if choices and value not in choices:
-                raise ValueError(f"{self.name}: {item.name}={value!r} is not one of {', '.join(map(repr, choices))}")
+            check_choice(self.name, item.name, getattr(self, item.name), item.type)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -109,7 +111,7 @@ class Stage(ClassFacts, ABC):
         return frozenset((names,) if isinstance(names, str) else names)
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
-        """Count a sample that cannot be handled; raise StageError with its place if ``on_error`` is "raise"."""
+        """Count a sample with an error; if ``on_error`` is "raise", raise StageError with its key and shard."""
         self.counts.failed[error.slug] += 1
         if on_error == "raise":
             place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"

@@ -11,7 +11,7 @@ from .fields import listed
 
 @dataclass
 class _Load:
-    """What a batch amounts to: samples, their bytes, and the sides of the rectangle that all would be padded to."""
+    """Size of a batch: its samples, their bytes, and the height, width and tokens to which all would be padded."""
 
     count: int = 0
     size: int = 0
@@ -44,10 +44,10 @@ class Batch(Stage, name="batch"):
       the field ``image``;
     * ``max_tokens``: tokens after padding all texts to the longest, from the field ``text``.
 
-    A sample that breaks a bound alone is an error ("larger-than-batch"), as is one whose fields are not those of the
-    others in its batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error`` says
-    whether these end the run or are counted. With ``partial=False`` the samples of a last batch that is not full are
-    dropped ("partial-batch").
+    A sample that exceeds a bound by itself is an error ("larger-than-batch"), as is one with other fields than its
+    batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error``: whether errors end
+    the run or are counted. With ``partial=False``, the samples of an incomplete last batch are dropped
+    ("partial-batch").
 
     >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
     [['a', 'b'], ['c']]
@@ -74,7 +74,7 @@ class Batch(Stage, name="batch"):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What the bounds are measured by."""
+        """The fields that are measured for the bounds."""
         measured = [(self.max_pixels, self.image), (self.max_tokens, self.text)]
         return frozenset(name for bound, name in measured if bound is not None)
 
@@ -84,10 +84,10 @@ class Batch(Stage, name="batch"):
             counts.seen += 1
             try:
                 alone = self._load(sample)
-                if self._breaks(alone):
+                if self._exceeds_bounds(alone):
                     text = f"alone it is more than a batch may hold: {alone} (0 where there is no bound)"
                     raise StageError("larger-than-batch", text)
-                if batch and self._breaks(load + alone):
+                if batch and self._exceeds_bounds(load + alone):
                     yield self._close(batch)
                     batch, load = [], _Load()
                 if batch and sample.keys() != batch[0].keys():
@@ -115,7 +115,7 @@ class Batch(Stage, name="batch"):
         except TypeError as error:
             raise StageError("not-measured", f"it cannot be measured: {error}") from None
 
-    def _breaks(self, load: _Load) -> bool:
+    def _exceeds_bounds(self, load: _Load) -> bool:
         return (
             (self.size is not None and load.count > self.size)
             or (isinstance(self.max_bytes, int) and load.size > self.max_bytes)
@@ -151,7 +151,7 @@ def _height_width(value: object) -> tuple[int, int]:
 def _token_count(value: object) -> int:
     """Return the number of tokens of a text: the length of a list, or of a tensor's last dimension.
 
-    Raises TypeError for text that is no tokens yet.
+    Raises TypeError for text that is not tokenized yet.
     """
     shape = getattr(value, "shape", None)
     if shape is not None and len(shape) > 0:
@@ -163,10 +163,10 @@ def _token_count(value: object) -> int:
 
 @dataclass(frozen=True)
 class Unbatch(Stage, name="unbatch"):
-    """Take batches apart into samples: what ``Batch`` put together, also where fields have become tensors since.
+    """Split batches of ``Batch`` into samples again; fields may have become tensors.
 
-    A batch whose fields differ in length, or hold what cannot be divided, is an error ("ragged-batch"): its samples
-    are as many as it has keys.
+    A batch whose fields differ in length, or have no length, is an error ("ragged-batch"); it counts as many samples as
+    it has keys.
 
     >>> list(Unbatch()([{"__key__": ["a", "b"], "txt": ["a cat", "a dog"]}]))
     [{'__key__': 'a', 'txt': 'a cat'}, {'__key__': 'b', 'txt': 'a dog'}]
@@ -201,5 +201,5 @@ def _entries(value: object) -> int | None:
         return None
     try:
         return len(value)
-    except TypeError:  # no container, or a tensor of no dimension
+    except TypeError:  # not a container, or a tensor without dimensions
         return None

@@ -1,4 +1,4 @@
-"""Clean captions, and take them out of a json member."""
+"""Stages that clean captions, and take them from a json member."""
 
 import math
 from collections.abc import Iterable
@@ -22,29 +22,27 @@ _BOMS = {  # UTF-32 before UTF-16: its little-endian mark begins with the other'
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-# Invisible and part of no word: byte order marks, zero-width spaces and word joiners. Joiners that emoji and
-# Indic scripts are made of stay.
+# Byte order marks, zero-width spaces and word joiners. Joiners that emoji and Indic scripts need are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
 @dataclass(frozen=True)
 class CleanText(SampleStage, name="clean_text", read_by="field"):
-    r"""Clean a caption and write it where it was.
+    r"""Clean a caption in place.
 
-    It works before ``wds.decode`` and after it: bytes are written as UTF-8 bytes, a ``str`` as a ``str``. ``output``
-    "str" or "bytes" settles it, for instance "str" in a pipeline that never decodes texts.
+    It works before and after ``wds.decode``: bytes become UTF-8 bytes, a ``str`` becomes a ``str``. ``output`` "str" or
+    "bytes" fixes the type, for instance "str" in a pipeline that never decodes texts.
 
-    In this order: bytes are decoded, as UTF-16 or UTF-32 where they begin with its byte order mark and as UTF-8
-    otherwise; mojibake, html entities, terminal escapes and control characters (NUL among them) are fixed by ftfy,
-    which also brings the text to Unicode's form NFC; byte order marks and zero-width spaces go; runs of white space,
-    line ends included, become one space. Quotes, ligatures and full-width letters stay as they are. A text that this
-    changed is noted as "changed".
+    Bytes are decoded as UTF-16 or UTF-32 if they begin with its byte order mark, otherwise as UTF-8. Then ftfy fixes
+    mojibake, HTML entities, terminal escapes and control characters (including NUL), and normalizes to NFC. Byte order
+    marks and zero-width spaces are removed, and runs of white space, including line ends, become one space. Quotes,
+    ligatures and full-width letters are unchanged. A text that was changed is noted as "changed".
 
     ``fallback`` is the encoding of bytes that are not UTF-8, for instance "cp1252" (noted as "not-utf8"); without it
-    they are an error. ``on_empty``: nothing visible is left: "drop" ("empty"), "raise" or "keep" (noted).
-    ``on_missing``: the field is not there: "raise", "drop" or "keep" ("no-txt"). A text of more than ``max_bytes``
+    they are an error. ``on_empty``, if nothing visible remains: "drop" ("empty"), "raise" or "keep" (noted).
+    ``on_missing``, if the field is missing: "raise", "drop" or "keep" ("no-txt"). A text of more than ``max_bytes``
     (characters, if it is already decoded) is an error ("large-text"), as is a value that is not text ("not-text").
-    ``field`` may name alternatives; all that are there are cleaned.
+    ``field`` may name alternatives; all that exist are cleaned.
 
     >>> stage = CleanText(output="str")
     >>> list(stage([{"__key__": "a", "txt": b"\xef\xbb\xbfcaf\xc3\x83\xc2\xa9 \n au lait\0"}]))[0]["txt"]
@@ -108,7 +106,7 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
 
 
 def clean_text(text: str) -> str:
-    r"""Return a text as ``CleanText`` leaves it.
+    r"""Return a text after cleaning by ``CleanText``.
 
     >>> clean_text("\ufeffa\t cat&amp;dog\x00")
     'a cat&dog'
@@ -136,31 +134,31 @@ def _config() -> "ftfy.TextFixerConfig":
 
 @dataclass(frozen=True)
 class JsonText(SampleStage, name="json_text", read_by="source", written_by="target"):
-    """Take the caption out of a json member and write it as a text member.
+    """Write a caption in a json member as a text member.
 
-    It works before ``wds.decode`` and after it: the caption is written as a text member would be at that place, UTF-8
-    bytes where the json is raw bytes, a ``str`` where the json is decoded or a ``str``. ``output`` "str" or "bytes"
-    settles it, for instance "str" in a pipeline that never decodes texts.
+    It works before and after ``wds.decode``: the caption becomes UTF-8 bytes if the json is raw bytes, a ``str`` if the
+    json is decoded or a ``str``. ``output`` "str" or "bytes" fixes the type, for instance "str" in a pipeline that
+    never decodes texts.
 
-    ``json_text_key`` and ``json_text_key_probs`` mean what they mean in OpenCLIP 4. The names in ``json_text_key``
-    ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn again
-    for each sample: names of a positive weight first, drawn without replacement in proportion to their weights, then
-    the others in the order given; names beyond the last weight have weight 0. Unlike OpenCLIP's, the draw depends only
-    on the sample's key, ``seed`` and ``epoch``. The name may be a path with dots ("meta.caption"); a name that is there
-    as it is, dots included, comes first.
+    ``json_text_key`` and ``json_text_key_probs`` have the same meaning as in OpenCLIP 4. The names in ``json_text_key``
+    ("description;alt") are tried in order; the first with a caption is used. With weights, the order is random for each
+    sample: names of a positive weight first, drawn without replacement in proportion to their weights, then the others
+    in the given order; names without a weight have weight 0. Unlike in OpenCLIP, the order depends only on the sample's
+    key, ``seed`` and ``epoch``. A name may be a path with dots ("meta.caption"); a name in the json that is equal to
+    all of it takes precedence.
 
-    The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. What counts as a caption
+    The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. Values
 
-    * a string with more in it than white space, stripped;
-    * a list: its first such string; lists within lists are not searched;
+    * a string that is not only white space is the caption, stripped;
+    * of a list, the first such string is the caption; nested lists are not searched;
     * null, "", an empty list, a missing name: no caption; the next name is tried;
-    * a number, true, false, an object: no caption either. An object is never turned into text, which would caption
-      every image with the object's names.
+    * a number, true, false, an object: no caption either. An object is never converted to text, because its names would
+      then be the caption of every image.
 
-    ``on_missing`` says what happens to a sample without caption: "drop" counts it as "no-json" (no such member),
-    "not-text" (only numbers or objects) or "no-caption"; "raise" makes it an error. Json that cannot be parsed is an
-    error ("bad-json", "large-json"). ``on_target`` says what happens where ``target`` is there already: "replace" it
-    (noted), "keep" it (noted; the json is not read), "drop" the sample or "raise".
+    ``on_missing``, for a sample without caption: "drop" counts it as "no-json" (no such member), "not-text" (only
+    numbers or objects) or "no-caption"; "raise" makes it an error. Json that cannot be parsed is an error ("bad-json",
+    "large-json"). ``on_target``, if ``target`` exists already: "replace" it (noted), "keep" it (noted; the json is not
+    read), "drop" the sample or "raise".
 
     >>> stage = JsonText("caption;alt")
     >>> raw, decoded = b'{"caption": null, "alt": "a cat"}', {"caption": "a dog"}
@@ -187,35 +185,32 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
             object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
 
     def apply(self, sample: Sample) -> Sample:
-        replaces = self.target in sample and self.target != self.source
-        if replaces:
-            slug = f"has-{self.target}"
-            if self.on_target == "raise":
-                raise StageError(slug, f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')")
-            if self.on_target == "drop":
-                raise Dropped(slug)
+        note = ""
+        if self.target in sample and self.target != self.source:
+            text = f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')"
+            note = settled(f"has-{self.target}", self.on_target, text)
             if self.on_target == "keep":
-                self.counts.noted[slug] += 1
+                self.counts.noted[note] += 1
                 return sample
         if self.source not in sample:
             raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
         value = sample[self.source]
         sample[self.target] = written(self.caption(str(sample.get("__key__", "")), value), value, self.output)
-        if replaces:
-            self.counts.noted[slug] += 1
+        if note:
+            self.counts.noted[note] += 1
         return sample
 
     def caption(self, key: str, json: object) -> str:
         """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
         tree = _decoded(json)
-        others = []
+        kinds = set[str]()
         for name in self._order(key):
             value = look_up(tree, name)
             caption = caption_in(value)
             if caption is not None:
                 return caption
-            others.append(value)
-        kinds = {type(value).__name__ for value in others if isinstance(value, (bool, int, float, dict))}
+            if isinstance(value, (bool, int, float, dict)):
+                kinds.add(type(value).__name__)
         if kinds:
             text = f"what it holds under {self._shown} is not text but {', '.join(sorted(kinds))}"
             raise self._missing("not-text", text)

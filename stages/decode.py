@@ -1,4 +1,4 @@
-"""Decode images at the size that is needed, and resize them for a model."""
+"""Stages that decode images at the size that is needed, and resize them for a model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,24 +40,24 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
     Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
-    the first bytes, never by the field's name. What is too large or too small is dropped by its header, before a pixel
-    is decoded ("too-many-pixels", "too-small", "over-budget"). What cannot be decoded fails: "no-image" (no such
-    field), "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages it is dropped and counted
-    unless ``on_error="raise"``.
+    the first bytes, never by the field's name. Images that are too large or too small are dropped by their header,
+    before a pixel is decoded ("too-many-pixels", "too-small", "over-budget"). Errors: "no-image" (no such field),
+    "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages, such samples are dropped and
+    counted unless ``on_error="raise"``.
 
     Modes
 
-    * "fast": as "exact", but images that are more than ``k`` times as large as ``target`` on both sides come smaller:
+    * "fast": as "exact", but images that are more than ``k`` times as large as ``target`` on both sides are reduced:
       JPEGs are decoded at 1/2, 1/4 or 1/8 scale, others are averaged down. With k = 2 the difference after resizing
-      is below that between two resampling filters; larger is closer, and slower. ``Resize`` knows of the scale.
-    * "exact": full size, by libjpeg-turbo alone where it can; damaged JPEGs are those that Pillow calls damaged.
-    * "reference": the pixels of ``wds.decode("pilrgb")``, to the bit: alpha is dropped and high depth clipped.
+      is below that between two resampling filters; larger is closer, and slower. ``Resize`` accounts for the scale.
+    * "exact": full size, by libjpeg-turbo if it can decode the image; JPEGs are "damaged" if they are for Pillow.
+    * "reference": exactly the pixels of ``wds.decode("pilrgb")``: alpha is dropped and high depth clipped.
 
-    ``target`` is what later stages need: the shortest side in pixels, or (height, width); None keeps the full size.
-    ``alpha`` lays transparent pixels over a colour, or drops transparency as OpenCLIP does, whatever then shows.
-    ``high_depth`` scales images of more than 8 bits to 0..255; "clip" makes white of nearly all, as OpenCLIP does.
-    ``budget`` bounds the memory of decoding one image in bytes, next to the encoded bytes: see ``peak_bytes``. Of
-    animations the first frame is taken.
+    ``target`` is the size that later stages need: the shortest side in pixels, or (height, width); None keeps the full
+    size. ``alpha`` puts transparent pixels on a colour; "drop" shows their hidden colours, as OpenCLIP does.
+    ``high_depth`` "scale" maps images of more than 8 bits to 0..255; "clip" makes most values white, as OpenCLIP does.
+    ``budget`` bounds the memory for decoding one image in bytes, in addition to the encoded bytes: see ``peak_bytes``.
+    Of animations, only the first frame is decoded.
 
     >>> stage = Decode(target=224, max_pixels=25_000_000)
     >>> list(stage([{"__key__": "a", "jpg": b"<html>"}])), stage.counts.failed
@@ -104,7 +104,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         return sample
 
     def decode(self, data: object, *, aim: Aim | None = None, admit: Admit | None = None) -> Any:
-        """Decode one image: to an array or a PIL image, by ``output``. Raises ``Dropped`` and ``StageError`` as this class.
+        """Decode one image: to an array or a PIL image, by ``output``. Raises ``Dropped`` and ``StageError``.
 
         Two hooks are called after the header is read, before a pixel is decoded, and again if the header was wrong.
         ``aim(width, height)`` returns the target of this image, instead of ``target``, in pixels of the whole image:
@@ -143,7 +143,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         return self._give(image, box, orientation)
 
     def _check(self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None) -> Target:
-        """Return the target; raise if the header alone rules the image out."""
+        """Return the target. Raises ``Dropped`` or ``StageError`` if the header alone excludes the image."""
         width, height = header.width, header.height
         if self.max_pixels is not None and width * height > self.max_pixels:
             raise Dropped("too-many-pixels")
@@ -192,10 +192,10 @@ _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one 
 class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
-    ``size``: of the shortest side in pixels, or (height, width) without regard to the aspect ratio. ``crop`` cuts out
-    the centre, ``size`` x ``size``. Images are PIL images or arrays (height, width, 3) of uint8; the result has the
-    same type. If torch is installed its kernel is used, at most 2 levels from Pillow's and several times as fast;
-    otherwise Pillow's. Images that ``Decode`` reduced get the same result.
+    ``size``: of the shortest side in pixels, or (height, width) regardless of the aspect ratio. ``crop`` crops the
+    centre, ``size`` x ``size``. Images are PIL images or arrays (height, width, 3) of uint8; the result has the same
+    type. Uses the kernel of torch if it is installed, at most 2 levels from Pillow's and several times as fast;
+    otherwise Pillow's. The geometry is the same for images that ``Decode`` reduced.
 
     A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
     """

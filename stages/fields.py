@@ -12,13 +12,13 @@ Output = Literal["same", "str", "bytes"]
 
 
 def written(text: str, source: object, output: Output) -> str | bytes:
-    """Return a text as ``output`` asks for it; "same": as UTF-8 bytes if ``source``, which it came from, is bytes."""
+    """Return a text in the type ``output``; "same" is the type of ``source``, from which it was read."""
     raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
     return text.encode() if raw else text
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
-    """Return those of the names that the sample has, in the order given."""
+    """Return the names that the sample has, in the given order."""
     return [name for name in names if name in sample]
 
 
@@ -43,7 +43,7 @@ def named(fields: Iterable[str]) -> str:
 
 
 def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
-    """Return names, each with its alternatives, in their plain form; ``example`` shows how to give one.
+    """Return names with their alternatives, normalized. Raises ValueError, with ``example``, if there are none.
 
     >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
     ('jpg;png', 'depth.png')
@@ -84,7 +84,7 @@ class HasFields(SampleStage, name="has_fields", read_by="fields"):
 
     @classmethod
     def of(cls, *fields: str) -> "HasFields":
-        """Name the fields individually."""
+        """Take each field as an argument."""
         return cls(fields)
 
     def apply(self, sample: Sample) -> Sample:
@@ -114,7 +114,7 @@ class Drop(SampleStage, name="drop", removed_by="fields"):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Nothing, unless a missing field is an error."""
+        """The fields if a missing one is an error, otherwise none."""
         return frozenset(self.fields) if self.on_missing == "raise" else frozenset()
 
     def apply(self, sample: Sample) -> Sample:
@@ -133,17 +133,17 @@ Pairs = tuple[tuple[str, str], ...]
 class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
-    Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
-    before any new one is written, so names can be swapped. All alternatives are gone afterwards. With ``keep=False``
-    everything else is gone too, but for webdataset's own ``__key__`` and ``__url__``.
+    Each new name gets the first of its alternatives that the sample has, in the given order. All old names are read
+    before any new one is written, so names can be swapped. All alternatives are removed; with ``keep=False``, all other
+    fields too, except webdataset's own ``__key__`` and ``__url__``.
 
-    What to do with a sample
+    Options
 
-    * ``on_missing``: that has none of the alternatives: "raise", "drop" it ("no-image"), or "keep" it as it is (noted
-      as "no-image");
-    * ``on_conflict``: that has several: "raise", "drop" ("several-image"), or take the "first" (noted; the others go);
-    * ``on_target``: that has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
-      "keep" it (noted; the alternatives go).
+    * ``on_missing``, if a sample has none of the alternatives: "raise", "drop" ("no-image"), or "keep" it unchanged
+      (noted as "no-image");
+    * ``on_conflict``, if it has several: "raise", "drop" ("several-image"), or use the "first" (noted);
+    * ``on_target``, if it has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
+      "keep" it (noted; the alternatives are removed).
 
     >>> stage = Rename({"image": "jpg;png", "text": "txt"})
     >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))
@@ -190,7 +190,7 @@ class Rename(SampleStage, name="rename"):
 
     @property
     def removes(self) -> frozenset[str]:
-        """The old names, unless one is a new name too; everything where nothing else is kept."""
+        """The old names that are not new names as well; with ``keep=False``, all fields."""
         return self._old - self.writes if self.keep else frozenset({"*"})
 
     @property
@@ -217,8 +217,8 @@ class Rename(SampleStage, name="rename"):
                 if self.on_target == "keep":
                     found[new] = sample[new]
         self.counts.noted.update(notes)
-        gone = old_names | found.keys()
-        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in gone)}
+        replaced = old_names | found.keys()
+        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in replaced)}
         return {**rest, **found}
 
 

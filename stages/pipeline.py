@@ -1,7 +1,7 @@
-"""Stages one after the other; each reads only fields that exist by then."""
+"""Stages in sequence, with a check that each reads only fields that exist at that point."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import ClassVar
@@ -13,26 +13,26 @@ from .batch import Batch, Unbatch
 
 AnyStage = Stage | Callable[[Iterable[Sample]], Iterable[Sample]]
 
-# What tars of images with captions usually hold, after webdataset has made extensions lower case.
+# Usual fields of tars of images with captions, in lower case as webdataset yields them.
 USUAL = frozenset("jpg jpeg png webp gif bmp tif tiff avif jxl heic txt json cls".split())
 
 
 class ContractError(ValueError):
-    """Stages that do not fit each other, found before the first sample is read."""
+    """Stages that do not fit together; raised before the first sample is read."""
 
 
 def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
-    """Raise ``ContractError`` if a stage reads a field that no sample can have by then.
+    """Raise ``ContractError`` if a stage reads a field that no sample can have at that point.
 
-    ``source`` are the fields that may be there at the start; "*" stands for any. A stage that is not one of ours may
-    write anything.
+    ``source`` are the fields that samples may have at the start; "*" stands for any. A callable that is not a ``Stage``
+    may write any field.
     """
-    there, gone = set(source), dict[str, str]()
+    there, removed_by = set(source), dict[str, str]()
     batched = False
     for number, stage in enumerate(stages, 1):
         place = f"stage {number} ({name_of(stage)})"
         if not isinstance(stage, Stage):
-            there, gone, batched = {"*"}, {}, False
+            there, removed_by, batched = {"*"}, {}, False
             continue
         if any(stage is other for other in stages[: number - 1]):
             raise ContractError(
@@ -41,10 +41,10 @@ def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
         batched = _check_batching(stage, place, number, stages, batched=batched)
         for entry in sorted(stage.reads):
             names = set(entry.split(";"))
-            unknown = names if "*" in there and "*" not in gone else set()
-            if "*" not in names and not names & there and not unknown - gone.keys():
-                raise ContractError(f"{place} reads {entry!r}: {_hint(entry, number, stages, there, gone)}")
-        _pass_through(stage, place, there, gone)
+            unknown = names if "*" in there and "*" not in removed_by else set()
+            if "*" not in names and not names & there and not unknown - removed_by.keys():
+                raise ContractError(f"{place} reads {entry!r}: {_hint(entry, number, stages, there, removed_by)}")
+        _update(there, removed_by, stage, place)
 
 
 def name_of(stage: object) -> str:
@@ -52,20 +52,20 @@ def name_of(stage: object) -> str:
     return str(getattr(stage, "name", None) or getattr(stage, "__qualname__", None) or type(stage).__name__)
 
 
-def _pass_through(stage: Stage, place: str, there: set[str], gone: dict[str, str]) -> None:
+def _update(there: set[str], removed_by: dict[str, str], stage: Stage, place: str) -> None:
+    """Update the fields that samples may have, and the removed ones with the place of the stage that removed them."""
     if "*" in stage.removes:
         there.clear()
-        gone.clear()
+        removed_by.clear()
     for name in stage.removes:
         there.discard(name)
-        gone[name] = place
+        removed_by[name] = place
     for name in stage.writes:
-        if ";" in name:  # written where it was, whichever it was
-            continue
-        there.add(name)
-        gone.pop(name, None)
-        if name == "*":
-            gone.clear()
+        if ";" not in name:  # of alternatives, the one that existed is written
+            there.add(name)
+            removed_by.pop(name, None)
+    if "*" in stage.writes:
+        removed_by.clear()
 
 
 def _check_batching(stage: Stage, place: str, number: int, stages: tuple[AnyStage, ...], *, batched: bool) -> bool:
@@ -78,16 +78,15 @@ def _check_batching(stage: Stage, place: str, number: int, stages: tuple[AnyStag
     return batched or isinstance(stage, Batch)
 
 
-def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str], gone: dict[str, str]) -> str:
+def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str], removed_by: dict[str, str]) -> str:
     names = entry.split(";")
     for name in (*names, "*"):
-        if name in gone:
-            return f"{gone[name]} removed it; put this stage before that one, or keep the field there"
+        if name in removed_by:
+            return f"{removed_by[name]} removed it; put this stage before that one, or keep the field there"
     for later, stage in enumerate(stages[number:], number + 1):
         if isinstance(stage, Stage) and stage.writes & set(names):
             return f"stage {later} ({name_of(stage)}) writes it; put that one before"
-    fields = ", ".join(sorted(there)) or "none"
-    held = f"at that point there are {fields}"
+    held = f"at that point there are {', '.join(sorted(there)) or 'none'}"
     images = sorted(there & set(IMAGES.split(";")), key=IMAGES.split(";").index)
     texts = [name for name in ("txt", "text", "caption") if name in there]
     if "image" in names and images:
@@ -106,12 +105,12 @@ def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Pipeline:
-    """Stages one after the other; itself a callable from samples to samples, which fits wherever a stage fits.
+    """Stages in sequence; itself a callable from samples to samples, which can be used like a stage.
 
-    Built, it has been checked: ``ContractError`` where a stage reads what no sample can have by then, with a hint.
-    ``source`` names the fields that shards may hold: by default images of the usual extensions, txt, json and cls;
-    "*" for any. A callable that is not one of our stages is used as is; it may write any field, and counts nothing.
-    Pipelines inside pipelines become their stages.
+    Raises ``ContractError``, with a hint, if a stage reads a field that no sample can have at that point. ``source``
+    names the fields that shards may hold: by default images of the usual extensions, txt, json and cls; "*" for any.
+    Any other callable from samples to samples may be a stage, too; it may write any field, and its samples are not
+    counted. Pipelines inside pipelines are replaced by their stages.
 
     >>> from wdsflow.stages import HasFields, Rename
     >>> pipeline = Pipeline(HasFields.of("jpg;png", "txt"), Rename.of(image="jpg;png", text="txt"))
@@ -147,22 +146,20 @@ class Pipeline:
 
     @property
     def counts(self) -> Counts:
-        """Samples in and out, and why others were dropped; reasons begin with the number of their stage."""
+        """Samples in and out, and the reasons of dropped ones, which begin with the number of their stage."""
         counted = [(number, stage) for number, stage in enumerate(self.stages, 1) if isinstance(stage, Stage)]
         if not counted:
             return Counts()
         result = Counts(counted[0][1].counts.seen, counted[-1][1].counts.kept)
         for number, stage in counted:
-            for mine, theirs in [
-                (result.dropped, stage.counts.dropped),
-                (result.failed, stage.counts.failed),
-                (result.noted, stage.counts.noted),
-            ]:
-                mine.update({f"{number}-{name_of(stage)}: {reason}": count for reason, count in theirs.items()})
+            for kind in ("dropped", "failed", "noted"):
+                reasons: Counter[str] = getattr(stage.counts, kind)
+                named = {f"{number}-{name_of(stage)}: {reason}": count for reason, count in reasons.items()}
+                getattr(result, kind).update(named)
         return result
 
     def describe(self) -> str:
-        """Return a table of the stages: settings other than the defaults, and what each reads, writes and removes."""
+        """Return a table of the stages: settings other than the defaults, and the fields read, written and removed."""
         rows = [["", "stage", "reads", "writes", "removes"]]
         for number, stage in enumerate(self.stages, 1):
             cells = [stage.reads, stage.writes, stage.removes] if isinstance(stage, Stage) else [{"?"}] * 3
@@ -188,26 +185,19 @@ class Pipeline:
         return self.describe()
 
 
-def table(rows: list[list[str]], right: Iterable[int] = ()) -> str:
-    """Return rows as lines with columns of equal width; those in ``right`` are set to the right."""
-    aligned = set(right)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column in aligned else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join(lines)
+def table(rows: list[list[str]], right: Collection[int] = ()) -> str:
+    """Return rows as lines with columns of equal width; those in ``right`` are right-aligned."""
+    aligns = [">" if column in right else "<" for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    form = "  ".join(f"{{:{align}{width}}}" for align, width in zip(aligns, widths, strict=True))
+    return "\n".join(form.format(*row).rstrip() for row in rows)
 
 
 def _shown(stage: AnyStage) -> str:
     if not isinstance(stage, Stage):
         return name_of(stage)
-    values = {item.name: getattr(stage, item.name) for item in fields(stage) if item.repr}
-    defaults = {item.name: item.default for item in fields(stage)}
-    changed = ", ".join(f"{name}={value!r}" for name, value in values.items() if value != defaults[name])
+    values = ((item, getattr(stage, item.name)) for item in fields(stage) if item.repr)
+    changed = ", ".join(f"{item.name}={value!r}" for item, value in values if value != item.default)
     return f"{type(stage).__name__}({changed})"
 
 

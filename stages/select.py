@@ -1,4 +1,4 @@
-"""Which samples are kept, and in what order: by a predicate, by chance, shuffled within a bounded buffer."""
+"""Stages that select samples, by a predicate or at random, and shuffle them in a bounded buffer."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +18,8 @@ from .base import Sample as SampleDict
 class Select(SampleStage, name="select", read_by="fields"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
-    The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. What it
-    raises becomes a ``StageError``, counted under the exception's name.
+    The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. Its
+    exceptions become a ``StageError``, counted by the exception's name.
 
     >>> from operator import itemgetter
     >>> [sample["__key__"] for sample in Select(itemgetter("good"))([{"__key__": "a", "good": 1}])]
@@ -37,7 +37,7 @@ class Select(SampleStage, name="select", read_by="fields"):
         object.__setattr__(self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields))
         if isinstance(self.predicate, FunctionType):
             try:
-                pickle.dumps(self.predicate)  # by name: costs nothing
+                pickle.dumps(self.predicate)  # cheap: only the name is pickled
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
@@ -58,8 +58,8 @@ class Select(SampleStage, name="select", read_by="fields"):
 class Sample(SampleStage, name="sample"):
     """Keep a share ``rate`` of the samples, chosen by their keys.
 
-    A sample's fate depends on its key and on ``seed`` alone: not on its shard, on the order or on the worker. What is
-    kept at a lower rate is also kept at a higher one. Samples of the same key are kept or dropped together.
+    The choice depends only on a sample's key and ``seed``, not on its shard, the order or the worker. Samples that are
+    kept at a lower rate are also kept at a higher one. Samples of the same key are kept or dropped together.
 
     >>> stage = Sample(0.25, seed=1)
     >>> sum(1 for _ in stage({"__key__": f"{number:06}"} for number in range(1000)))
@@ -90,7 +90,7 @@ def uniform(seed: int, key: str, what: str = "") -> float:
     True
     """
     text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
-    # 53 bits: as many as a float holds, so that the quotient is never rounded up to 1.
+    # The 53 bits of a float's precision: the quotient is never rounded up to 1.
     return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
 
 
@@ -98,13 +98,13 @@ def uniform(seed: int, key: str, what: str = "") -> float:
 class Shuffle(Stage, name="shuffle"):
     """Shuffle samples within a buffer that is bounded by their number and by their bytes.
 
-    The first sample comes out when ``initial`` samples are in (by default all of ``size``, or what ``max_bytes`` lets
-    in); from then on the buffer grows by one for each two that go in, until it is full. A sample of more than
-    ``max_bytes`` passes the buffer by and is noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones:
-    they are some twenty times smaller, so the same bytes mix that many more.
+    The first sample is yielded when the buffer has ``initial`` samples (by default ``size``, or as many as fit into
+    ``max_bytes``); from then on the buffer grows by one for every two samples, until it is full. A sample of more than
+    ``max_bytes`` is not shuffled, and noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones: they
+    are about twenty times smaller, so a buffer of the same size mixes that many more.
 
-    The order depends on ``seed`` and ``epoch`` and on what comes in; ``dataclasses.replace(stage, epoch=1)`` gives the
-    next one.
+    The order depends on ``seed``, ``epoch`` and the samples; ``dataclasses.replace(stage, epoch=1)`` gives the next
+    epoch.
     """
 
     size: int = 5000
@@ -135,18 +135,18 @@ class Shuffle(Stage, name="shuffle"):
                 counts.kept += 1
                 yield sample
                 continue
-            # Room is made before the sample goes in: the bound holds at all times.
+            # Make room before the sample goes in: the bound holds at all times.
             while buffer and (len(buffer) >= self.size or held + weight > most):
-                out, lighter = _pick(buffer, random)
-                held -= lighter
+                out, freed = _pick(buffer, random)
+                held -= freed
                 counts.kept += 1
                 yield out
             buffer.append((sample, weight))
             held += weight
             grows = not grows
             if initial <= len(buffer) < self.size and grows:
-                out, lighter = _pick(buffer, random)
-                held -= lighter
+                out, freed = _pick(buffer, random)
+                held -= freed
                 counts.kept += 1
                 yield out
         while buffer:
@@ -155,7 +155,7 @@ class Shuffle(Stage, name="shuffle"):
 
 
 def _pick(buffer: list[tuple[SampleDict, int]], random: Random) -> tuple[SampleDict, int]:
-    # Of all of Random, only random() is promised to give the same numbers under every Python.
+    # Only random() is guaranteed to give the same numbers in every version of Python.
     index = int(random.random() * len(buffer))
     buffer[index], buffer[-1] = buffer[-1], buffer[index]
     return buffer.pop()

@@ -1,4 +1,4 @@
-"""Captions to tokens: one way to call any tokenizer, checked on real captions before its tokens are used."""
+"""Tokenize captions with any tokenizer, which is checked on real captions before its tokens are used."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 _TRIED = 8  # different captions on which a tokenizer is checked
-_REPEATS = 10  # of the same call, before other tokens are a fault of the tokenizer
-_SHOWN = 40
+_REPEATS = 10  # repeats of a call, to tell a random tokenizer from a faulty one
 _CONTRACT = (
     "A tokenizer takes a list of n captions and returns n rows of one length, such as a tensor (n, 77), and each caption "
     "gets the same row alone and with others. Or it takes one caption and returns one row, which OpenCLIP reads as "
@@ -56,10 +55,10 @@ class _Fault(NamedTuple):
 
 
 class TokenizerContract:
-    """Calls a tokenizer with lists, or with single captions where it takes only those. Can be pickled.
+    """Calls a tokenizer with lists, or with single captions if it takes only those. Can be pickled.
 
     The first captions, at most eight different ones, decide: each is tokenized alone, and all of them together. A
-    tokenizer that draws by chance, such as OpenCLIP's with a ``reduction_fn``, is called for each caption on its own.
+    random tokenizer, such as OpenCLIP's with a ``reduction_fn``, is called for each caption separately.
     """
 
     def __init__(self, tokenizer: Callable[..., object]) -> None:
@@ -74,10 +73,10 @@ class TokenizerContract:
         return TokenizerContract, (self.tokenizer,)
 
     def __call__(self, texts: Sequence[str]) -> list[object]:
-        """Return a row for each caption, as the tokenizer makes it: a tensor, or an array, also of a list of numbers.
+        """Return a row for each caption: a tensor or an array, which lists of numbers become.
 
         Raises:
-            TokenizerError: the tokenizer does not keep to its contract.
+            TokenizerError: the tokenizer breaks its contract.
             CaptionFailure: it raised for one of the captions.
         """
         more = tuple(dict.fromkeys((*self._tried, *texts)))[:_TRIED]
@@ -88,7 +87,7 @@ class TokenizerContract:
         rows = self._attempt(list(texts), len(texts)) if self._form == "many" else [self._one(text) for text in texts]
         if isinstance(rows, _Fault):
             for text in texts:
-                self._one(text)  # which of them it was
+                self._one(text)  # raises for the caption that causes the error
             raise rows.raised(texts)
         if rows:
             self._first = self._first or (texts[0], rows[0])
@@ -96,17 +95,17 @@ class TokenizerContract:
         return rows
 
     def call(self, text: str, **options: object) -> object:
-        """Return the row of one caption, given further options of the tokenizer. Raises its errors."""
+        """Return the row of one caption, with options for the tokenizer. Raises its errors."""
         return _rows(self.tokenizer(text if self._form == "text" else [text], **options))[0]
 
     def _one(self, text: str) -> object:
         rows = self._attempt(text if self._form == "text" else [text], 1)
-        if not isinstance(rows, _Fault):
-            return rows[0]
-        raise rows.raised([text])
+        if isinstance(rows, _Fault):
+            raise rows.raised([text])
+        return rows[0]
 
     def _check(self, texts: Sequence[str]) -> Literal["many", "list", "text"]:
-        """Return how to call the tokenizer. A list of one row is no proof: one caption as ``[text]`` looks like it."""
+        """Return how to call it. Lists of two captions are tried: one that takes a string may accept ``[text]``."""
         form: Literal["many", "list", "text"] = "many"
         found = [self._attempt([text, text], 2) for text in texts]
         if all(isinstance(rows, _Fault) for rows in found):
@@ -124,7 +123,7 @@ class TokenizerContract:
                 raise rows.raised([text])
             alone.append(rows[0])
         if form == "many" and any(not _same(*rows) for rows in found):
-            return "list"  # by chance
+            return "list"  # random
         _check_lengths(texts, alone)
         return form if form == "text" else self._together(texts, alone)
 
@@ -135,18 +134,20 @@ class TokenizerContract:
         other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
         if other is None:
             return "many"
-        for _ in range(_REPEATS):  # a tokenizer that rarely draws differs from itself in one of them
-            for asked, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
-                again = self._attempt(asked, len(asked))
+        for _ in range(_REPEATS):  # a tokenizer that is rarely random gives other tokens for the same call
+            for argument, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
+                again = self._attempt(argument, len(argument))
                 if not isinstance(again, _Fault) and not _same(again[place], row):
-                    return "list"  # by chance
+                    return "list"  # random
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
-    def _attempt(self, asked: str | list[str], count: int) -> list[object] | _Fault:
+    def _attempt(self, argument: str | list[str], count: int) -> list[object] | _Fault:
         """Return the expected number of rows, or the fault."""
-        many = f"a list of {len(asked)} captions" if isinstance(asked, list) else f"the caption {_quoted(asked)}"
+        many = (
+            f"a list of {len(argument)} captions" if isinstance(argument, list) else f"the caption {_quoted(argument)}"
+        )
         try:
-            result = self.tokenizer(asked)
+            result = self.tokenizer(argument)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
@@ -161,13 +162,13 @@ class TokenizerContract:
 
 
 def _place(error: BaseException) -> str:
-    """Return which line of the tokenizer the error passed through; "" if it has none, as those in C."""
-    frames = extract_tb(error.__traceback__)[1:2]  # the first is the call here
+    """Return the line of the tokenizer that the error passed through; "" for errors from C code."""
+    frames = extract_tb(error.__traceback__)[1:2]  # the first is the call in this module
     return "".join(f", in {frame.name} ({frame.filename}, line {frame.lineno})" for frame in frames)
 
 
 def _rows(result: object) -> list[object]:
-    """Return the rows of a tokenizer's result. Raises TypeError that describes it if it has none."""
+    """Return the rows of a tokenizer's result. Raises TypeError, with its description, if it has none."""
     import numpy as np
     import torch
 
@@ -177,8 +178,8 @@ def _rows(result: object) -> list[object]:
         result = result["input_ids"]
     if isinstance(result, torch.Tensor) and result.dim():
         try:
-            return list(result.numpy())  # a row of torch's takes ten times as long
-        except (RuntimeError, TypeError):  # on another device, with gradients, of 16 bits
+            return list(result.numpy())  # ten times as fast as rows of torch
+        except (RuntimeError, TypeError):  # on another device, with gradients, or bfloat16
             return list(result)
     if isinstance(result, np.ndarray) and result.ndim:
         return list(result)
@@ -195,7 +196,7 @@ def _row(row: object) -> object:
         return row
     try:
         found = np.asarray(row) if len(row) else np.empty(0, np.int64)
-    except ValueError as error:  # lists of unequal lengths in it
+    except ValueError as error:  # nested lists of different lengths
         raise TypeError(f"a row of lists that have different lengths: {error}") from error
     return found if found.dtype.kind in "biuf" else row
 
@@ -226,7 +227,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")
 
 
 Tokenizer = Callable[..., object]
@@ -234,16 +235,16 @@ Tokenizer = Callable[..., object]
 
 @dataclass(frozen=True)
 class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
-    """Replace captions by tokens: a LongTensor of ``context length``, as ``tokenizer(text)[0]`` gives it.
+    """Replace captions by tokens: a LongTensor of ``context length``, equal to ``tokenizer(text)[0]``.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
-    or the name of an OpenCLIP model, whose tokenizer is made where it is used first. The first captions show which it
-    is; TokenizerError is raised if it is neither. ``field`` may name alternatives. Captions that do not fit into the
-    context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" where the
-    tokenizer cannot be asked for more room by ``context_length=``.
+    or the name of an OpenCLIP model, whose tokenizer is created on first use. Which kind of callable it is, is tested
+    with the first captions; TokenizerError if it is neither. ``field`` may name alternatives. Captions that do not fit
+    into the context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" if the
+    tokenizer has no option ``context_length``.
 
-    Fails: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (a tokenizer that refuses
-    instead of cutting). Anything else that a tokenizer raises ends the run.
+    Errors: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (the tokenizer raises instead
+    of cutting). Any other exception of a tokenizer ends the run.
     """
 
     tokenizer: Tokenizer | str
@@ -269,14 +270,13 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
         except CaptionFailure as failure:
             error = failure.__cause__
             assert error is not None
-            if "too long for context length" not in str(error):  # as OpenAI's clip says it
+            if "too long for context length" not in str(error):  # the message of OpenAI's clip
                 raise error from None
             raise StageError("too-long", str(error)[:300]) from error
         tokens = _tensor(row)
-        if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens):  # a token stands for a byte at least
-            note = _cut(contract, text, tokens)
-            if note:
-                self.counts.noted[note] += 1
+        # A token is at least one byte: a shorter text fits.
+        if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens) and (note := _cut(contract, text, tokens)):
+            self.counts.noted[note] += 1
         sample[names[0]] = tokens
         return sample
 
@@ -294,7 +294,7 @@ def _text(value: object) -> str:
 
 @cache
 def named_tokenizer(model: str) -> Tokenizer:
-    """Return the tokenizer of an OpenCLIP model, once a process."""
+    """Return the tokenizer of an OpenCLIP model, made once per process."""
     try:
         from open_clip import get_tokenizer
     except ImportError as error:
@@ -305,7 +305,7 @@ def named_tokenizer(model: str) -> Tokenizer:
 
 @cache
 def named_contract(model: str) -> TokenizerContract:
-    """Return the contract of the same tokenizer."""
+    """Return the contract of the tokenizer of an OpenCLIP model, made once per process."""
     return TokenizerContract(named_tokenizer(model))
 
 
@@ -317,7 +317,7 @@ def _tensor(tokens: object) -> "torch.Tensor":
 
 
 def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
-    """Return what to note of a caption, "" if the tokens surely hold all of it."""
+    """Return the name of the note that a caption was cut, "" if the tokens certainly hold all of it."""
     empty = _tensor(contract.call(""))
     if not len(empty):  # not padded
         return "perhaps-truncated"
@@ -329,6 +329,6 @@ def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
     except TypeError:
         return "perhaps-truncated"
     beyond = more[len(tokens) :]
-    if not len(beyond):  # it takes any option
+    if not len(beyond):  # it ignores the option
         return "perhaps-truncated"
     return "truncated" if bool((beyond != beyond[-1]).any()) or int(more[-1]) != padding else ""

@@ -1,4 +1,4 @@
-"""Decoding by libjpeg-turbo, straight into an array, or by Pillow, which reads all formats: scale, memory, RGB."""
+"""Decoding to RGB by libjpeg-turbo or Pillow: the scale, an upper bound of the memory, and the conversion."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Mode = Literal["fast", "exact", "reference"]
 Target = int | tuple[int, int] | None
 
-_DCT_SCALE = 8  # libjpeg's smallest
+_DCT_SCALE = 8  # libjpeg's smallest scale is 1/8
 _STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # bytes a pixel in Pillow's memory; all other modes take 4
 _CONVERTED = 4
 _ALPHA = 8  # transparency laid over a colour: a copy with alpha, and the result
@@ -91,7 +91,7 @@ _AT_ONCE = 1 << 20  # values that are scaled at a time
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     """Return an RGB image, the same object if it is already RGB.
 
-    ``alpha`` "drop" shows the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
+    ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
     ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
     """
     from PIL import Image as Images
@@ -107,10 +107,10 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
 
 
 def plain_rgb(image: "Image") -> "Image":
-    """Do the same as ``convert("RGB")``, without its warning and without a copy of an RGB image."""
+    """Convert as ``convert("RGB")`` does, without its warning and without copying an RGB image."""
     if image.mode == "RGB":
         return image
-    # Changes no pixel: convert() only looks up the new transparent colour, and warns if there are many.
+    # convert() would only look up the new transparent colour, and warn if there are many: no pixel depends on it.
     image.info.pop("transparency", None)
     return image.convert("RGB")
 
@@ -155,7 +155,7 @@ _STEPS = {
 
 
 def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Box]":
-    """Return an array (height, width, channels) and its box, turned; numbers outside of 2 to 8 change nothing."""
+    """Return an array (height, width, channels) and its box, rotated; numbers outside of 2 to 8 change nothing."""
     if orientation not in _STEPS:
         return pixels, box
     import numpy as np
@@ -179,7 +179,7 @@ _MODES = frozenset(("RGB", "L"))
 
 
 def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, Box] | None":
-    """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and which part of them is the picture.
+    """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and the part of them that is the picture.
 
     None if Pillow is needed: damage, CMYK, no simplejpeg. ``scale`` is 1, 2, 4 or 8.
     """
@@ -198,26 +198,17 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, 
 
 
 _MOST_REDUCED = 1 << 16
-_ORIENTATION = 0x0112
-_JPEG = ("JPEG", "MPO")
 _PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
 
 
 def decode_with_pillow(
-    data: bytes,
-    mode: Mode,
-    k: float,
-    alpha: Alpha,
-    high_depth: HighDepth,
-    gate: "Gate",
-    *,
-    upright: bool = False,
+    data: bytes, mode: Mode, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate", *, upright: bool = False
 ) -> "tuple[Image, Box, int]":
-    """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation if asked.
+    """Return the first frame as an RGB image, the part of it that is the picture, and the EXIF orientation.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is called
-    with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, or Dropped if
-    Pillow refuses the number of pixels.
+    with the image before any pixel is decoded: it returns the target, or raises. The orientation is 1 unless
+    ``upright``. Raises StageError, or Dropped if Pillow refuses the number of pixels.
     """
     from PIL import Image
 
@@ -226,7 +217,7 @@ def decode_with_pillow(
     target = gate(image)
     with _errors_named():
         width, height = image.size
-        jpeg = image.format in _JPEG
+        jpeg = image.format in ("JPEG", "MPO")
         scale = scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED) if mode == "fast" else 1
         if jpeg and scale > 1 and image.draft(None, (width // scale, height // scale)) is None:
             scale = 1
@@ -254,8 +245,8 @@ def _errors_named() -> "Iterator[None]":
 
 
 def _orientation(image: "Image") -> int:
-    """Return the EXIF orientation, 1 if there is none. Some formats have it at their end, so call it after decoding."""
+    """Return the EXIF orientation, 1 if there is none. Call it after decoding: some formats store it at their end."""
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
+        return int(image.getexif().get(0x0112, 1))
     except Exception:  # noqa: BLE001 - damaged EXIF does not make a picture unusable
         return 1

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 _MOST_EXTRA = 12
 _UNSEEN = 0.01  # output pixels: an invisible shift
-_EVEN = 0.577  # the root mean square of an error that runs evenly from -1 to 1
+_EVEN = 0.577  # the root mean square of an error that is uniform from -1 to 1
 
 
 class Span(NamedTuple):
     """Pixels ``begin`` to ``end`` of one axis, to be resized at ``step`` source pixels for an output pixel.
 
-    A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels earlier, where that
-    is nearly one; they are cut off again. With ``flip`` all is counted from the other end of the axis. What is left of
-    the error is spread over both edges: ``shift`` is its root mean square, in output pixels.
+    A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels earlier, close to a
+    whole pixel; these are cut off afterwards. With ``flip``, positions count from the other end of the axis. The
+    remaining error is spread over both edges: ``shift`` is its root mean square, in output pixels.
     """
 
     begin: int
@@ -46,7 +46,7 @@ def span(start: float, stop: float, length: int, count: int) -> Span:
     if start == int(start):
         return Span(int(start), _end(int(start), stop, length), 0, step, flip=False, shift=0.0)
     half, least, chosen = count / 2, 1e9, (0, 0, False)
-    for flip, edge in ((False, start), (True, length - stop)):  # turning a picture round takes time
+    for flip, edge in ((False, start), (True, length - stop)):  # unflipped first: flipping takes time
         for extra in range(_MOST_EXTRA + 1):
             place = edge - extra * step
             begin = round(place)
@@ -76,7 +76,7 @@ _KEY = "wdsflow.box"
 
 
 class Scaled(np.ndarray):
-    """Pixels of a picture that was decoded smaller; ``box`` is where the picture is in them.
+    """Pixels of a picture that was decoded at a reduced scale; ``box`` is the part of them that is the picture.
 
     A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and copies have no box.
     """
@@ -84,7 +84,7 @@ class Scaled(np.ndarray):
     box: Box | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the box when pickled."""
+        """Pickle the box, too."""
         rebuild, arguments, state = tuple(super().__reduce__())[:3]
         return rebuild, arguments, (self.box, state)
 
@@ -123,7 +123,7 @@ _LONG = 4  # a picture with more than so many crops side by side is not resized 
 
 
 def output_size(width: float, height: float, size: int | tuple[int, int]) -> tuple[int, int]:
-    """Return (height, width) after torchvision's ``Resize``: the short side becomes ``size``, the long one is cut to int.
+    """Return (height, width) after torchvision's ``Resize``: the short side is ``size``, the long one truncated to int.
 
     >>> output_size(640, 481, 224), output_size(300, 900, (10, 20))
     ((224, 298), (10, 20))
@@ -142,7 +142,7 @@ def centre(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
 
 @cache
 def has_torch() -> bool:
-    """Return whether torch can be imported; it is, the first time."""
+    """Return whether torch can be imported, with the kernel for uint8; the first call imports it."""
     try:
         import torch
     except ImportError:
@@ -155,21 +155,21 @@ def resize(
 ) -> Pixels:
     """Resize the part of an array (height, width, 3) within ``box`` to (height, width); crop that to its centre.
 
-    torch's kernel for uint8 is used where torch can be imported: at most 2 levels from Pillow's, four times as
-    fast. Otherwise Pillow's. The result need not be contiguous.
+    Uses torch's kernel for uint8 if torch can be imported: at most 2 levels from Pillow's, four times as fast.
+    Otherwise Pillow's. The result need not be contiguous.
     """
     if (crop is not None and size[0] * size[1] > _LONG * crop[0] * crop[1]) or not has_torch():
         from PIL import Image
 
         return np.array(resize_with_pillow(Image.fromarray(pixels), box, size, crop, kernel))
-    # The kernel starts at the first pixel: a box that ends at the last one instead is turned round, and back.
-    turns = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
+    # The kernel starts at the first pixel: if the box ends at the last one instead, flip the axis, and flip it back.
+    flips = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
     scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
     top, left = (0, 0) if crop is None else centre(*size, crop)
     bottom, right = size if crop is None else (top + crop[0], left + crop[1])
-    if turns:
-        resized = np.flip(run_kernel(np.flip(pixels, turns), size, scales, kernel), turns)
-    else:  # what lies right of the crop or below it need not be computed
+    if flips:
+        resized = np.flip(run_kernel(np.flip(pixels, flips), size, scales, kernel), flips)
+    else:  # skip pixels to the right of the crop and below it
         down_first = goes_down_first(pixels, size)
         resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
     return resized[top:bottom, left:right]
@@ -178,7 +178,7 @@ def resize(
 def resize_with_pillow(
     image: "Image", box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
 ) -> "Image":
-    """Do the same for a PIL image, with Pillow's kernel; only the crop is computed."""
+    """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed."""
     from PIL import Image
 
     if crop is not None:
@@ -204,19 +204,19 @@ def run_kernel(
 ) -> Pixels:
     """Resize an array (height, width, 3) to (height, width) with torch's kernel.
 
-    It begins at the first pixel and takes 1 / scale pixels for each of the result. It rounds to levels after each of
+    It starts at the first pixel, at 1 / scale source pixels for each output pixel. It rounds to levels after each of
     its two passes: across, then down, unless ``down_first``.
     """
     import torch
 
     if not pixels.flags.writeable or not pixels.flags.c_contiguous:
-        pixels = _copied(pixels)  # torch warns of arrays that it must not write to
+        pixels = _copied(pixels)  # torch warns about read-only arrays
     height, width = pixels.shape[:2]
-    # The kernel leaves out a pass where the sizes are equal, whatever the scale: then one more is computed.
+    # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or column then.
     rows = size[0] + (size[0] == height and scales[0] != 1)
     columns = size[1] + (size[1] == width and scales[1] != 1)
-    # In this order of the axes the strides are those of channels-last, and the result comes in the same layout. numpy
-    # reorders them: each call of torch's lets go of Python's lock, for which other threads may be waiting.
+    # Channels-last strides, which the result then has, too. Reordered by numpy: each call of torch releases the GIL,
+    # which other threads may be waiting for.
     tensor = torch.from_numpy(pixels.view(np.ndarray).transpose(2, 0, 1)[None])
     aten = torch.ops.aten
     run = aten._upsample_bicubic2d_aa if kernel == "bicubic" else aten._upsample_bilinear2d_aa  # noqa: SLF001
@@ -231,7 +231,7 @@ def _copied(pixels: Pixels) -> Pixels:
     """Return a contiguous copy of an array (height, width, 3)."""
     if pixels.strides[1] >= 0:
         return np.array(pixels, order="C")
-    # Turned round: numpy takes two and a half times as long value by value as it takes pixel by pixel.
+    # Flipped: numpy copies whole pixels two and a half times as fast as single values.
     whole = pixels[:, ::-1]
     if whole.strides[1:] != (3, 1):
         return np.array(pixels, order="C")
@@ -239,7 +239,7 @@ def _copied(pixels: Pixels) -> Pixels:
 
 
 def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
-    """Return whether Pillow would resize down, then across: from version 13 on, where that saves more."""
+    """Return whether Pillow would resize down before across: from version 13 on, if that saves more."""
     rows, columns = pixels.shape[0] - size[0], pixels.shape[1] - size[1]
     if rows <= max(0, 2 * columns):
         return False
@@ -251,7 +251,7 @@ def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
 def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic") -> Pixels:
     """Resize the part of an array (height, width, 3) to (height, width); it need not be contiguous then.
 
-    ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it had been cut out
+    ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it had been cropped
     before; otherwise pixels around it affect its edges, and it may be shifted by ``Span.shift``.
     """
     left, top, right, bottom = part

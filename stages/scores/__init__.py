@@ -1,4 +1,4 @@
-"""Scores: a named value for each sample, those of one kind in one file. ``base`` defines a score, ``sample_view`` its input."""
+"""Scores: a named value for each sample. ``base`` defines scores, ``sample_view`` their input."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .sample_fields import Fields, Held
     from .sample_view import View, ViewOptions
     from .score_catalog import SCORES, all_scores, make_score
-else:  # the catalog imports all scores: who needs a single module here does not wait for it
+else:  # the catalog imports all scores, which single modules of this package do not need
     __getattr__ = lazy_names(
         __name__,
         {

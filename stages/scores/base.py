@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 from unicodedata import unidata_version
 
-from ..base import ClassFacts
+from ..base import ClassFacts, check_choice
 from .sample_fields import ScoreError as ScoreError  # noqa: PLC0414 - scores import it from here
 from .sample_fields import parse_captions, parse_images
 
@@ -56,9 +56,9 @@ class Score(ClassFacts, ABC):
     ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
     ``needs`` names the required extras of wdsflow. ``packages`` are the distributions whose versions affect a value,
     and ``optional`` those that may be missing; "unicode" is Python's table of characters. ``revision`` counts changes
-    of the definition. Versions and revision belong to the identity. ``gpus`` is the share of a GPU for a
-    process that computes it: 0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced
-    scale, or if that does not change values.
+    of the definition. Versions and revision belong to the identity. ``gpus`` is the share of a GPU for each process:
+    0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced scale, or if that does not
+    change values.
     """
 
     name: ClassVar[str]
@@ -80,13 +80,8 @@ class Score(ClassFacts, ABC):
         """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
         for item in (each for each in fields(self) if each.init):
             value = getattr(self, item.name)
-            if get_origin(item.type) is Literal:
-                choices = get_args(item.type)
-                if value not in choices:
-                    raise ValueError(
-                        f"{self.name}: {item.name}={value!r} is not one of {', '.join(map(repr, choices))}"
-                    )
-            elif item.type in _PLAIN and type(value) not in _PLAIN[item.type]:
+            check_choice(self.name, item.name, value, item.type)
+            if item.type in _PLAIN and type(value) not in _PLAIN[item.type]:
                 allowed = " or ".join(each.__name__ for each in _PLAIN[item.type])
                 raise ValueError(f"{self.name}: {item.name}={value!r} must be of type {allowed}")
         for names in (getattr(self, "image", ""), getattr(self, "video", "")):
@@ -120,13 +115,8 @@ class Score(ClassFacts, ABC):
         return versions_of(*self.packages, *self.optional)
 
     def identity(self) -> dict[str, object]:
-        """Return what affects a value in addition to the sample: name, revision, settings, versions of libraries."""
-        return {
-            "name": self.name,
-            "revision": self.revision,
-            "settings": self.settings(),
-            "versions": self.versions(),
-        }
+        """Return all that a value depends on besides the sample: name, revision, settings, versions of libraries."""
+        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +138,7 @@ class HeaderScore(ImageScore, tier="header"):
 
 
 class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
-    """A score from an image's pixels, of the picture that the view decodes for all such scores: see ``Picture``."""
+    """A score from an image's pixels, in the picture that all such scores share: see ``Picture``."""
 
     @abstractmethod
     def of(self, picture: "Picture") -> Scalar:
@@ -225,16 +215,16 @@ class CountedScore(TextScore):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetScore(Score):
-    """A score that compares each sample with all others. It takes two passes.
+    """A score that compares each sample with all others, in two passes.
 
-    1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores for
-    2. ``resolve(records, folder)``, once over the records of all shards, in any order. It needs bounded memory and
-       yields each record's value in the order of (shard, sample); the result does not depend on the order in
-       which records come. If one of several is the first, it is the one of the smallest (shard, sample).
+    1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores.
+    2. ``resolve(records, folder)`` is called once with the records of all shards, in any order. It uses bounded memory
+       and yields the values in the order of (shard, sample), independent of the order of the records. The first of
+       several samples is the one of the smallest (shard, sample).
 
-    ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
-    keeps. A filter run gives only the records of these. ``compares`` names the settings that only ``resolve`` uses:
-    data gathered with other values serves as well. ``score`` raises TypeError for these.
+    ``among``: the samples that are compared, "all" that can be read, or "kept", those that the rest of a predicate
+    keeps. A filter run passes only the records of these. ``compares`` names the settings that only ``resolve`` uses:
+    data gathered with other values can be used. ``score`` raises TypeError.
     """
 
     compares: ClassVar[frozenset[str]] = frozenset({"among"})
@@ -246,7 +236,6 @@ class DatasetScore(Score):
         return {name: value for name, value in self.settings().items() if name not in self.compares}
 
     def score(self, view: "View") -> Value:
-        """Raise TypeError: a single sample has no such score."""
         raise TypeError(f"{self.name} compares samples: call gather for each, then resolve")
 
     @abstractmethod
@@ -269,7 +258,7 @@ def bare(values: list[Scalar]) -> Value:
 
 
 def versions_of(*names: str) -> dict[str, str | None]:
-    """Return the versions of distributions, None for those that are not installed; "unicode": that of Python's tables."""
+    """Return the versions of distributions, None if not installed; "unicode" is the version of Python's tables."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str | None] = dict.fromkeys(names)
@@ -283,11 +272,12 @@ _KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
 
 
 def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., Scalar]], type[Score]]:
-    """Return a decorator that makes a score of a function from one image, caption or video to its value.
+    """Return a decorator that makes a score from a function of one image, caption or video.
 
     The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``, ``str`` (a caption),
-    ``VideoFacts``; that of the result the kind of value. Arguments by keyword are settings. A caption may come with its
-    ``count``: see ``CountedScore``. ``facts``: class attributes of ``Score``. The docstring is the manual page.
+    ``VideoFacts``; that of the result the kind of value. Keyword arguments are settings. A function of a caption may
+    also take ``count``: see ``CountedScore``. ``facts``: class attributes of ``Score``. The docstring is the manual
+    page.
     """
 
     def score_of(of: Callable[..., Scalar]) -> type[Score]:
@@ -301,8 +291,8 @@ def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., 
         source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
         settings = {"__annotations__": {each: kinds[each] for each in defaults}, **defaults}
         own = {method: with_settings if defaults else staticmethod(of), **source, **settings}
-        told = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
-        made = type(of.__name__, (CountedScore if "count" in kinds else _OF[given],), own, **told)
+        attributes = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
+        made = type(of.__name__, (CountedScore if "count" in kinds else _OF[given],), own, **attributes)
         return dataclass(frozen=True, kw_only=True)(made) if defaults else made
 
     return score_of

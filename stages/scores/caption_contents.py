@@ -1,4 +1,4 @@
-"""Scores of what captions say: words of a list, personal data, addresses, names of files, languages."""
+"""Scores of the contents of captions: words of a list, personal data, addresses, names of files, languages."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -165,7 +165,7 @@ def is_filename_like(text: str) -> bool:
     return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
 
 
-@lru_cache(maxsize=16)  # language and language_score ask for the same caption, one after the other
+@lru_cache(maxsize=16)  # language and language_score are computed for the same caption
 def detect(text: str) -> tuple[str, float]:
     """Return the most likely language of a text and its probability."""
     if not any(map(str.isalpha, text)):
@@ -184,7 +184,7 @@ def _detector() -> Callable[[str], tuple[str, float]]:
     detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
 
     def best(text: str) -> tuple[str, float]:
-        found = detector.detect(text, model="lite")  # the model inside the package; any other would be downloaded
+        found = detector.detect(text, model="lite")  # the model in the package; any other would be downloaded
         return (found[0]["lang"], found[0]["score"]) if found else ("und", 0.0)
 
     return best

@@ -22,14 +22,14 @@ def tokenizable(text: str) -> str:
 
 
 def trim_cache(tokenizer: object) -> None:
-    """Let a tokenizer of OpenCLIP forget words: it remembers each word that it has seen."""
+    """Remove words from the cache of an OpenCLIP tokenizer, which grows with each new word."""
     cache = getattr(tokenizer, "cache", {})
     if len(cache) > _MOST_CACHED:
         for word in list(cache)[len(getattr(tokenizer, "all_special_ids", ())) :]:
             del cache[word]
 
 
-# Marks that Data-Juicer's table of special characters lacks. Its numbers are what users compare with.
+# Marks that Data-Juicer's table of special characters lacks; users compare values with those of Data-Juicer.
 _NO_MARKS = frozenset("∶━〈〉％")
 
 
@@ -105,11 +105,7 @@ def caption_length(text: str) -> int:
 
 
 @simple_score(
-    unit="tokens",
-    low=0,
-    needs=("openclip",),
-    packages=("open_clip_torch",),
-    optional=("transformers", "tokenizers"),
+    unit="tokens", low=0, needs=("openclip",), packages=("open_clip_torch",), optional=("transformers", "tokenizers")
 )
 def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.

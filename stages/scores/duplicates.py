@@ -98,9 +98,8 @@ class NearDuplicate(
     phash is distance 0.
     """
 
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {
-        "distance": (0, 10)
-    }  # bits; beyond, unrelated images are near
+    # In bits; unrelated images may be within a larger distance.
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"distance": (0, 10)}
 
     image: str = ""
     distance: int = 4

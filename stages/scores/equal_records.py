@@ -1,4 +1,4 @@
-"""Which records are equal or nearly so, among more than fit into memory.
+"""Finds records that are equal, or hashes that differ in few bits, among more than fit into memory.
 
 Imports numpy: import this module where it is needed.
 """
@@ -36,10 +36,10 @@ def bits_of(mask: int) -> list[int]:
 
 
 def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
-    """Return how many of how many blocks (masks of the ``free`` bits) have to be equal.
+    """Return the number m of blocks that have to be equal, and the blocks, which are masks of the ``free`` bits.
 
-    Hashes within ``distance`` differ in at most so many of b = m + distance blocks, thus are equal in m of them: Manku,
-    Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. A larger m gives smaller buckets, and
+    Hashes within ``distance`` differ in at most that many of m + distance blocks, and are equal in m of them: Manku,
+    Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. A larger m makes smaller buckets, and
     more tables.
     """
     bits = bits_of(free)
@@ -57,10 +57,10 @@ def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
 
 
 def tables(equal: int, blocks: list[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield for each choice of ``equal`` blocks: their bits, and the blocks before the last of them that are not chosen.
+    """Yield for each choice of ``equal`` blocks: their bits, and the unchosen blocks before the last chosen one.
 
-    A pair is found by several choices. It counts in that of the first blocks in which it is equal: where the blocks
-    of the second part all differ.
+    A pair may be found by several choices. It counts only for the first blocks in which it is equal, which is where it
+    differs in all of these unchosen blocks.
     """
     for chosen in combinations(range(len(blocks)), equal):
         key = sum(blocks[number] for number in chosen)
@@ -70,7 +70,7 @@ def tables(equal: int, blocks: list[int]) -> Iterator[tuple[int, list[int]]]:
 def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[Pair]:
     """Yield (i, j), arrays of numbers of distinct hashes that differ in at most ``distance`` bits, each pair once.
 
-    ``free`` are the bits in which they may differ at all. Memory grows with the number of hashes, not of pairs.
+    All hashes are equal except in the bits ``free``. Memory grows with the number of hashes, not of pairs.
     """
     if len(hashes) <= _FEW or free.bit_count() <= distance + 1:
         yield from _all_pairs(hashes, distance)
@@ -84,7 +84,7 @@ def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[
 
 
 def _pays(hashes: Hashes, equal: int, blocks: list[int]) -> bool:
-    """Return whether the buckets of all tables hold fewer pairs than there are: those of alike images may hold more."""
+    """Return whether the buckets have fewer pairs than a direct comparison; those of similar images may have more."""
     rest = len(hashes) ** 2
     for key, _ in tables(equal, blocks):
         sizes = np.unique(hashes & np.uint64(key), return_counts=True)[1]
@@ -129,7 +129,7 @@ def _checked(
 
 
 def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
-    """Compare each hash with each other."""
+    """Compare all pairs of hashes."""
     numbers = np.arange(len(hashes))
     for step in range(1, len(hashes)):
         near = count_ones(hashes[step:] ^ hashes[:-step]) <= distance
@@ -155,10 +155,10 @@ _CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 
 
 def kept(database: Tables, distance: int, memory: int) -> bytearray:
-    """Return 1 for each hash to keep, by number: those of which no earlier one that is kept is within ``distance``.
+    """Return 1 for each hash to keep, by number, 0 for those within ``distance`` of an earlier one that is kept.
 
-    One byte a hash, beside ``memory``. What is not kept has a neighbour that is. The table ``hashes`` of the database
-    has distinct hashes, whose rowids are their numbers.
+    The result takes one byte per hash, in addition to ``memory``. The table ``hashes`` of the database has distinct
+    hashes, whose rowids are their numbers.
     """
     count: int = database.one("SELECT count(*) FROM hashes")[0]
     result = bytearray(b"\1") * count
@@ -173,7 +173,7 @@ def kept(database: Tables, distance: int, memory: int) -> bytearray:
             _add(database, held)
             held, size = [], 0
     _add(database, held)
-    # In this order each earlier one is decided before it is needed.
+    # In this order, each earlier hash is decided before its pairs are read.
     for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
         if result[earlier]:
             result[later] = 0
@@ -236,9 +236,9 @@ def of_same(records: Records, value: str, folder: Path, memory: int) -> Iterator
 
 
 def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield True for each 64-bit hash that is not kept: one that is kept, at an earlier place, is within ``distance``."""
+    """Yield for each 64-bit hash whether it is within ``distance`` of a hash at an earlier place that is kept."""
     with _items(records, 8, folder, memory) as tables:
-        # Their numbers are the rowids. A hash that is equal to an earlier one shares the fate of that one, or is near it.
+        # Distinct hashes are numbered by rowid. A hash that is equal to an earlier one is never kept.
         tables.run("CREATE TABLE hashes AS SELECT high AS hash, first FROM firsts ORDER BY first")
         keep = kept(tables, distance, memory)
         rows = tables.rows(

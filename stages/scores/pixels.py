@@ -30,7 +30,7 @@ class Picture:
     """
 
     def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
-        # As it came from its decoder: conversion takes as long as some scores.
+        # Not converted before it is needed: conversion takes as long as some scores.
         self._decoded = decoded
 
     @property
@@ -56,7 +56,7 @@ class Picture:
 
     @property
     def pixels(self) -> "NDArray[np.uint8]":
-        """As an array (height, width, 3) that cannot be written to: it is the same for all scores."""
+        """As a read-only array (height, width, 3), which all scores share."""
         import numpy as np
 
         pixels = np.asarray(self._decoded).view(np.ndarray)
@@ -64,7 +64,7 @@ class Picture:
         return pixels
 
     def rows(self, step: int) -> "NDArray[np.uint8]":
-        """Return one of ``step`` rows of pixels, unchanged."""
+        """Return every ``step``-th row of pixels, unchanged."""
         import numpy as np
         from PIL.Image import Resampling
 
@@ -84,7 +84,7 @@ class Picture:
 
         from ..imaging.resample import box_of
 
-        # Pillow's kernel, even if torch is installed: values must not depend on other libraries.
+        # Pillow's kernel, even if torch is installed: values must not depend on optional libraries.
         grey, size = self.image.convert("L"), fitted(*self.image.size)
         return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
 
@@ -108,7 +108,7 @@ def decoded(
     k: float = 2.0,
     output: Literal["pil", "numpy"] = "numpy",
 ) -> "Pixels":
-    """Return an array (height, width, 3), or a PIL image; ``box_of`` tells which part of it is the picture.
+    """Return an array (height, width, 3), or a PIL image; ``box_of`` returns the part of it that is the picture.
 
     ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
     """
@@ -171,7 +171,7 @@ def blur(picture: Picture) -> float:
     edges = luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
     count, total = edges.size, int(edges.sum(dtype=np.int64))
     squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
-    # In whole numbers, and divided once: the same value on every machine.
+    # Integers, divided once: the same value on every machine.
     return float((count * squares - total * total) / (count * count))
 
 
@@ -211,7 +211,7 @@ def entropy(picture: Picture) -> float:
     return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
 
 
-_ROWS = 16  # one row of this many is checked first: it decides most pictures
+_ROWS = 16  # every 16th row is checked first, which is enough for most pictures
 
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
@@ -224,9 +224,8 @@ def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> b
 
     width, height = picture.size
     rows = picture.rows(_ROWS)
-    for channel in range(
-        3
-    ):  # whether some rows alone have more pixels off any median than a blank image may have in all
+    # Not blank if these rows alone have more pixels far from any median than a blank image may have.
+    for channel in range(3):
         counts = np.bincount(rows[..., channel].ravel(), minlength=256)
         if width * height - _least_off(counts, tolerance) < share * width * height:
             return False
@@ -235,7 +234,7 @@ def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> b
 
 
 def _least_off(counts: "NDArray[np.intp]", tolerance: int) -> int:
-    """Return how many values are outside of any range as wide as that around a median, at least."""
+    """Return the least number of values outside of a range of ``tolerance`` around a median, whichever it is."""
     import numpy as np
 
     below = np.concatenate(([0], np.cumsum(counts)))
@@ -272,7 +271,7 @@ def phash_bytes(picture: Picture) -> bytes:
 
     small = np.asarray(picture.luma.resize((_HASHED_SIDE, _HASHED_SIDE), Image.Resampling.LANCZOS), np.int64)
     waves = _waves()
-    # Whole numbers: in floating point the bits of a flat image would be rounding noise, other on each machine.
+    # Integers: in floating point, the bits of a flat image would be rounding errors, which depend on the machine.
     frequencies = (waves @ small @ waves.T).ravel()
     middle = np.sort(frequencies)[31:33].sum()
     return np.packbits(2 * frequencies > middle).tobytes()

@@ -1,4 +1,4 @@
-"""The fields of a sample: which are its images and captions, and how headers and captions are read from them."""
+"""The fields of a sample: selects images and captions by name, and reads their headers and texts."""
 
 import io
 import re
@@ -14,6 +14,8 @@ from wdsflow.shards.shard_names import alternatives, natural
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+    from .sample_view import View
+
 
 class ScoreError(Exception):
     """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
@@ -26,7 +28,7 @@ class ScoreError(Exception):
         self.slug, self.detail = slug, detail
 
     def __reduce__(self) -> tuple[type["ScoreError"], tuple[str, str]]:
-        # An exception is rebuilt from its args, of which there is one: the pool it came from would break.
+        # By default only the message is pickled: an error without slug would break the process pool.
         return type(self), (self.slug, self.detail)
 
 
@@ -35,7 +37,7 @@ VIDEOS = "mp4;webm;mkv;avi;mov"
 
 
 class FieldNames(NamedTuple):
-    """Names of fields to try, and patterns with a star among them."""
+    """Names of fields to try; a name with a star is a pattern."""
 
     names: tuple[str, ...]
 
@@ -44,8 +46,8 @@ class FieldNames(NamedTuple):
 def parse_images(text: str) -> FieldNames:
     """Parse ``jpg;png``: the first field that exists is the image. Raises ValueError.
 
-    If none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the names. A
-    name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
+    If none exists, all numbered fields of these names are images, ``0.jpg``, ``1.png``, in the order of their numbers.
+    A pattern, ``*.jpg``, selects all fields that match, in natural order.
     """
     return FieldNames(alternatives(text))
 
@@ -66,7 +68,7 @@ def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
 
 
 def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
-    """Return those of a sample's fields that are meant.
+    """Return the fields of a sample that the names select.
 
     >>> chosen(parse_images("jpg;png"), ["png", "txt", "0.png"])
     ('png',)
@@ -92,7 +94,7 @@ def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
 
 
 class Fields(Protocol):
-    """The fields of one sample: names as readers give them (lower case), sizes, ranges of bytes."""
+    """The fields of one sample: names in lower case, sizes, ranges of bytes."""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
@@ -104,18 +106,16 @@ class Fields(Protocol):
         """Return the size of a field in bytes."""
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return ``size`` bytes of a field from ``start`` on. Fewer only where the shard lacks them."""
+        """Return ``size`` bytes of a field from ``start`` on, fewer only if the shard ends before."""
 
 
 class Held(dict[str, bytes]):
     """The fields of a sample that is in memory."""
 
     def size(self, name: str) -> int:
-        """Return the size of a field in bytes."""
         return len(self[name])
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field."""
         data = self[name]
         return data if not start and size == len(data) else data[start : start + size]
 
@@ -130,7 +130,7 @@ class FieldReader(Protocol):
 
 
 class FieldFile(io.RawIOBase):
-    """A field as a file, of which only the requested ranges are read. Reading raises ScoreError."""
+    """A field as a file that reads only the requested ranges. Reading raises ScoreError."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
@@ -158,10 +158,10 @@ class FieldFile(io.RawIOBase):
         return len(data)
 
 
-CHUNK = 1 << 20  # bytes read at a time where all is looked at
+CHUNK = 1 << 20  # bytes to read at a time
 
 _LONGEST = 1 << 20  # bytes of a caption
-_TURNED_INSIDE = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
+_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
 _BOMS = {
     b"\xef\xbb\xbf": "utf-8-sig",
     b"\xff\xfe\0\0": "utf-32",
@@ -184,17 +184,10 @@ def image_header(reader: FieldReader, name: str) -> ImageHeader:
     return header
 
 
-class HeaderReader(FieldReader, Protocol):
-    """Reads headers of images as well, once each."""
-
-    def header(self, name: str) -> ImageHeader:
-        """Return the header of an image field. Raises ScoreError."""
-
-
 class ImageField(NamedTuple):
-    """An encoded image of a sample, of which only what is asked for is read."""
+    """An encoded image of a sample, of which only the requested parts are read."""
 
-    reader: HeaderReader
+    reader: "View"
     name: str
 
     @property
@@ -203,16 +196,16 @@ class ImageField(NamedTuple):
         return self.reader.fields.size(self.name)
 
     def moves(self) -> bool:
-        """Return whether it is an animation. Of a GIF, a second frame is searched in the first MiB."""
+        """Return whether it is an animation. For a second frame of a GIF, only the first MiB is searched."""
         header = self.reader.header(self.name)
         if header.format == "gif" and not header.animated and self.size > HEAD:
             header = read_header(self.reader.read(self.name, 0, MAX_HEADER)) or header
         return header.animated
 
     def orientation(self) -> int:
-        """Return the orientation. A WebP has it in a chunk after its pixels, which are not read."""
+        """Return the EXIF orientation. Pixels are not read, even if it is after them, as in WebP."""
         header = self.reader.header(self.name)
-        if header.format in _TURNED_INSIDE:
+        if header.format in _OWN_ORIENTATION:
             raise ScoreError("unknown-orientation", f"field {self.name!r}: that of {header.format} is not looked for")
         if header.format != "webp":
             return header.orientation
@@ -228,8 +221,7 @@ def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, 
     """Return the captions of the first place that has any."""
     for place in places:
         if isinstance(place, FieldNames):
-            names = chosen(place, reader.fields)
-            texts = [_text(reader, name) for name in names]
+            texts = [_text(reader, name) for name in chosen(place, reader.fields)]
         else:
             texts = _in_json(reader, place)
         if texts:
@@ -288,5 +280,5 @@ def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
         return tiff_header(io.BufferedReader(FieldFile(reader, name), 1024))
     except ScoreError:
         raise
-    except Exception as error:  # noqa: BLE001 - the plugin fails in any way on damaged directories
+    except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged directories
         raise ScoreError("undecodable", f"tiff: {str(error)[:200]}") from None

@@ -55,7 +55,7 @@ class ViewOptions:
 
 
 class View:
-    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError if that cannot be had.
+    """A sample: ``key``, ``url``, and the data that scores read. Methods raise ScoreError.
 
     Slugs: "no-image", "no-video", "no-caption" (no such field), "not-an-image", "truncated", "undecodable",
     "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
@@ -68,12 +68,7 @@ class View:
     __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
 
     def __init__(
-        self,
-        fields: Fields | dict[str, bytes],
-        options: ViewOptions | None = None,
-        *,
-        key: str = "",
-        url: str = "",
+        self, fields: Fields | dict[str, bytes], options: ViewOptions | None = None, *, key: str = "", url: str = ""
     ) -> None:
         self.fields: Fields = Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
         self.options = options or _DEFAULTS
@@ -109,7 +104,7 @@ class View:
         return [ImageField(self, name) for name in self.image_names(image)]
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
-        """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as the result is referenced."""
+        """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""
         return self._shared(prepare, name, lambda *_: prepare(self.read(name), self.options.budget - self._held))
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
@@ -120,13 +115,13 @@ class View:
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
-        """Return the facts of the videos' headers, without decoding."""
+        """Return the facts in the videos' headers, without decoding."""
         return [self._once("video", name, video_facts) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
-        """Return frames of a video field, once as long as they are referenced: see ``video_frames``.
+        """Return frames of a video field: RGB of full size, or the result of ``prepare.of`` for each.
 
-        RGB of full size, or the result of ``prepare.of`` for each.
+        Equal calls share them while they are referenced. See ``video_frames``.
         """
         make = None if prepare is None else prepare.of
 
@@ -181,7 +176,7 @@ class View:
         return [self.fields.size(name) for name in self.image_names(image)]
 
     def state(self, name: str) -> str:
-        """Return what distinguishes a field from an earlier version, if the shard's identity does not."""
+        """Return a text that distinguishes a field from an earlier version, if the shard's identity does not."""
         return ""
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
@@ -214,7 +209,7 @@ class View:
         return digest.digest()
 
     def _shared(self, what: Hashable, name: str, make: Callable[["View", str], T]) -> T:
-        """Return what is made of a field, the same as long as it is referenced elsewhere: a model's input may be large."""
+        """Return the result of ``make``, cached only while it is referenced elsewhere: a model's input may be large."""
         cached = self._cache.get((what, name))
         made: T | None = cached() if isinstance(cached, ref) else None
         if made is None:
@@ -233,7 +228,7 @@ class View:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[what, name] = value
         if isinstance(value, ScoreError):
-            # A copy: an exception that is raised twice grows its traceback, and keeps its frames alive.
+            # A copy: the traceback of an exception that is raised again grows, and keeps its frames alive.
             raise ScoreError(value.slug, value.detail)
         return value
 

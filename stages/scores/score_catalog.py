@@ -37,7 +37,7 @@ SCORES: dict[str, type[Score]] = {score.name: score for score in _found()}
 def all_scores() -> dict[str, type[Score]]:
     """Return wdsflow's scores and those of the entry points in the group ``wdsflow.scores``; the former take precedence.
 
-    Raises ValueError if an entry point is no score, or has another name than its score.
+    Raises ValueError if an entry point is not a score, or has another name than its score.
     """
     from importlib.metadata import entry_points
 
@@ -51,7 +51,7 @@ def all_scores() -> dict[str, type[Score]]:
 
 
 def make_score(name: str, /, **settings: object) -> Score:
-    """Return the score of a name with settings. Raises ValueError; for an unknown name it suggests the nearest.
+    """Return a score by its name, with settings. Raises ValueError; for an unknown name it suggests the nearest.
 
     >>> make_score("min_side").tier
     'header'

@@ -1,6 +1,6 @@
 """Videos, which PyAV reads in parts: scores from their headers, and frames as images.
 
-Frames are sought, so that hours of video cost no more than the parts between frames.
+Frames are found by seeking, so that most of a long video is not decoded.
 """
 
 import re
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     Frame = NDArray[np.uint8]  # height, width, 3
 
-VideoStream = Any  # of PyAV, whose types allow None for times that an open video has
+VideoStream = Any  # PyAV's types allow None for times that an open video has
 VideoFrame = Any
 
-# Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.
+# No playlists, manifests and the like: they make FFmpeg open the files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
-_TRUNCATED = frozenset(("EOFError", "OSError"))  # PyAV's, when a part is missing
 
 
 class VideoFacts(NamedTuple):
@@ -47,10 +46,10 @@ class VideoFacts(NamedTuple):
 
 @contextmanager
 def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
-    """Open a field with PyAV: its container, its first video stream that is not a cover picture, the facts of that.
+    """Open a field with PyAV; yield the container, the first video stream that is not a cover picture, and its facts.
 
-    Raises ScoreError, also for PyAV's errors inside of the block. Slugs: "not-a-video" (another format than MP4, MOV,
-    Matroska, WebM and AVI), "truncated", "undecodable", "unknown-size", "no-video-stream", "not-installed".
+    Raises ScoreError, also for PyAV's errors in the block. Slugs: "not-a-video" (not MP4, MOV, Matroska, WebM or AVI),
+    "truncated", "undecodable", "unknown-size", "no-video-stream", "not-installed".
     """
     try:
         import av
@@ -78,7 +77,7 @@ def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, Vi
 
 
 def _slug(reader: FieldReader, name: str, error: Exception) -> str:
-    if type(error).__name__ in _TRUNCATED:
+    if type(error).__name__ in ("EOFError", "OSError"):  # PyAV's, if a part is missing
         return "truncated"
     head = reader.read(name, 0, 16)
     known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
@@ -183,7 +182,7 @@ class InMemory(Protocol):
 
 
 class Prepares(Protocol):
-    """Makes the input of a model of a picture; two are equal if they make the same."""
+    """Makes a model's input from a picture; instances that make the same input are equal."""
 
     def of(self, pixels: "Frame") -> InMemory:
         """Return the input for a picture (height, width, 3)."""
@@ -200,18 +199,18 @@ Make = Callable[["Frame"], InMemory]
 
 
 class Frames(list[InMemory]):
-    """The frames of a video, in order, or what was made of each; weak references can point to it."""
+    """The frames of a video in order, or model inputs made from them. Unlike a list, it can be weakly referenced."""
 
 
 def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
     """Return frames of a field, RGB as of PyAV's ``to_image``. Never empty.
 
-    ``make`` turns each into an array as soon as it is decoded: one frame of full size is held at a time.
+    ``make`` converts each frame as soon as it is decoded, so that only one of full size is in memory.
 
-    "uniform": for ``frames`` times evenly over the duration, both ends among them (one: the middle), the first frame
-    that is not before it, but a later one for each; the last frame where there is none. Fewer where the video has
-    fewer frames. Source: Data-Juicer's ``extract_video_frames_uniformly``. "key": frames at key frames, ``frames`` of
-    them evenly chosen, the middle one for 1, all for 0; the first frame where there is none.
+    "uniform": ``frames`` times are evenly spaced over the duration, including both ends (a single one is in the
+    middle). For each, the first frame that is not before it, and after the previous frame; if there is none, the last
+    frame. Fewer if the video has fewer frames. Source: Data-Juicer's ``extract_video_frames_uniformly``. "key":
+    ``frames`` evenly chosen key frames, the middle one for 1, all for 0; without key frames, the first frame.
 
     Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
     """
@@ -238,7 +237,7 @@ class _Taker:
         self._left = budget - _DECODER * facts.width * facts.height
         self._budget = budget
         context = stream.codec_context
-        context.thread_count = 1  # each further one holds frames of its own
+        context.thread_count = 1  # each thread holds frames of its own
         pixels = max(budget // _DECODER, 1)
         context.options = {**context.options, "max_pixels": str(min(pixels, 2**31 - 1))}
         if self._left < 3 * facts.width * facts.height:
@@ -285,7 +284,7 @@ class _Taker:
             self._take(next(self._decoded(), None))
 
     def _keys(self) -> list[int]:
-        """Return where key frames are, in the stream's time base; nothing is decoded."""
+        """Return the times of key frames, in the stream's time base; nothing is decoded."""
         if self.container.format.name.startswith("mov"):
             found = [entry.timestamp for entry in self.stream.index_entries if entry.is_keyframe]
             if found:
@@ -294,7 +293,7 @@ class _Taker:
         return [packet.pts for packet in packets if packet.is_keyframe and packet.pts is not None]
 
     def _decoded(self) -> Iterator[VideoFrame]:
-        """Yield frames from the container's position on. Raises ScoreError if there are far too many."""
+        """Yield frames from the container's position on. Raises ScoreError after 20,000."""
         for number, frame in enumerate(self.container.decode(self.stream)):
             if number >= _MOST_DECODED:
                 raise ScoreError("few-key-frames", f"{_MOST_DECODED:,} frames were decoded to reach one")
@@ -309,7 +308,7 @@ class _Taker:
         return far
 
     def _sought(self, wanted: Fraction, before: int | None) -> Iterator[VideoFrame]:
-        """Yield frames from a key frame on that is not after the wanted time."""
+        """Yield frames, from a key frame that is not after the wanted time."""
         start = self.stream.start_time or 0
         for back in _LATE:
             if wanted <= start or not self._seek(int(wanted - back / self.stream.time_base)):
@@ -333,10 +332,9 @@ class _Taker:
         return True
 
     def _take_last(self, last: VideoFrame | None, wanted: Fraction) -> None:
-        """Take the last frame, as none is as late as wanted."""
+        """Take the last frame, if none is as late as wanted."""
         if last is None:
-            if self.taken:
-                self.taken.append(self.taken[-1])
+            self.taken += self.taken[-1:]
             return
         early = (wanted - last.pts) * self.stream.time_base
         allowed = max(_ENDS_EARLY, 10 / self.facts.fps) if self.facts.fps else _ENDS_EARLY
@@ -363,8 +361,6 @@ class _Taker:
 def _evenly(keys: list[int], count: int) -> list[int]:
     if len(keys) <= count:
         return keys
-    return (
-        [keys[len(keys) // 2]]
-        if count == 1
-        else [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]
-    )
+    if count == 1:
+        return [keys[len(keys) // 2]]
+    return [keys[number * (len(keys) - 1) // (count - 1)] for number in range(count)]

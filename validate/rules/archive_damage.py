@@ -37,13 +37,7 @@ class Truncated(TallyRule):
 
     code = "W001"
     severity = "error"
-    tallies = (
-        "tar.damaged-stream",
-        "tar.truncated-data",
-        "tar.no-padding",
-        "tar.truncated-header",
-        "tar.cut-stream",
-    )
+    tallies = ("tar.damaged-stream", "tar.truncated-data", "tar.no-padding", "tar.truncated-header", "tar.cut-stream")
     repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -109,7 +103,7 @@ class DamagedHeader(TallyRule):
 
 
 def never_reached(shard: ShardEvidence) -> str:
-    """Return what readers never reach: "12 valid members (4 samples) after it are never read"."""
+    """Describe the members that readers never reach: "12 valid members (4 samples) after it are never read"."""
     if not shard.beyond:
         return ""
     samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
@@ -174,7 +168,7 @@ class Compressed(TallyRule):
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _refusing(context, shard) else "warning"
 
-    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         return _refusing(context, shard) or context.names()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -275,7 +269,7 @@ class NoEndBlocks(TallyRule):
     repair_note = "writes a proper end mark; compare with the source first"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        indexed = any(reader.keys_once for reader in context.readers)  # leaves such shards out of its index
+        indexed = any(reader.keys_once for reader in context.readers)  # Energon does not index such shards
         return "error" if missing_at_end(shard) or indexed else "warning"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -357,5 +351,5 @@ class Unreadable(TallyRule):
                 lacking.setdefault(finding.message, []).append(finding)
         for message, findings in lacking.items():
             first, many = findings[0], len(findings)
-            told = message if many == 1 else f"{how_many(many, 'shard')}: {message}"
-            yield replace(first, message=told, count=many, shard=first.shard if many == 1 else None)
+            text = message if many == 1 else f"{how_many(many, 'shard')}: {message}"
+            yield replace(first, message=text, count=many, shard=first.shard if many == 1 else None)

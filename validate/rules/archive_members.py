@@ -1,4 +1,4 @@
-"""Members that some readers do not read as others do."""
+"""Members that readers handle differently."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,6 @@ class Sparse(TallyRule):
     says = "{n:sparse member}{first}: readers with an index get shifted contents"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        """Return "error" if a chosen reader ends with an exception."""
         return "error" if context.ends(shard, "no-index") else self.severity
 
 
@@ -152,7 +151,6 @@ class OtherForDali(Rule):
     repair_note = "leaves out files that are not samples"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield the findings on each shard with samples that end DALI, and that no other reader has."""
         for reader in context.readers:
             for shard in context.evidence.shards if reader.name == "dali" else ():
                 if shard.error is None and shard.stop.kind in ("end", "eof"):
@@ -197,7 +195,6 @@ class OtherForWids(Rule):
     repair_note = "writes plain headers, and each name once"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for each shard that wids cannot open, or in which it finds other members."""
         for reader in context.readers:
             for shard in context.evidence.shards if reader.name == "wids" else ():
                 if shard.is_whole and shard.samples and (found := _trouble(reader, shard)):
@@ -209,7 +206,7 @@ class OtherForWids(Rule):
 
 
 def _trouble(reader: Reader, shard: ShardEvidence) -> tuple[str, Tally] | None:
-    """Return what wids makes of the shard, and where; None if it has the samples that others have."""
+    """Return the problem of wids with the shard, and its place; None if it finds the same samples as other readers."""
     title = reader.title.split(" (")[0]
     if shard.compression is not None:
         return f"{title} cannot open the shard: it is compressed ({shard.compression})", Tally(offset=0)

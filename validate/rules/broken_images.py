@@ -1,4 +1,4 @@
-"""Images that cannot be decoded, or not within limits."""
+"""Images that cannot be decoded, or that exceed limits."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Undecodable(ImageLossRule):
     says = "{n:image} cannot be decoded{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the tally without the cut images; the first place may be one of those."""
+        """Return the tally without cut images, and without its place, which may be of a cut image."""
         tally = shard.tally("image.undecodable")
         cut = shard.tally("image.cut").count
         return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()
@@ -141,7 +141,7 @@ class OverLimit(ImageLossRule):
     says = "{n:image is|images are} very large{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Leave out bombs, which I203 reports; only the shapes show a limit below 25 million."""
+        """Exclude bombs, which I203 reports. Limits below 25 million are visible only in shapes."""
         tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
         large = Tally(tally.count - bombs, tally.key, tally.offset, tally.detail) if tally.count > bombs else Tally()
         over = Tally()

@@ -178,7 +178,6 @@ class FilenameCaption(QualityRule):
     says = "{n} {verb:looks like a file name|look like file names}{where}: a name says nothing about the picture"
 
     def repair(self, *urls: str) -> Repair | None:
-        """Return the filter that leaves these captions out."""
         return keep(urls, "not is_filename_like", "leaves these samples out")
 
 

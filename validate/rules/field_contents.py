@@ -1,4 +1,4 @@
-"""Contents of fields that readers cannot use."""
+"""Fields whose contents readers cannot use."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ class BadJson(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
-        told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
-        return f"{how_many(count, 'json field')} of no use ({', '.join(told)})"
+        reasons = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
+        return f"{how_many(count, 'json field')} of no use ({', '.join(reasons)})"
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Drop samples if few are at fault; if most are, keep them and rename the field."""
+        """Drop samples if few have the fault; if most have it, keep them and rename the field."""
         bad: Counter[str] = Counter()
         for item in shard.runs.counted():
             bad.update({part.suffix.lower(): item.count for part in item.shape if self.fixed_part(part) != part})
@@ -92,7 +92,7 @@ class GzippedField(TallyRule):
     says = "{n:field is|fields are} gzipped{first}: readers keep .gz in the field name"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Count by shape: the field's name shows it at every level."""
+        """Count by shape: the field's name is known at every level."""
         return parts_seen(shard, lambda part: part.suffix.lower().endswith(".gz"))
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
@@ -126,16 +126,16 @@ class BadField(LossRule):
     says = "{n:field} other than image and caption {verb:does|do} not decode{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Count by shape, which shows gzipped fields too; otherwise by the tally."""
+        """Count by shape, which includes gzipped fields, otherwise by the tally."""
         tally = parts_seen(shard, lambda part: part.status == BAD and kind_of(part.suffix) in self.kinds)
         return tally if tally.count else super().seen(shard)
 
-    def lossy(
+    def with_losses(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
-        found = super().lossy(context, shard, tally, losses, over)
+        found = super().with_losses(context, shard, tally, losses, over)
         labels = [each.paired_fields() for each in context.readers if each.pairs_with == "label"]
-        # A reader needs the field.
+        # No repair for a field that a reader needs.
         return replace(found, repair=None) if any(tally.detail.lower() in each for each in labels) else found
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
@@ -198,27 +198,27 @@ class TypesDiffer(TallyRule):
     tallies = ("column.misfit", "column.unwritable")
 
     def check(self, context: Context) -> Iterator[Finding]:
-        hurt = [reader.name for reader in context.readers if reader.makes_columns]
+        typing = [reader.name for reader in context.readers if reader.makes_columns]
         writing = [reader.name for reader in context.readers if reader.writes_tables]
         shards = context.evidence.shards
-        columns = shards[0].columns if hurt and shards else None
+        columns = shards[0].columns if typing and shards else None
         if columns is not None and columns.error:
-            told = f"the first samples give the column {escape(columns.field, 40)} no type"
-            told += f" ({escape(columns.error, 120)})"
-            yield self._of_column(context, told, hurt, shards[0], None, columns.field)
-        for name, readers in (("column.misfit", hurt), ("column.unwritable", writing if hurt else [])):
+            text = f"the first samples give the column {escape(columns.field, 40)} no type"
+            text += f" ({escape(columns.error, 120)})"
+            yield self._of_column(context, text, typing, shards[0], None, columns.field)
+        for name, readers in (("column.misfit", typing), ("column.unwritable", writing if typing else [])):
             for shard in shards if readers else ():
                 if (tally := shard.tally(name)).count:
                     field, _, error = tally.detail.partition(": ")
                     if name == "column.misfit":
-                        told = f"{how_many(tally.count, 'value does', 'values do')} not fit the type of the column"
+                        text = f"{how_many(tally.count, 'value does', 'values do')} not fit the type of the column"
                     else:
-                        told = f"{how_many(tally.count, 'value')} cannot be written to a table"
-                    told += f" (first: {escape(field, 40)}, {escape(error, 120)})"
-                    yield self._of_column(context, told, readers, shard, tally, field)
+                        text = f"{how_many(tally.count, 'value')} cannot be written to a table"
+                    text += f" (first: {escape(field, 40)}, {escape(error, 120)})"
+                    yield self._of_column(context, text, readers, shard, tally, field)
 
     def _of_column(
-        self, context: Context, told: str, hurt: list[str], shard: ShardEvidence, tally: Tally | None, field: str
+        self, context: Context, text: str, readers: list[str], shard: ShardEvidence, tally: Tally | None, field: str
     ) -> Finding:
         fix, count = as_bytes(context.targets(), field.lower()), tally.count if tally else 0
-        return self.found(f"{told}; {context.ending(hurt)}", hurt, shard, tally, count=count, fix=fix)
+        return self.found(f"{text}; {context.ending(readers)}", readers, shard, tally, count=count, fix=fix)

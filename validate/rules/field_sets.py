@@ -68,12 +68,14 @@ class MixedExtensions(Rule):
         rare = [name for name, _ in counts.most_common()[1:]]
         lost = self._lost(context, common, rare)
         severity: Severity = "info"
+        effect = ""
         if lost:
-            severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
-        told = f": for {context.titles(lost)}, {how_many(max(lost.values()), 'image')} fall out" if lost else ""
+            most = max(lost.values())
+            severity = "error" if most > context.max_loss * context.evidence.samples else "warning"
+            effect = f": for {context.titles(lost)}, {how_many(most, 'image')} fall out"
         many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
         others, total = sum(counts[name] for name in rare), counts.total()
-        message = f"images come as {many}{told}"
+        message = f"images come as {many}{effect}"
         yield self.found(message, lost, *first[rare[0]], count=others, of=total, severity=severity)
 
     def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
@@ -127,8 +129,8 @@ class FieldsDiffer(Rule):
             if fields != usual:
                 names = {"lacks": usual - fields, "has": fields - usual}
                 differs = [f"{verb} {escape(', '.join(sorted(each)))}" for verb, each in names.items() if each]
-                told = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
-                yield self.found(told, context.names(), shard, count=shard.samples)
+                text = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
+                yield self.found(text, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
@@ -165,26 +167,26 @@ class UnlikeFields(Rule):
         if shards:
             yield from self._first_five(context, shards[0])
         for shard in shards:
-            if hurt := context.ends(shard, "schema"):
-                crash = next(reader for reader in context.readers if reader.name in hurt).at_shard(shard)
+            if ending := context.ends(shard, "schema"):
+                crash = next(reader for reader in context.readers if reader.name in ending).at_shard(shard)
                 field = crash.detail if crash else ""
-                told = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(hurt)}'
-                yield self.found(told, hurt, shard, severity="error")
+                text = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(ending)}'
+                yield self.found(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
         starts = ((reader.name, reader.at_start(context.evidence.shards)) for reader in context.readers)
-        hurt = tuple(name for name, crash in starts if crash is not None and crash.reason == "schema")
+        ending = tuple(name for name, crash in starts if crash is not None and crash.reason == "schema")
         runs = shard.visible_runs or shard.runs
-        if hurt and runs.head is None:
-            told = f"the first shard has no sample that shows the fields: {context.ending(hurt)}"
-            yield self.found(told, hurt, shard, severity="error")
+        if ending and runs.head is None:
+            text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
+            yield self.found(text, ending, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):
             if _fields(run.shape) != usual:
                 first, then = (escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(run.shape)))
-                told = f"the first samples differ in fields ({first}; then {then}): "
-                told += "the viewer of the Hugging Face Hub refuses the set"
-                yield self.found(told, hurt, shard, run, severity="error" if hurt else self.severity)
+                text = f"the first samples differ in fields ({first}; then {then}): "
+                text += "the viewer of the Hugging Face Hub refuses the set"
+                yield self.found(text, ending, shard, run, severity="error" if ending else self.severity)
                 return
 
 
@@ -249,15 +251,15 @@ class TwoImages(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for role in ("image", "caption"):
-            asked: dict[tuple[str, ...], list[str]] = {}
+            wanting: dict[tuple[str, ...], list[str]] = {}
             for reader in context.readers:
                 names = wanted(context, reader, role)
                 if len(names) > 1:
-                    asked.setdefault(names, []).append(reader.name)
-            for names, hurt in asked.items():
-                yield from self._double(context, names, hurt)
+                    wanting.setdefault(names, []).append(reader.name)
+            for names, readers in wanting.items():
+                yield from self._double(context, names, readers)
 
-    def _double(self, context: Context, names: tuple[str, ...], hurt: list[str]) -> Iterator[Finding]:
+    def _double(self, context: Context, names: tuple[str, ...], readers: list[str]) -> Iterator[Finding]:
         for shard in context.evidence.shards:
             found = [
                 (item, there)
@@ -268,4 +270,4 @@ class TwoImages(Rule):
                 count, (place, there) = sum(item.count for item, _ in found), found[0]
                 of = f"{count:,} of {how_many(shard.samples, 'sample')} {'has' if count == 1 else 'have'}"
                 pair = escape(f"{' and '.join(there)}: only {there[0]} is used")
-                yield self.found(f"{of} both {pair}", hurt, shard, place, count=count, of=shard.samples)
+                yield self.found(f"{of} both {pair}", readers, shard, place, count=count, of=shard.samples)

@@ -1,4 +1,4 @@
-"""Images that decode, and may not be what a model should see."""
+"""Images that decode, but may be unsuitable for training."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ class Mispaired(Rule):
                 rows.append((shard, tail, found))
         many = len(rows) > context.max_loss * context.evidence.samples
         for shard, tail, found in rows:
-            # If an image gets another sample's caption, that is worse than a lost sample.
+            # An image with the caption of another sample is worse than a lost sample.
             partner, mispaired = max(found.values(), key=lambda meeting: meeting[1])
             other = escape(partner.url.rpartition("/")[2])
             if mispaired:
@@ -69,7 +69,7 @@ class Mispaired(Rule):
 
 
 def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> tuple[ShardEvidence, bool] | None:
-    """Return the shard among ``others`` with which the end of shard ``index`` can do most harm, and whether it mispairs."""
+    """Return the worst shard of ``others`` to follow shard ``index``, and whether the two mispair; None if harmless."""
     shards = context.evidence.shards
     if not others or not reader.joins:
         return None
@@ -116,7 +116,7 @@ class SplitFolders(TallyRule):
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
+        """Compare only the first key of each shape: if its base name is in two folders, those of the others are."""
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)

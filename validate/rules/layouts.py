@@ -10,7 +10,7 @@ from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule, first_seen
 from .kit.families import QualityRule
 
-# These split or merge samples: the images of one are then not together.
+# Rules about split or merged samples, whose images are not together.
 _SPLITTING = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")
 
 
@@ -110,9 +110,9 @@ class NotMedia(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         empty = shard.tally("media.empty").count
-        told = f", {empty:,} of them empty" if empty else ""
+        of_them = f", {empty:,} of them empty" if empty else ""
         what = how_many(count, "member is", "members are")
-        return f"{what} neither audio nor video by the first bytes{told}{first_seen(detail)}"
+        return f"{what} neither audio nor video by the first bytes{of_them}{first_seen(detail)}"
 
 
 class CutMedia(TallyRule):
@@ -163,7 +163,8 @@ class NotImageText(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         layout, samples = layout_of(context.evidence.shards), context.evidence.samples
         usable = {verdict.reader for verdict in context.verdicts if verdict.usable}
-        hurt = [each.name for each in context.readers if each.name in usable and each.name.startswith(_PAIRS)]
-        if hurt and not layout.is_image_text:
-            use = f"{context.titles(hurt)} use{'s' if len(hurt) == 1 else ''} only one image and one caption of each"
-            yield self.found(f"{how_many(samples, 'sample')}: {layout.text()}; {use}", hurt, count=samples)
+        readers = [each.name for each in context.readers if each.name in usable and each.name.startswith(_PAIRS)]
+        if readers and not layout.is_image_text:
+            verb = "uses" if len(readers) == 1 else "use"
+            effect = f"{context.titles(readers)} {verb} only one image and one caption of each"
+            yield self.found(f"{how_many(samples, 'sample')}: {layout.text()}; {effect}", readers, count=samples)

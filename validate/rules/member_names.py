@@ -1,4 +1,4 @@
-"""Names of members that readers do not take, or take for others."""
+"""Names of members that readers skip or misinterpret."""
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
@@ -55,30 +55,29 @@ class AppleDouble(TallyRule):
     repair_note = "leaves out macOS twins and dot-files"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        effect = "each splits the sample around it" if _parts(shard) else "they split no sample here"
+        effect = "each splits the sample around it" if _splits(shard) else "they split no sample here"
         return f"{how_many(count, 'dot-file is', 'dot-files are')} between the members{first_seen(detail)}: {effect}"
 
-    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the readers that lose samples by such members or end with an exception."""
-        return tuple(item.name for item in context.readers if _hurt(context, item, shard))
+    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return tuple(item.name for item in context.readers if _is_affected(context, item, shard))
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        """Return a warning if every chosen reader gets complete samples."""
-        return self.severity if self.hurts(context, shard) else "warning"
+        return self.severity if self.affected(context, shard) else "warning"
 
 
-def _parts(shard: ShardEvidence) -> bool:
+def _splits(shard: ShardEvidence) -> bool:
     return shard.tally("key.again").count > 0
 
 
-def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
+def _is_affected(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
+    """Return whether a reader loses samples by dot-files in folders, or raises."""
     if reader.visible_only:
         return False
-    if reader.keys_once and shard.tally("key.again-twin").count:
+    if _splits(shard) or (reader.keys_once and shard.tally("key.again-twin").count):
         return True
     bound = context.bound(reader)
     junk = (item.shape for item in reader.runs(shard).counted() if is_junk(item.key))
-    return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)
+    return any(crashes(context, bound, shape) for shape in junk)
 
 
 class UpperCase(LossRule):
@@ -104,7 +103,7 @@ class UpperCase(LossRule):
     says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets, Ray Data and DALI"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Ask the reader both before and after it took its columns: their names may be in upper case."""
+        """Return the larger loss, before and after the reader has columns, whose names may be in upper case."""
         return max(loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader)))
 
     def fixed_part(self, part: Part) -> Part:
@@ -153,7 +152,6 @@ class NameNotUtf8(TallyRule):
     says = "{n:name is|names are} not UTF-8{first}: writing such a key fails"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        """Return "error" if a chosen reader ends with an exception."""
         crashes = [(reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers]
         ends = any(crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes)
         return "error" if ends else self.severity
@@ -242,14 +240,14 @@ class MetaMembers(TallyRule):
     says = "{n:member} named like metadata{first}: webdataset skips that, others do not"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "error" if _parted(context, shard) else self.severity
+        return "error" if _ending(context, shard) else self.severity
 
-    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        return _parted(context, shard) or context.names()
+    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _ending(context, shard) or context.names()
 
 
-def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-    """Return the readers that end only because such members split samples."""
+def _ending(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    """Return the readers that raise only because such members split samples."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
     return context.ends(shard, "key-again")

@@ -1,4 +1,4 @@
-"""Fields that a reader needs and samples lack."""
+"""Required fields that samples lack."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.readers.installed_versions import release
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
@@ -49,20 +50,22 @@ class MissingEverywhere(Rule):
             yield self._finding(context, role, names, [want.reader.name for want in wanting], layout)
             layout = ""  # once is enough
 
-    def _finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str], layout: str) -> Finding:
+    def _finding(
+        self, context: Context, role: Role, names: tuple[str, ...], readers: list[str], layout: str
+    ) -> Finding:
         """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
         shard = next((shard for shard in context.evidence.shards if shard.runs.head is not None), None)
         have = _fields(context)
-        hint, fix = _instead(context, role, names, have, hurt)
+        hint, fix = _instead(context, role, names, have, readers)
         fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
-        ends = f"{_what_happens(context, hurt)} (fields: {fields}{hint}{layout})"
-        message = f"no sample has {field_phrase(names)}: {ends}"
-        samples = context.evidence.samples
-        return self.found(message, hurt, shard, shard.runs.head if shard else None, count=samples, of=samples, fix=fix)
+        effect = f"{_effect(context, readers)} (fields: {fields}{hint}{layout})"
+        message = f"no sample has {field_phrase(names)}: {effect}"
+        samples, place = context.evidence.samples, shard.runs.head if shard else None
+        return self.found(message, readers, shard, place, count=samples, of=samples, fix=fix)
 
 
 def _layout_hint(context: Context) -> str:
-    """Return a remark on a set that no renamed field makes one of image-text pairs, "" for all others."""
+    """Return a remark on a set that is not of image-text pairs, "" if it is."""
     layout = layout_of(context.evidence.shards)
     if layout.is_image_text:
         return ""
@@ -76,21 +79,21 @@ def field_phrase(names: tuple[str, ...]) -> str:
     return f"a {listed(words).replace(' and ', ' or ')} field"
 
 
-def _what_happens(context: Context, hurt: list[str]) -> str:
-    verdicts = {verdict.reader: verdict for verdict in context.verdicts}
+def _effect(context: Context, readers: list[str]) -> str:
+    outcomes = {verdict.reader: verdict.outcome for verdict in context.verdicts}
     groups: dict[str, list[str]] = {}
-    for name in hurt:
-        groups.setdefault(verdicts[name].outcome if name in verdicts else "", []).append(name)
+    for name in readers:
+        groups.setdefault(outcomes.get(name, ""), []).append(name)
     samples = context.evidence.samples
     all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
-    told = []
+    texts = []
     for outcome, names in groups.items():
         if outcome == "crashes":
-            told.append(context.ending(names))
+            texts.append(context.ending(names))
         else:
             hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
-            told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
-    return "; ".join(told)
+            texts += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
+    return "; ".join(texts)
 
 
 def _fields(context: Context) -> list[str]:
@@ -101,54 +104,45 @@ def _fields(context: Context) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
+_USUAL: dict[Role, tuple[str, ...]] = {"caption": ("txt",), "image": IMAGE_FIELDS}
+
+
 def _instead(
-    context: Context, role: Role, names: tuple[str, ...], have: list[str], hurt: list[str]
+    context: Context, role: Role, names: tuple[str, ...], have: list[str], readers: list[str]
 ) -> tuple[str, Repair | None]:
     """Return a replacement for the missing field, as a remark and as a command."""
-    if alias := _alias(context, names, have, hurt):
-        return alias
-    if role == "caption" and "txt" not in names and _reader(context, hurt).pairs_with == "label":
+    reader = next(reader for reader in context.readers if reader.name == readers[0])
+    if alias := next((name for name in have if reader.aliases.get(name) in names), None):
+        new = reader.aliases[alias]
+        return f"; {alias} may hold what it wants in {new}", repair(context.targets(), "--rename", f"{alias}={new}")
+    if role == "caption" and "txt" not in names and reader.pairs_with == "label":
         json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
         return json, None
-    usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
-    if there := [name for name in have if name in usual and name not in names]:  # only the command is odd
-        return _rename(context, role, there[0], names, hurt)
+    if there := [name for name in have if name in _USUAL[role] and name not in names]:  # only the command is unusual
+        return _rename(context, role, there[0], names, readers)
     if role == "caption" and {"json", "jsn"} & set(have):
-        found = _json_caption(context, names, hurt)
+        found = _json_caption(context, names, readers)
         if found is not None:
             return found
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers finds the json field that holds captions", None
     known = [name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")]
-    hollow = empty_fields(context.evidence.shards)
-    whole = [name for name in have if not name.startswith("*.") and name not in hollow and is_option(name)]
-    lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in whole}
-    best = min((name for name in whole if lasts[name] in known), key=lambda name: known.index(lasts[name]), default="")
-    return _rename(context, role, best, names, hurt) if best else ("", None)
+    empty = empty_fields(context.evidence.shards)
+    usable = [name for name in have if not name.startswith("*.") and name not in empty and is_option(name)]
+    lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in usable}
+    fit = [name for name in usable if lasts[name] in known]
+    best = min(fit, key=lambda name: known.index(lasts[name]), default="")
+    return _rename(context, role, best, names, readers) if best else ("", None)
 
 
-def _reader(context: Context, hurt: list[str]) -> Reader:
-    return next(reader for reader in context.readers if reader.name == hurt[0])
-
-
-def _alias(context: Context, names: tuple[str, ...], have: list[str], hurt: list[str]) -> tuple[str, Repair] | None:
-    """Return a field that the reader would take under one of the wanted ``names``; None if there is none."""
-    aliases = _reader(context, hurt).aliases
-    name = next((name for name in have if aliases.get(name) in names), None)
-    if name is None:
-        return None
-    new = aliases[name]
-    return f"; {name} may hold what it wants in {new}", repair(context.targets(), "--rename", f"{name}={new}")
-
-
-def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> tuple[str, Repair | None] | None:
+def _json_caption(context: Context, names: tuple[str, ...], readers: list[str]) -> tuple[str, Repair | None] | None:
     best = caption_name(context.evidence.shards)
     if best is None:
         return None
     name, entry = best
     edits = caption_edits(context.evidence.shards)
     samples = context.evidence.samples
-    note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
+    note = _open_clip_4(context, readers, f"--json-text-key {name}") if entry.plain == entry.strings else ""
     return (
         f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
         repair(context.targets(), *edits.options(), note=note) if edits is not None and "txt" in names else None,
@@ -156,10 +150,10 @@ def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> 
 
 
 def _rename(
-    context: Context, role: Role, name: str, names: tuple[str, ...], hurt: list[str]
+    context: Context, role: Role, name: str, names: tuple[str, ...], readers: list[str]
 ) -> tuple[str, Repair | None]:
-    """Return how to give the field ``name`` one of the wanted ``names``, or how to correct the command."""
-    shown, usual = escape(name, 40), ("txt",) if role == "caption" else ("jpg", "png", "jpeg", "webp")
+    """Return a remark and a repair that renames the field ``name`` to one of ``names``, or corrects the command."""
+    shown, usual = escape(name, 40), _USUAL[role]
     new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
     key = f"--{'text' if role == 'caption' else 'image'}-key"
     if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
@@ -170,23 +164,23 @@ def _rename(
     hint = f"; {shown} may hold the {role}"
     if name in usual and name not in names:
         return hint, Repair("", note=f"{shown} may hold the {role}", flags=(key, name))
-    note = _open_clip_4(context, hurt, f"{key} {shown}")
+    note = _open_clip_4(context, readers, f"{key} {shown}")
     if name == new:  # upper case: every repair writes lower case
         return hint, repair(context.targets(), note=note)
     return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
 
 
-def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
-    """Return the flag as advice if OpenCLIP 4 is one of the readers."""
-    at_hand = "open-clip-4" in hurt or release(context.environment.get("open_clip_torch", "")) >= (4,)
-    return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""
+def _open_clip_4(context: Context, readers: list[str], flag: str) -> str:
+    """Return the flag as advice if OpenCLIP 4 is one of the readers, or installed; otherwise ""."""
+    has_4 = "open-clip-4" in readers or release(context.environment.get("open_clip_torch", "")) >= (4,)
+    return f"or train with {flag} (OpenCLIP 4)" if has_4 else ""
 
 
 _HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
 
 
 class PartialLoss(Rule):
-    """A rule about samples that lack a field, with or without a field that could serve instead."""
+    """A rule about samples that lack a field: those that have a field to use instead, or those that have none."""
 
     requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
     instead: ClassVar[bool]
@@ -219,12 +213,12 @@ class PartialLoss(Rule):
             )
 
     def fix(self, context: Context, lack: Lack) -> Repair | None:
-        """Return the fix for samples that lack something."""
+        """Return the fix for the samples of a shard."""
         return self.repair(lack.shard.url)
 
 
 def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
-    """Return whether a reader ends with an exception at such samples, or because the first samples differ in fields."""
+    """Return whether a reader raises at such samples, or because the first samples differ in fields."""
     first = lack.shard is context.evidence.shards[0]
     return crashes(context, reader, lack.shape) or (first and reader.name in context.ended_by_fields())
 
@@ -240,10 +234,8 @@ def _message(want: Wants, lack: Lack) -> str:
 
 def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
     them = "it" if count == 1 else "them"
-    told = context.losing([name for name in names if name not in ending], them, them)
-    if ending:
-        told.append(context.ending(ending))
-    return "; " + ", ".join(told)
+    texts = context.losing([name for name in names if name not in ending], them, them)
+    return "; " + ", ".join([*texts, *([context.ending(ending)] if ending else [])])
 
 
 class MissingInPart(PartialLoss):
@@ -290,7 +282,6 @@ class OtherName(PartialLoss):
     instead = True
 
     def fix(self, context: Context, lack: Lack) -> Repair | None:
-        """Return the command that gives the field its usual name; None if none can or the reader wants another one."""
         url = lack.shard.url
         new = lack.reader.aliases.get(lack.instead, "txt" if lack.roles[0] == "caption" else "jpg")
         if new not in wanted(context, lack.reader, lack.roles[0]):

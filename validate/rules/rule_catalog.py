@@ -1,4 +1,4 @@
-"""All rules by code, those in the files of this folder and those of other distributions, their manual pages, and how they run."""
+"""All rules by code, from this folder and from other distributions; prints their manual pages, and runs them."""
 
 import difflib
 import inspect
@@ -18,7 +18,6 @@ from .kit.base import SHARDS_NAMED, Context, Rule
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog", "check_codes", "run_rules"]
 
-_NO_RULES = {"rule_catalog"}  # files of this folder without rules
 ANYWHERE = ""  # no shard has this name
 Ignored = list[tuple[Finding, str]]
 GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
@@ -48,10 +47,9 @@ def _nearest(code: str, codes: Sequence[str]) -> str:
 
 
 def _found() -> Iterator[type[Rule]]:
-    room = import_module(__package__)
-    for file in sorted(each.name for each in iter_modules(room.__path__) if not each.ispkg):
-        if file not in _NO_RULES:
-            module = import_module(f"{__package__}.{file}")
+    for file in iter_modules(import_module(__package__).__path__):
+        if not file.ispkg:
+            module = import_module(f"{__package__}.{file.name}")
             yield from (each for each in vars(module).values() if _is_rule(each) and each.__module__ == module.__name__)
 
 
@@ -65,7 +63,6 @@ def _is_rule(thing: object) -> bool:
     )
 
 
-# From the archive to the training.
 _FAMILIES = {
     "W": "The archive and names",
     "F": "Fields and captions",
@@ -199,7 +196,7 @@ def run_rules(
 
 
 def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
-    """Raise UnknownCode or BadRule for codes or rules of other distributions that are wrong, before any work."""
+    """Raise UnknownCode for a code that no rule has, and BadRule for an invalid rule of another distribution."""
     rules = catalog()
     for prefix in select:
         any(_begins(code, prefix, rules) for code in rules)
@@ -209,7 +206,7 @@ def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
 def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:
     """Leave out findings that a cause in the same shard explains. A finding without a shard matches any shard.
 
-    A finding that is more severe than its cause stays: a remark must not hide an error.
+    A finding that is more severe than its cause is kept: an info must not hide an error.
     """
     worst: dict[str | None, int] = {}
     for cause in causes:
@@ -231,7 +228,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     kept, rest = ranked[:SHARDS_NAMED], ranked[SHARDS_NAMED:]
     total = sum(finding.count for finding in rest)
     shards = len({finding.shard for finding in rest})
-    hurt = {name for finding in rest for name in finding.readers}
+    affected = {name for finding in rest for name in finding.readers}
     message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
     folded = replace(
         rest[0],
@@ -241,7 +238,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         offset=None,
         count=total,
         rate=None,
-        readers=tuple(name for name in context.names() if name in hurt),
+        readers=tuple(name for name in context.names() if name in affected),
         repair=rule.repair(*context.targets()) if rest[0].repair else None,
     )
     return [*kept, folded]

@@ -1,4 +1,4 @@
-"""Members of one sample that readers do not group, and those of several that they do."""
+"""Members that readers group wrongly: of one sample apart, or of several samples together."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Repair, Severity
 from .kit.base import Context, Rule, TallyRule, repair
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, sound, undotted
+from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, undotted, valid
 
 
 class Interleaved(TallyRule):
@@ -132,17 +132,17 @@ class SharedKeys(Rule):
         first, second = pairs[0]
         cut = all(_cut_short(one) and _cut_short(other) for one, other in pairs)
         also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
-        hurt = tuple(
+        ending = tuple(
             reader.name
             for reader in context.readers
             if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
         )
-        if cut and not hurt:
+        if cut and not ending:
             return  # W010 reports it
         message = f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
-        message += f"do not have keys of their own{f'; without an index, {context.ending(hurt)}' if hurt else ''}"
-        severity = "error" if hurt else self.severity
-        yield self.found(message, hurt or context.names(), second, count=len(pairs), severity=severity)
+        message += f"do not have keys of their own{f'; without an index, {context.ending(ending)}' if ending else ''}"
+        severity = "error" if ending else self.severity
+        yield self.found(message, ending or context.names(), second, count=len(pairs), severity=severity)
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
@@ -155,7 +155,7 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
             _, shared = owners.most_common(1)[0]
             earlier = next(owner[value] for value in values if value in owner and owners[id(owner[value])] == shared)
             fewest = min(len(values), len(getattr(earlier, sketch)))
-            # A single equal hash of many may be chance: there are only 2^32.
+            # A single equal hash of many may be a collision: there are only 2^32.
             if shared >= max(2, fewest * _ENOUGH // 64) or shared == fewest == 1:
                 yield earlier, shard
         for value in values:
@@ -163,7 +163,7 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
 
 
 def _cut_short(shard: ShardEvidence) -> bool:
-    """Return whether dots have cut most keys of a shard: they would be other keys without."""
+    """Return whether dots have cut most keys of a shard, so that they may be equal only because of that."""
     runs = list(shard.runs.counted())
     wild = sum(item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape))
     return wild * 2 > sum(item.count for item in runs)
@@ -211,7 +211,7 @@ class SplitSample(Rule):
 
 
 def _cut_off(shard: ShardEvidence, run: Run) -> set[str]:
-    """Return what dots have cut off the keys of a run's samples; empty if it has a field that is no rest of a name."""
+    """Return the parts that dots have cut off the keys of a run; empty if it has a usual field."""
     suffixes = [part.suffix for part in run.shape]
     wild = all(is_wild(shard, suffix) for suffix in suffixes)
     return {suffix.rpartition(".")[0] for suffix in suffixes} if wild else set()
@@ -240,12 +240,12 @@ class DottedKey(LossRule):
     repair_note = "replaces dots inside keys with underscores"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Count each run, and the samples that are merged into it."""
+        """Count each run, and the samples that were merged into it."""
         lost = 0
         for item in reader.runs(shard).counted():
             shape = fold(shard, item.shape)
             fixed = tuple(undotted(shard, part) for part in shape)
-            if context.usable(reader, sound(fixed)) > context.usable(reader, sound(shape)):
+            if context.usable(reader, valid(fixed)) > context.usable(reader, valid(shape)):
                 lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
@@ -259,7 +259,7 @@ class DottedKey(LossRule):
             if any(undotted(shard, part) is not part for part in item.shape)
         ]
         parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
-        if context.usable(reader, sound(parts)) and not any(context.usable(reader, item.shape) for item in runs):
+        if context.usable(reader, valid(parts)) and not any(context.usable(reader, item.shape) for item in runs):
             return sum(item.count for item in runs)
         return 0
 

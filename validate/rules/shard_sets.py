@@ -1,4 +1,4 @@
-"""Sets of shards that are not whole, and machines that do not hold them."""
+"""Incomplete sets of shards, wrong files next to them, and machines with too little memory for them."""
 
 import os
 import shlex
@@ -50,7 +50,7 @@ class WrongSidecar(Rule):
         ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
         fixes = _fixes(context.sidecars.facts)
         for fact in context.sidecars.facts:
-            # OpenCLIP ends because of such a file.
+            # OpenCLIP raises because of such a file.
             ends = ended and fact.path.endswith(("sizes.json", "__len__")) and fact.problem in ("missing", "malformed")
             message = f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}"
             severity = "error" if ends else self.severity
@@ -72,7 +72,7 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     groups: dict[tuple[str, str], list[SidecarFact]] = {}
     for fact in facts:
         if fact.kinds:
-            # If we wrote them, the command also removes those that have no shard.
+            # If wdsflow wrote the files, the command also removes those that have no shard.
             ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
             how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"
             groups.setdefault((fact.folder, how), []).append(fact)
@@ -163,8 +163,8 @@ _RUNS = ("filter", "cut", "repair", "reshard", "graft")
 def resuming(run: Unfinished) -> str:
     """Return the command that resumes a run, from this folder; "" if it is not known.
 
-    It comes from a file next to the shards, which may be anyone's: each word is quoted, and nothing that runs other
-    programs is printed.
+    It comes from a file next to the shards, which may not be trusted: each word is quoted, and commands that would run
+    other programs are not returned.
     """
     try:
         words = shlex.split(run.command)

@@ -1,4 +1,4 @@
-"""``wdsflow bisect``: the smallest shards with which a command still fails."""
+"""``wdsflow bisect``: find the smallest shards with which a command still fails."""
 
 import sys
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def _show(found: "Bisection", command: list[str], out: Path) -> None:
 
 
 def _contents(shard: "Kept") -> str:
-    """Return a text on the remaining contents of a shard."""
+    """Describe the remaining samples of a shard."""
     if shard.keys is None:
         return f"all {how_many(shard.samples, 'sample')}, byte for byte as"
     first = ", ".join(escape(key, 100) for key in shard.keys[:5])

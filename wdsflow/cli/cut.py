@@ -4,7 +4,7 @@ from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given, Only
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, heard, need_predicate
+from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -36,12 +36,12 @@ def cut(
 
     shards, folder = places.named("" if options.dry_run else "cut")
     check_exports(lists.export, options.count)
-    asked = merged(None, flags)
+    recipe = merged(None, flags)
     if scores.ledger is None:
-        canonical_recipe(asked)  # an invalid predicate is reported first
+        canonical_recipe(recipe)  # an invalid predicate is reported first
         raise NoLedger(nearest_ledger(folder.absolute()))
-    need_predicate(asked)
+    need_predicate(recipe)
     with progress() as begin:
-        report = cut_shards(shards, folder, scores.ledger, asked, heard(options, begin))
+        report = cut_shards(shards, folder, scores.ledger, recipe, with_progress(options, begin))
     exported(report, folder, lists.export)
     show(report, folder, typed)

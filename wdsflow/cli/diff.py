@@ -30,7 +30,7 @@ class Compared:
     ledger_b: Path | None = option(None, "The same for B.", metavar="FOLDER", panel=CHECKS)
 
 
-def diff(typed: Typed, asked: Compared, options: DiffOptions) -> None:
+def diff(typed: Typed, sets: Compared, options: DiffOptions) -> None:
     """Compare two sets of shards, sample by sample.
 
     Samples of the same key are compared field by field, by their bytes; it does not matter which shards they are in.
@@ -41,17 +41,17 @@ def diff(typed: Typed, asked: Compared, options: DiffOptions) -> None:
     from wdsflow.reshaping.diff.run_diff import diff_shards
     from wdsflow.reshaping.diff.set_diff import markdown_lines, text_lines
 
-    ledgers = (asked.ledger_a, asked.ledger_b)
+    ledgers = (sets.ledger_a, sets.ledger_b)
     with progress() as begin:
         options = replace(options, ledgers=None if ledgers == (None, None) else ledgers, begin=begin)
-        found = diff_shards(asked.before, asked.after, **vars(options))
-    for name, facts, urls in zip("AB", found.sides, (asked.before, asked.after), strict=True):
+        found = diff_shards(sets.before, sets.after, **vars(options))
+    for name, facts, urls in zip("AB", found.sides, (sets.before, sets.after), strict=True):
         if facts.shards and len(facts.trouble) >= len(facts.shards) and not facts.fields:
             look = f"see what is wrong: {typed.look('validate', *urls.split('::'))}"
             fail(f"nothing of {name} could be read: {facts.trouble[0]}", look)
-    if asked.form == "json":
+    if sets.form == "json":
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
-    elif asked.form == "markdown":
+    elif sets.form == "markdown":
         sys.stdout.writelines(f"{line}\n" for line in markdown_lines(found))
     else:
         print_lines(*text_lines(found))

@@ -35,10 +35,10 @@ def _end(status: int) -> NoReturn:
     Python would search all objects for unreachable ones. With torch loaded that takes 1.5 s of CPU time, and many
     seconds after Ctrl-C on a busy machine.
     """
-    # Python does this first too, and so does multiprocessing in its children.
+    # Python does the same first, and so does multiprocessing in its child processes.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
-    with contextlib.suppress(OSError):  # the reader of the output has closed it
+    with contextlib.suppress(OSError):  # the output is a closed pipe
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

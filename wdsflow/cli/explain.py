@@ -10,13 +10,13 @@ from wdsflow.text.words import without_markup
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainOptions:
     """A rule."""
 
     code: str | None = argument("[CODE]", "A code such as W006.")
 
 
-def explain(_: Typed, asked: Asked) -> None:
+def explain(_: Typed, options: ExplainOptions) -> None:
     """Explain a rule, or list all rules.
 
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
@@ -25,8 +25,8 @@ def explain(_: Typed, asked: Asked) -> None:
     from wdsflow.validate.rules.rule_catalog import explain as page
 
     try:
-        if asked.code is not None:
-            sys.stdout.write(without_markup(page(asked.code.strip().upper())).rstrip() + "\n")
+        if options.code is not None:
+            sys.stdout.write(without_markup(page(options.code.strip().upper())).rstrip() + "\n")
             return
         rules = catalogue()
     except UnknownCode as error:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, heard, need_predicate
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -46,20 +46,20 @@ def filter(  # noqa: A001 - the name of the command
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.filtering.run_filter import filter_shards
 
-    asked = merged(file.recipe, flags)
+    recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
-        _print(printing, places, asked, typed, allow_pipe=options.allow_pipe)
+        _print(printing, places, recipe, typed, allow_pipe=options.allow_pipe)
         return
     shards, folder = places.named("" if options.dry_run else "kept")
-    need_predicate(asked)
+    need_predicate(recipe)
     check_exports(lists.export, options.count)
     with progress() as begin:
-        report = filter_shards(shards, folder, asked, heard(options, begin), ledger=embeddings.ledger)
+        report = filter_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
     exported(report, folder, lists.export)
     show(report, folder, typed)
 
 
-def _print(printing: PrintOnly, places: InAndOut, asked: Recipe, typed: Typed, *, allow_pipe: bool) -> None:
+def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, typed: Typed, *, allow_pipe: bool) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
         from wdsflow.filtering.recipe.recipe_file import schema
@@ -70,10 +70,10 @@ def _print(printing: PrintOnly, places: InAndOut, asked: Recipe, typed: Typed, *
         from wdsflow.filtering.pilot_run import explain_plan
 
         shards, _ = places.named()
-        recipe = typed.again(explain=None, measure=True, print_recipe=True)
+        command = typed.again(explain=None, measure=True, print_recipe=True)
         run = Typed.spell("filter", *shards, out=free(Path("kept")), recipe="recipe.yaml")
-        advice = f"\nto run in this order: {recipe} > recipe.yaml\nthen: {run}"
-        print(explain_plan(shards, asked, allow_pipe=allow_pipe, advice=advice))
+        advice = f"\nto run in this order: {command} > recipe.yaml\nthen: {run}"
+        print(explain_plan(shards, recipe, allow_pipe=allow_pipe, advice=advice))
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 
@@ -82,6 +82,6 @@ def _print(printing: PrintOnly, places: InAndOut, asked: Recipe, typed: Typed, *
 
         from wdsflow.filtering.pilot_run import measure
 
-        found = measure(places.named()[0], asked, allow_pipe=allow_pipe)
-        asked = replace(asked, pilot=json.dumps(found.to_json(), sort_keys=True))
-    print(printed(asked), end="")
+        found = measure(places.named()[0], recipe, allow_pipe=allow_pipe)
+        recipe = replace(recipe, pilot=json.dumps(found.to_json(), sort_keys=True))
+    print(printed(recipe), end="")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # damaged shards
 
 
-def index(typed: Typed, shards: Shards, asked: IndexKinds, options: IndexOptions) -> None:
+def index(typed: Typed, shards: Shards, selected: IndexKinds, options: IndexOptions) -> None:
     """Write sizes.json and the index files of other readers.
 
     Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len. The same command again
@@ -30,7 +30,7 @@ def index(typed: Typed, shards: Shards, asked: IndexKinds, options: IndexOptions
     """
     from wdsflow.indexing.run_index import index_shards
 
-    kinds = [kind for kind, is_asked in vars(asked).items() if is_asked] or options.kinds
+    kinds = [kind for kind, is_selected in vars(selected).items() if is_selected] or options.kinds
     with progress() as begin:
         report = index_shards(shards.urls, **vars(replace(options, kinds=kinds, begin=begin)))
     _show(report, typed, shards.urls)

@@ -66,7 +66,7 @@ def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
     keys, allow_pipe = options.keys, options.allow_pipe
     with progress() as begin:
         shards = scan_shards(urls, ScanOptions("headers", allow_pipe=allow_pipe), options.jobs, begin(len(urls)))
-    nothing = all(shard.error for shard in shards)
+    nothing_read = all(shard.error for shard in shards)
     total = overview(shards)
     listed: dict[str, list[Listed]] = {}
     for shard in shards:
@@ -82,14 +82,14 @@ def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
                 {"shard": url, **sample.to_dict()} for url, samples in listed.items() for sample in samples
             ]
         print(json.dumps(clean(tree), indent=2))
-    elif not nothing:
+    elif not nothing_read:
         from wdsflow.validate.inspect.overview import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
         for url, samples in listed.items():
             show_samples(url, samples, out)
-    if nothing:
+    if nothing_read:
         none_read(shards, typed)
 
 

@@ -37,7 +37,7 @@ COMMANDS = {
     "doctor": "Check this machine, with a fix for each problem.",
     "train": "Train with OpenCLIP, with wdsflow as its loader.",
 }
-AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass what follows -- to another program
+AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass the arguments after -- to another program
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -62,13 +62,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
 
 def wdsflow() -> click.Group:
     """Return the command line."""
-    version = click.Option(
-        ["--version"], is_flag=True, callback=_version, is_eager=True, help="Show the version and exit."
-    )
-    return _Commands(
+    group = _Commands(
         "wdsflow",
         {name: click.Command(name) for name in COMMANDS},
-        params=[version],
         no_args_is_help=True,
         context_settings=_SETTINGS,
         help="""Prove that WebDataset shards will train, before you book a GPU, and train OpenCLIP on them.
@@ -76,6 +72,7 @@ def wdsflow() -> click.Group:
         Start with: wdsflow validate "shards/{00000..00042}.tar"
         """,
     )
+    return click.version_option(__version__, message="wdsflow %(version)s")(group)
 
 
 class _Commands(click.Group):
@@ -104,12 +101,6 @@ def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], lis
         with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
             command(typed, *arguments)
     except KeyboardInterrupt as error:
-        if not is_resumable(typed):  # resumable commands report it, and the rest of the work
+        if not is_resumable(typed):  # resumable commands have printed a message
             print("wdsflow: interrupted", file=sys.stderr)
         sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)
-
-
-def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        print(f"wdsflow {__version__}")
-        ctx.exit()

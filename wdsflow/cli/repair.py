@@ -29,7 +29,7 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     """
     from wdsflow.repair.run_repair import repair_shards
 
-    warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; wdsflow checks such images
+    warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
     urls, out, caption = places.urls, places.out, options.caption
     if caption is not None:
         caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)

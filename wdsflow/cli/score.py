@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given
-from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, heard
+from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, with_progress
 from wdsflow.cli.shared.run_outcome import progress, show
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_run
@@ -41,9 +41,9 @@ def score(
     from wdsflow.filtering.run_filter import score_shards
 
     shards, folder = places.named("scored")
-    asked = _asked(file.recipe or (None if options.restart else _earlier(folder)), flags)
+    recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
     with progress() as begin:
-        report = score_shards(shards, folder, asked, heard(options, begin), ledger=embeddings.ledger)
+        report = score_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
     show(report, folder, typed)
 
 
@@ -55,13 +55,13 @@ def _earlier(folder: Path) -> Path | None:
     return run_file if recorded_run(run_file).get("kind") == "score" else None
 
 
-def _asked(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
+def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe. Raises ValueError."""
     from wdsflow.filtering.recipe.recipe_file import merged
 
-    asked = replace(merged(recipe, flags), where="", keep=(), pilot="")
-    if not asked.scores and not asked.hash_images:
+    recipe = replace(merged(file, flags), where="", keep=(), pilot="")
+    if not recipe.scores and not recipe.hash_images:
         raise Misuse(
             "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]
         )
-    return asked
+    return recipe

@@ -1,10 +1,10 @@
 """``wdsflow scores``: the catalog of scores."""
 
 import inspect
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
@@ -30,7 +30,7 @@ class ScoresOptions:
     ledger: Path | None = option(None, "Folder that score or filter wrote: print its values.", metavar="DIR")
 
 
-def scores(_: Typed, asked: ScoresOptions) -> None:
+def scores(_: Typed, options: ScoresOptions) -> None:
     """List the scores for predicates.
 
     With NAME, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
@@ -41,9 +41,9 @@ def scores(_: Typed, asked: ScoresOptions) -> None:
 
     wdsflow scores --ledger scored blur caption_words
     """
-    names = asked.names or []
-    if asked.ledger is not None:
-        _values(asked.ledger, names)
+    names = options.names or []
+    if options.ledger is not None:
+        _values(options.ledger, names)
         return
     if len(names) > 1:
         fail("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")
@@ -55,13 +55,10 @@ def _values(folder: Path, names: list[str]) -> None:
     from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
     from wdsflow.filtering.where.tokens import nearest
 
-    again, hint = Typed.spell("scores", ledger=folder), ""
+    again = Typed.spell("scores", ledger=folder)
     try:
         found = LedgerScores(folder)
-        if names:
-            calls = list(dict.fromkeys(call for name in names for call in found.named(name)))
-        else:
-            calls = list(found.calls)
+        calls = dict.fromkeys(call for name in names for call in found.named(name)) if names else found.calls
         taken: set[str] = set()
         print(f"{folder}: {how_many(len(found.records), 'shard')}")
         if found.left:
@@ -75,13 +72,12 @@ def _values(folder: Path, names: list[str]) -> None:
         fail(str(error), f"{again} {close}" if close else again)
     except LedgerError as error:
         near = nearest_ledger(folder)
-        if near is not None and near != folder:
-            hint = Typed.spell("scores", ledger=near)
-        fail(str(error), hint)
+        fail(str(error), "" if near in (None, folder) else Typed.spell("scores", ledger=near))
 
 
 def _catalog(name: str | None) -> None:
     from wdsflow.filtering.where.known_facts import FACTS
+    from wdsflow.stages.scores.base import TIERS
     from wdsflow.stages.scores.score_catalog import all_scores
 
     try:
@@ -93,26 +89,18 @@ def _catalog(name: str | None) -> None:
             from wdsflow.filtering.where.tokens import nearest
 
             close = nearest(name, known)
-            fail(
-                f"no score is called {name!r}",
-                f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores",
-            )
+            hint = f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores"
+            fail(f"no score is called {name!r}", hint)
         _page(known[name])
         return
     from rich import box
     from rich.table import Table
 
     table = Table("score", "tier", "unit", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False)
-    for each in sorted(known.values(), key=lambda score: (_tier(score), score.name)):
+    for each in sorted(known.values(), key=lambda score: (TIERS.index(score.tier), score.name)):
         needs = f" (needs wdsflow[{','.join(each.needs)}])" if each.needs else ""
         table.add_row(each.name, each.tier, each.unit or each.kind, _range(each), each.meaning() + needs)
     console().print(table)
-
-
-def _tier(score: "type[Score]") -> int:
-    from wdsflow.stages.scores.base import TIERS
-
-    return TIERS.index(score.tier)
 
 
 def _range(score: "type[Score]") -> str:
@@ -142,7 +130,7 @@ def _page(score: "type[Score]") -> None:
 
 
 _BINS, _BAR = 12, 40  # lines of a histogram, characters of its longest bar
-_TOP = 10  # shown values of a truth value or text
+_TOP = 10  # values that are shown of a truth value or text
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _SHARES = (0.3, 0.5, 0.7)
 _SMALL_IS_GOOD = frozenset(("rank_percent", "caption_count"))
@@ -179,7 +167,6 @@ def _counts(column: "ScoreColumn") -> Iterator[str]:
 
 
 def _distribution(column: "ScoreColumn") -> Iterator[str]:
-
     assert column.numbers is not None
     ends = (("min", column.numbers[0]), ("max", column.numbers[-1]))
     middle = [(f"{share:.0%}", column.quantile(share)) for share in _QUANTILES]
@@ -202,7 +189,7 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
         counts, edges = np.histogram(np.clip(values, low, high), _BINS, (low, high))
         ends = [f"{edge:.4g}" for edge in edges]
         wide = max(map(len, ends))
-        labels = [f"{start:>{wide}} .. {end:<{wide}}" for start, end in pairwise(ends)]
+        labels = [f"{start:>{wide}} .. {end:<{wide}}" for start, end in itertools.pairwise(ends)]
         if values[0] < low:
             labels[0] = f"{'<':>{wide + 3}} {ends[1]:<{wide}}"
         if values[-1] > high:
@@ -237,7 +224,8 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
     for least in dict.fromkeys(least for least, _ in found if least is not None):
         shares = [f"{share:.0%}" for other, share in found if other == least]
         name = f"{column.call.name}-{shares[0]}".rstrip("%")
-        out = next(path for path in _names(name) if path.name not in taken)
+        names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        out = next(path for path in map(free, map(Path, names)) if path.name not in taken)
         taken.add(out.name)
         cut = Typed.spell("cut", *urls, ledger=ledger, where=column.predicate(least), out=out)
         equals = next((some for other, share in found if other == least and (some := column.equals(share))), None)
@@ -247,13 +235,6 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
     away = next((url for url in urls if (path := local_file(url)) is not None and not os.path.exists(path)), None)
     if away is not None:
         yield f"  {escape(away)} is not here: run these commands in the folder in which the shards were scored"
-
-
-def _names(name: str) -> Iterator[Path]:
-    number = 1
-    while True:
-        yield free(Path(name if number == 1 else f"{name}-{number}"))
-        number += 1
 
 
 def _share(count: int, whole: int) -> str:

@@ -50,10 +50,7 @@ class Join:
         metavar="WHAT",
     )
     fields: tuple[str, ...] = option(
-        (),
-        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
-        "--set",
-        metavar="FIELD=COLUMN",
+        (), "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.", "--set", metavar="FIELD=COLUMN"
     )
     ambiguous: Ambiguous = option(
         "refuse",
@@ -79,7 +76,7 @@ class Address:
 
 def serve(
     typed: Typed,
-    asked: Shards,
+    given: Shards,
     scores: Ledger,
     flags: Annotated[Given[Recipe], Only("where", "keep", "unknown")],
     join: Join,
@@ -102,18 +99,22 @@ def serve(
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
     from wdsflow.serving.serve import refuse_taken
     from wdsflow.serving.serve import serve as run
-    from wdsflow.serving.shard_tars import ChosenTars, all_compressed
+    from wdsflow.serving.shard_tars import ChosenTars, LedgerSamples, ShardTars, all_compressed
 
     host = _HOST if address.host is None else address.host
-    _check_host(host, typed)
+    if not host:
+        hint = f"only this machine: {typed.again(host=None)}"
+        raise Misuse("--host is empty: name an address, or leave it out", hint)
     with ExitStack() as stack:
         refuse_taken(host, address.port)
         options = checked(sizes)
-        inputs = _shards(asked.urls)
+        inputs = _shards(given.urls)
         if all_compressed(inputs):
             _unpack_first(len(inputs), typed)
         kept = _kept(inputs, scores.ledger, flags, stack)
-        tars = _of_ledger(inputs, kept)
+        tars: Tars = ShardTars(inputs)
+        if kept is not None:
+            tars = ChosenTars(tars, LedgerSamples(inputs, kept))
         grafted = _grafted(tars, join, kept, stack, typed)
         if grafted is not None:
             tars = ChosenTars(tars, grafted)
@@ -132,13 +133,6 @@ def _need_aiohttp() -> None:
         from wdsflow.text.install import install_extras
 
         fail("serve needs aiohttp, which is not installed", install_extras("serve"))
-
-
-def _check_host(host: str, typed: Typed) -> None:
-    if not host:
-        raise Misuse(
-            "--host is empty: name an address, or leave it out", f"only this machine: {typed.again(host=None)}"
-        )
 
 
 def _shards(urls: list[str]) -> list[str]:
@@ -175,30 +169,22 @@ def _kept(
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.mapping.scratch import scratch
 
-    asked = merged(None, flags)
-    canonical_recipe(asked)  # an invalid predicate is reported first
+    recipe = merged(None, flags)
+    canonical_recipe(recipe)  # an invalid predicate is reported first
     if ledger is None:
         raise NoLedger(nearest_ledger(Path.cwd()))
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 
-    found = LedgerSubset(ledger, asked)
+    found = LedgerSubset(ledger, recipe)
     if found.compares:
         found.compare(shards, stack.enter_context(scratch("serve")))
     return found
 
 
-def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "Tars":
-    """Return the shards, or the samples of them that a ledger keeps."""
-    from wdsflow.serving.shard_tars import ChosenTars, LedgerSamples, ShardTars
-
-    tars = ShardTars(shards)
-    return tars if kept is None else ChosenTars(tars, LedgerSamples(shards, kept))
-
-
 def _grafted(
     tars: "Tars", join: Join, kept: "LedgerSubset | None", stack: ExitStack, typed: Typed
 ) -> "GraftedSamples | None":
-    """Return samples with fields from a table, None without one. Raises ValueError."""
+    """Return samples with fields from a table, None if no table is given. Raises ValueError."""
     if join.table is None:
         if join.on or join.fields or "ambiguous" in typed.given or join.drop_unmatched:
             without = typed.again(on=None, fields=None, ambiguous=None, drop_unmatched=None)
@@ -219,7 +205,7 @@ def _grafted(
 
 
 def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedTars":
-    """Return the samples in tars of other sizes. Exits if some cannot be served so; raises ValueError, OSError."""
+    """Return the samples in tars of other sizes. Exits if some cannot be served; raises ValueError, OSError."""
     from wdsflow.mapping.scratch import scratch
     from wdsflow.serving.resharded_tars import CannotShuffle, NotAllServed, ReshardedTars
     from wdsflow.shards.source.base import SourceError
@@ -274,7 +260,7 @@ class ServeReport:
 
     def __post_init__(self) -> None:
         if self.resharded is not None and not self.resharded.urls:
-            self._account(dict(enumerate(self.resharded.records)))  # which ends the run
+            self._account(dict(enumerate(self.resharded.records)))  # exits
 
     @property
     def counts(self) -> bool:
@@ -284,7 +270,7 @@ class ServeReport:
         return self.resharded is None and (self.tars.filters or all(map(is_local, self.tars.urls)))
 
     def started(self, url: str) -> None:
-        """Report that requests are answered."""
+        """Report that the server answers requests."""
         from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
         from wdsflow.reshaping.reshard.reshard_report import evenness
         from wdsflow.serving.serve import pattern

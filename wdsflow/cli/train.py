@@ -23,7 +23,7 @@ _FAILED = 1
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Actions of the command besides feeding a training."""
+    """Options of the command that are not options of the feed."""
 
     dry_run: bool = option(False, "Check the shards, report what would go wrong in this run, and do not train.")
     checkpoint_every: int | None = option(
@@ -35,7 +35,7 @@ class TrainOptions:
     no_preflight: bool = option(False, "Train without checking the shards first.", panel=CHECKS)
 
 
-def train(typed: Typed, feed: FeedOptions, asked: TrainOptions) -> None:
+def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     """Train with OpenCLIP, with wdsflow as its loader.
 
     Arguments after -- are passed to open_clip_train:
@@ -57,9 +57,9 @@ def train(typed: Typed, feed: FeedOptions, asked: TrainOptions) -> None:
         fail("no training command given: write it after --", "all options: wdsflow train --help")
     options = replace(feed, argv=tuple(argv))
     _check_places(options)
-    _check(argv, options, typed, dry_run=asked.dry_run)
-    refused = not asked.no_preflight and _refused(argv, options)
-    sys.exit(_train(argv, options, asked.checkpoint_every, refused=refused))
+    _check(argv, options, typed, dry_run=actions.dry_run)
+    refused = not actions.no_preflight and _refused(argv, options)
+    sys.exit(_train(argv, options, actions.checkpoint_every, refused=refused))
 
 
 def _check_places(options: FeedOptions) -> None:
@@ -110,7 +110,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: 
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
-    """Check the shards on the first rank; exit if they would starve the feed; return True if it must notify others."""
+    """Check the shards on the first rank. If they would starve the feed, exit, or return True to notify others."""
     from wdsflow.training.launch.launch import ends_others
     from wdsflow.training.ranks import rank_and_world
 
@@ -238,9 +238,9 @@ def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None
     try:
         LedgerSubset.of(options.ledger, options.where)
     except LedgerError as error:
-        asked = Path(options.ledger)
-        near = None if isinstance(error, MissingScore) else nearest_ledger(asked)
-        if near is not None and near != asked and not (asked / "_wdsflow").is_dir():
+        ledger = Path(options.ledger)
+        near = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
+        if near is not None and near != ledger and not (ledger / "_wdsflow").is_dir():
             fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
         flags = ["--dry-run"] if dry_run else []
         fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))

@@ -71,7 +71,9 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong or nothing could be read.
     """
     if files.print_schema:
-        _print_schema()
+        from wdsflow.validate.report import schema
+
+        print(schema(), end="")
         return
     training = typed.after_dashes
     if files.manifest is not None:
@@ -86,7 +88,10 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     if files.write_baseline:
         report = _accept(report, files.write_baseline)
     _print_report(report, files.form, files.output, typed)
-    sys.exit(report.exit_status if _describe(report, files, options.pipeline, typed) else 1)
+    written = files.croissant is None or write_croissant(report, files.croissant)
+    if files.certify is not None:
+        written = write_certificate(report, files.certify, options.pipeline, typed) and written
+    sys.exit(report.exit_status if written else 1)
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
@@ -104,20 +109,7 @@ def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, traini
         fail(f"--manifest has no --format {form}", typed.again(form="json"))
     full, as_json = typed.given.get("level") == "full", form == "json"
     again = typed.again(level=None, form=None)
-    options = "--level full", "--format json"
-    compare_shards(file, urls, again, *options, full=full, jobs=jobs, as_json=as_json, wanted="manifest")
-
-
-def _describe(report: "Report", files: ReportOptions, pipeline: str | None, typed: Typed) -> bool:
-    """Write the requested files besides the report; return whether all were written."""
-    described = files.croissant is None or write_croissant(report, files.croissant)
-    return (files.certify is None or write_certificate(report, files.certify, pipeline, typed)) and described
-
-
-def _print_schema() -> None:
-    from wdsflow.validate.report import schema
-
-    print(schema(), end="")
+    compare_shards(file, urls, again, full=full, jobs=jobs, as_json=as_json, wanted="manifest")
 
 
 def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
@@ -143,17 +135,6 @@ def _train_data(training: Sequence[str]) -> list[str]:
 
     named = train_data(training)
     return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")
-
-
-def _nothing_read(report: "Report", form: str, output: Path | None, typed: Typed) -> NoReturn:
-    """Report in one line that no shard could be read; write the full report, without a verdict, to files."""
-    from wdsflow.validate.report import render
-
-    if output is not None:
-        write_output(output, render(report, form))
-    elif form != "text":
-        sys.stdout.write(render(report, form))
-    none_read(report.evidence.shards, typed)
 
 
 def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":
@@ -204,14 +185,16 @@ def _accept(report: "Report", path: Path) -> "Report":
 
 
 def _print_report(report: "Report", form: str, output: Path | None, typed: Typed) -> None:
+    """Write the report. Exits with a message if no shard could be read; then only files have the full report."""
     from wdsflow.validate.report import render, report_text
 
-    if report.nothing_read:
-        _nothing_read(report, form, output, typed)
     if output is not None:
         write_output(output, render(report, form))
+    elif form != "text":
+        sys.stdout.write(render(report, form))
+    if report.nothing_read:
+        none_read(report.evidence.shards, typed)
+    if output is not None:
         report_text.show_summary(report, console())
     elif form == "text":
         report_text.show(report, console())
-    else:
-        sys.stdout.write(render(report, form))

@@ -1,11 +1,11 @@
-"""``wdsflow verify``: are these the shards that were certified?"""
+"""``wdsflow verify``: compare shards with their certificate."""
 
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from wdsflow.cli.shared.terminal import fail, no_shards, print_lines, progress, write_output
 from wdsflow.cli.shared.typed import Typed, free
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
-    """Write the certificate of a report, or print to standard error why not; return whether it was written."""
+    """Write the certificate of a report, or print the reason why it cannot be; return whether it was written."""
     from wdsflow.shards.certificate import CertificateError, dump
     from wdsflow.validate.certify import certify
 
@@ -38,7 +38,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 
 
 def write_croissant(report: "Report", path: Path) -> bool:
-    """Write Croissant metadata of shards, or print to standard error why not; return whether it was written."""
+    """Write Croissant metadata of shards, or print the reason why it cannot be; return whether it was written."""
     from wdsflow.shards.certificate import CertificateError
     from wdsflow.validate.certify import croissant, not_tars
 
@@ -60,13 +60,11 @@ def compare_shards(
     file: Path,
     urls: Sequence[str],
     again: str,
-    full_option: str,
-    json_option: str,
     *,
     full: bool,
     jobs: int | None,
     as_json: bool,
-    wanted: str = "certificate",
+    wanted: Literal["certificate", "manifest"] = "certificate",
 ) -> NoReturn:
     """Compare shards with their certificate or manifest, print the differences, and exit.
 
@@ -74,12 +72,10 @@ def compare_shards(
         file: the certificate or manifest.
         urls: current places of the shards; none for those in the file.
         again: the typed command, without options for depth and format.
-        full_option: the option by which it reads all bytes.
-        json_option: the option by which it prints JSON.
         full: read and hash all bytes.
         jobs: processes that hash.
         as_json: print JSON.
-        wanted: "certificate" or "manifest", for messages about a file that is neither.
+        wanted: the kind of file: a certificate for ``wdsflow verify``, a manifest for ``wdsflow validate``.
     """
     from wdsflow.indexing.compare import compare, comparison_lines
     from wdsflow.shards.certificate import CertificateError, load
@@ -97,7 +93,8 @@ def compare_shards(
     if as_json:
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
     else:
-        print_lines(*comparison_lines(found, str(file), again, full_option, json_option))
+        options = ("--full", "--json") if wanted == "certificate" else ("--level full", "--format json")
+        print_lines(*comparison_lines(found, str(file), again, *options))
     sys.exit(0 if found.ok else 1)
 
 
@@ -107,15 +104,14 @@ class VerifyOptions:
 
     file: Path = argument("FILE", "Certificate that validate --certify wrote, or checksums.json of index --checksums.")
     urls: list[str] | None = argument(
-        "[URL...]",
-        "Where the shards are now: their folder, or all of them. By default where the certificate says.",
+        "[URL...]", "Where the shards are now: their folder, or all of them. By default where the certificate says."
     )
     full: bool = option(False, "Read and hash all bytes, instead of comparing sizes and ETags or times of change.")
     jobs: int | None = processes_option()
     as_json: bool = option(False, "Print JSON, with all shards that differ.", "--json")
 
 
-def verify(typed: Typed, asked: VerifyOptions) -> None:
+def verify(typed: Typed, options: VerifyOptions) -> None:
     """Compare shards with their certificate.
 
     validate --certify wrote it. Reports shards that changed, are missing or were added:
@@ -125,6 +121,5 @@ def verify(typed: Typed, asked: VerifyOptions) -> None:
     Exit status: 0 if all shards were compared and are the same; 1 if not; 2 if the command is wrong, or the certificate
     cannot be read or was changed.
     """
-    again = typed.again(full=None)
-    urls, jobs = asked.urls or (), asked.jobs
-    compare_shards(asked.file, urls, again, "--full", "--json", full=asked.full, jobs=jobs, as_json=asked.as_json)
+    again, urls = typed.again(full=None), options.urls or ()
+    compare_shards(options.file, urls, again, full=options.full, jobs=options.jobs, as_json=options.as_json)

@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _IMAGE = 3  # parts of the key of an image; a frame has more
-
-
 Setting = bool | int | float | str
 
 
 class Embedded(NamedTuple):
-    """Embeddings of one kind, a few for each sample: of its images or of its captions, by one tower.
+    """The embeddings of each sample's images, or captions, by one tower.
 
-    ``settings``: those of the score that affect what is embedded, sorted by name, without defaults.
+    ``settings``: those of the score that affect the embeddings, sorted by name, without defaults.
     """
 
     of: Literal["image", "caption"]
@@ -39,10 +37,10 @@ class Embedded(NamedTuple):
 
 
 def embedding_key(view: "View", request: Request) -> str:
-    """Return the identity of an embedding in its sample: a field and how it was decoded, or the hash of a caption.
+    """Return the identity of an embedding in its sample: a field with its settings, or the hash of a caption.
 
-    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. The state of a
-    file outside of the shard is part of it.
+    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. It includes the
+    state of a file outside of the shard.
     """
     if isinstance(request.key, tuple):
         parts = request.key
@@ -107,8 +105,8 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
     def _given(self, *names: str) -> tuple[tuple[str, Setting], ...]:
         """Return the model's settings, and those of ``names`` that differ from their defaults."""
         own = {item.name: item.default for item in fields(self)}
-        told = {name: getattr(self, name) for name in ("precision", *names) if name in own}
-        given = {name: value for name, value in told.items() if value != own[name]}
+        values = {name: getattr(self, name) for name in ("precision", *names) if name in own}
+        given = {name: value for name, value in values.items() if value != own[name]}
         return tuple(sorted({**given, "model": self.model, "pretrained": self.pretrained}.items()))
 
     def settings(self) -> dict[str, object]:
@@ -119,7 +117,7 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipTextScore(ClipScore):
-    """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
+    """A score on embeddings of images and texts. ``tokenizer``: "openclip" repairs text, "hf" is transformers'."""
 
     tokenizer: By = "openclip"
 

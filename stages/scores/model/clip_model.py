@@ -1,4 +1,4 @@
-"""CLIPs of OpenCLIP, loaded once per device for all that ask for the same, and their towers as models."""
+"""CLIPs of OpenCLIP, loaded once per device, and their towers as models."""
 
 import json
 import logging
@@ -80,9 +80,9 @@ class Clip:
 
 
 def load_clip(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
-    """Return a model, the same object as long as it is referenced. Raises ValueError and what OpenCLIP raises.
+    """Return a model, the same object as long as it is referenced. Raises ValueError, and errors of OpenCLIP.
 
-    ``pretrained`` is a tag of OpenCLIP or a file, a checkpoint of open_clip_train as well; it may be "" if
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it may be "" if
     ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
     """
     key = (model, pretrained, precision, device)
@@ -94,7 +94,7 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
 
 
 def trims(model: str, pretrained: str, precision: Precision) -> bool:
-    """Return whether a model, loaded on any device, computes no padding of captions."""
+    """Return whether a model that is loaded on some device skips the padding of captions."""
     return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
@@ -129,8 +129,9 @@ def clip_source(model: str, pretrained: str) -> ModelSource | None:
     return ModelSource(url=found["url"]) if found.get("url") else None
 
 
+@ModelFact
 @cache
-def _preprocess_of(model: str, pretrained: str) -> Preprocess:
+def clip_preprocess(model: str, pretrained: str) -> Preprocess:
     """Return OpenCLIP's preprocess_cfg of a model, without loading its weights."""
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
@@ -155,9 +156,6 @@ def _preprocess_of(model: str, pretrained: str) -> Preprocess:
     return found
 
 
-clip_preprocess = ModelFact(_preprocess_of)
-
-
 def clip_geometry(model: str, pretrained: str) -> Geometry:
     """Return the geometry of a model's evaluation transform."""
     return _geometry(clip_preprocess(model, pretrained))
@@ -165,17 +163,17 @@ def clip_geometry(model: str, pretrained: str) -> Geometry:
 
 def _geometry(preprocess: Preprocess) -> Geometry:
     """Source: ``open_clip.transform.image_transform``."""
-    size = preprocess["size"]
-    height, width = (size, size) if isinstance(size, int) else size
+    given = preprocess["size"]
+    size = (given, given) if isinstance(given, int) else given
     kernel: Kernel = "bilinear" if preprocess["interpolation"] == "bilinear" else "bicubic"
     mode = preprocess["resize_mode"]
     if mode == "longest":
-        return Geometry(size=(height, width), fit="within", kernel=kernel, fill=preprocess["fill_color"])
+        return Geometry(size=size, fit="within", kernel=kernel, fill=preprocess["fill_color"])
     if mode == "squash":
-        return Geometry(size=(height, width), fit="both", kernel=kernel)
-    if height == width:
-        return Geometry(size=(height, width), fit="short", kernel=kernel)
-    return Geometry(size=(height, width), fit="cover")  # its kernel is always bicubic
+        return Geometry(size=size, fit="both", kernel=kernel)
+    if size[0] == size[1]:
+        return Geometry(size=size, fit="short", kernel=kernel)
+    return Geometry(size=size, fit="cover")  # OpenCLIP's kernel is always bicubic here
 
 
 @contextmanager
@@ -253,10 +251,10 @@ class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, 
 
     tokenizer: By = "openclip"
 
-    def load(self, device: str) -> Clip:
+    def load(self, device: str) -> Loaded:
         """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` does not fit it."""
         must_tokenize(self.model, self.tokenizer)
-        return load_clip(self.model, self.pretrained, self.precision, device)
+        return super().load(device)
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         return list(loaded.texts(stacked(self.model, batch)))
@@ -289,12 +287,12 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
     tokenizer: By = "openclip"
 
     def load(self, device: str) -> "tuple[Clip, Embeddings]":
-        """Return the model, which stays loaded for others, and the embeddings. Raises ValueError if ``tokenizer`` does not fit the model."""
+        """Return the model, to keep it loaded, and embeddings. Raises ValueError if ``tokenizer`` does not fit it."""
         import numpy as np
         import torch
 
         must_tokenize(self.model, self.tokenizer)
-        clip = load_clip(self.model, self.pretrained, self.precision, device)
+        clip = super().load(device)
         tokens = stacked(self.model, [clip_item(self.model, label, self.tokenizer) for label in self.labels])
         with torch.inference_mode():
             parts = [clip.texts(tokens[start : start + _AT_ONCE]) for start in range(0, len(tokens), _AT_ONCE)]

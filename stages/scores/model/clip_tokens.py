@@ -1,4 +1,4 @@
-"""Captions as tokens of a CLIP, without PyTorch, as decoders need not load it; and text towers without padding."""
+"""Captions as tokens of a CLIP, without loading PyTorch in decoders; and text towers without padding."""
 
 import gzip
 import html
@@ -45,7 +45,7 @@ def named(model: str, pretrained: str) -> str:
 # Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al. 2019 and 2021.
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
-_MERGES = 49152 - 256 - 2  # lines of the file that count, after the first
+_MERGES = 49152 - 256 - 2  # used lines of the file, after the first
 _MOST_CACHED = 1 << 17  # words
 _PATTERN = (
     r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"  # of regex, not of re
@@ -53,7 +53,7 @@ _PATTERN = (
 
 
 class ClipWords:
-    """Tokenises as OpenCLIP's ``SimpleTokenizer`` does with its own vocabulary, lower case. For several threads."""
+    """Tokenises as OpenCLIP's ``SimpleTokenizer`` with its own vocabulary, in lower case. Thread-safe."""
 
     def __init__(self, vocabulary: Path) -> None:
         import regex
@@ -84,7 +84,7 @@ class ClipWords:
         return [*found[: most - 1], self.end]
 
     def _merged(self, word: str) -> list[int]:
-        """Join the neighbours that come first in the list of merges, everywhere, until none is in it."""
+        """Merge the pair of neighbours of the lowest rank, wherever it occurs, until no pair has a rank."""
         units = [self._letters[byte] for byte in word.encode()]
         units[-1] += "</w>"
         ranks, never = self.ranks, len(self.ranks)
@@ -124,7 +124,7 @@ def _letters() -> dict[int, str]:
 # Tokens by transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded. It is the tokenizer of
 # transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
 
-_lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
+_lock = threading.Lock()  # tokenizers of transformers are not thread-safe
 
 
 def hf_tokens(text: str, most: int) -> list[int]:
@@ -144,7 +144,7 @@ def hf_tokenizer() -> "CLIPTokenizer":
         raise ValueError("tokenizer='hf' needs the vocabulary in the package open_clip_torch")
     numbers = dict(words.numbers)
     numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
-    tokenizer: Any = CLIPTokenizer  # in part without types
+    tokenizer: Any = CLIPTokenizer  # has incomplete types
     return tokenizer(vocab=numbers, merges=words.merges)
 
 
@@ -166,16 +166,17 @@ def clip_item(model: str, text: str, by: By = "openclip") -> "str | Tokens":
 
 
 def must_tokenize(model: str, by: By) -> None:
-    """Raise ValueError if a model's captions cannot be tokenised so."""
+    """Raise ValueError if ``by`` cannot tokenise the captions of a model."""
     if by == "hf":
         hf_tokenizer()
         if known_context(model) is None:
             raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
 
 
+@ModelFact
 @cache
-def plain_context(model: str) -> int | None:
-    """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP must."""
+def known_context(model: str) -> int | None:
+    """Return the context length of a model whose captions ``ClipWords`` can tokenise; None if only OpenCLIP can."""
     from open_clip import tokenizer as module
 
     tokenizer: Any = named_tokenizer(full_name(model))
@@ -188,9 +189,6 @@ def plain_context(model: str) -> int | None:
         and (tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern) == (words.numbers, words.ranks, _PATTERN)
     )
     return int(tokenizer.context_length) if plain else None
-
-
-known_context = ModelFact(plain_context)
 
 
 def stacked(model: str, batch: "Sequence[str | Tokens]") -> "Tokens":
@@ -228,9 +226,9 @@ class TextTower:
         import torch
 
         class Caller(torch.nn.Module):
-            """``encode_text`` as ``forward``, which functional_call calls."""
+            """``encode_text`` as ``forward``, for functional_call."""
 
-            def __init__(self, model: "CLIP") -> None:  # not by closure: the class outlives the model
+            def __init__(self, model: "CLIP") -> None:  # no closure: the class would keep the model alive
                 super().__init__()
                 self.model = model
 
@@ -245,10 +243,7 @@ class TextTower:
 
     def __call__(self, tokens: "torch.Tensor") -> "torch.Tensor":
         """Return features (n, d)."""
-        missing = self.context - tokens.shape[1]
-        if missing > 0 and self.trims:
-            return self._short(tokens)
-        return self._whole(tokens)
+        return self._short(tokens) if self.trims and tokens.shape[1] < self.context else self._whole(tokens)
 
     def _whole(self, tokens: "torch.Tensor") -> "torch.Tensor":
         import torch

@@ -1,4 +1,4 @@
-"""What transformers knows of a model in a folder or a hub: configuration, labels, tokenizer, image processor."""
+"""Models of transformers, in a folder or a hub: loading, labels, tokens of captions, preparation of pictures."""
 
 import json
 import threading
@@ -46,7 +46,7 @@ def load_model(kind: str, name: str, precision: Precision, device: str) -> Loade
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     logs: Any = transformers.utils.logging
     bars = logs.is_progress_bar_enabled()
-    logs.disable_progress_bar()  # ours is on the screen
+    logs.disable_progress_bar()  # it would break the progress bar of the run
     try:
         model, about = getattr(transformers, kind).from_pretrained(**where(name), dtype=dtype, output_loading_info=True)
     finally:
@@ -64,31 +64,27 @@ def _loaded(kind: str, name: str) -> Any:
     return getattr(transformers, kind).from_pretrained(**where(name))
 
 
-config_of, tokenizer_of = partial(_loaded, "AutoConfig"), partial(_loaded, "AutoTokenizer")
+config_of = partial(_loaded, "AutoConfig")
+tokenizer_of = partial(_loaded, "AutoTokenizer")
 processor_of = partial(_loaded, "AutoImageProcessor")
 
 
 def probabilities(logits: "torch.Tensor", problem: str | None) -> list["NDArray[np.float32]"]:
-    """Return for each row an array (labels), by the ``problem_type`` in the model's configuration.
+    """Return an array (labels) for each row of logits, by the ``problem_type`` in the model's configuration.
 
-    Softmax over the labels; a sigmoid for each if the model may find several; the number itself if the model has one
-    label, a regression.
+    Softmax over the labels; sigmoids if several labels may apply; the number itself if the model has a single label (a
+    regression).
     """
     logits = logits.float()
-    if logits.shape[-1] == 1:
-        found = logits
-    elif problem == "multi_label_classification":
-        found = logits.sigmoid()
-    else:
-        found = logits.softmax(-1)
-    return list(found.cpu().numpy())
+    if logits.shape[-1] > 1:
+        logits = logits.sigmoid() if problem == "multi_label_classification" else logits.softmax(-1)
+    return list(logits.cpu().numpy())
 
 
-def _labels(model: str) -> dict[int, str]:
+@ModelFact
+def labels_of(model: str) -> dict[int, str]:
+    """Return the names of a model's labels by place."""
     return {int(place): str(name) for place, name in config_of(model).id2label.items()}
-
-
-labels_of = ModelFact(_labels)  # names of a model's labels by place
 
 
 @lru_cache(maxsize=64)
@@ -115,7 +111,9 @@ def _listed(names: Sequence[str]) -> str:
 _KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 
 
-def _squeezed_to(name: str) -> Geometry | None:
+@ModelFact
+def squeezed_to(name: str) -> Geometry | None:
+    """Return the size to which a model's processor resizes pictures; None if it does more."""
     import numpy as np
 
     try:
@@ -138,9 +136,6 @@ def _squeezed_to(name: str) -> Geometry | None:
         return None
     kernel = _KERNELS.get(processor.resample)
     return Geometry(size=(height, width), fit="both", kernel=kernel) if kernel else None
-
-
-squeezed_to = ModelFact(_squeezed_to)  # the size that a model's processor squeezes pictures to; None if it does more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,16 +161,16 @@ class PrepareByProcessor:
 
 @lru_cache(maxsize=64)
 def preparation(name: str, flip: Flip = "", how: Scale = "fast") -> Prepare | PrepareByProcessor:
-    """Return what makes a picture for a model: its own processor, which needs the picture at full size.
+    """Return the preparation of pictures for a model: by its own processor, which needs the picture at full size.
 
-    With "fast" it is our own code if that processor only squeezes pictures to a size.
+    With "fast", it is ``Prepare`` if that processor only resizes pictures.
     """
     geometry = None if how == "exact" else squeezed_to(name)
     return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
 
 
 def black_picture(name: str) -> "Pixels | None":
-    """Return a model's input for a black picture; None if pictures differ in size."""
+    """Return a model's input for a black picture; None if inputs differ in size."""
     import numpy as np
 
     prepare = preparation(name)
@@ -183,11 +178,11 @@ def black_picture(name: str) -> "Pixels | None":
 
 
 def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", device: str) -> "torch.Tensor":
-    """Return a tensor (n, 3, height, width) of float32 on a device: bytes are scaled and normalised, floats are ready."""
+    """Return a tensor (n, 3, height, width) of float32 on a device. Bytes are scaled and normalised, floats are not."""
     import numpy as np
     import torch
 
-    if len({each.dtype for each in batch}) > 1:  # of scores that decode in two ways
+    if len({each.dtype for each in batch}) > 1:  # of scores with different ``decode``
         return torch.cat([pixel_values(name, [each], device) for each in batch])
     pixels = torch.from_numpy(np.stack(batch)).to(device)
     if pixels.dtype != torch.uint8:
@@ -202,17 +197,17 @@ def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", d
     return pixels
 
 
-_lock = threading.Lock()  # tokenizers are for one thread at a time
+_lock = threading.Lock()  # tokenizers are not thread-safe
 _FILE = "tokenizer.json"
 _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
 
 
 class TextFacts(NamedTuple):
-    """Facts about a model by which decoders tokenize captions.
+    """The facts about a model that decoders need to tokenize captions.
 
     ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is needed. ``side``:
-    where a long text is cut. ``bound``: the most tokens of model and tokenizer. ``start``: the token that begins a
-    text, otherwise the one that ends it.
+    the side at which a long text is cut. ``bound``: the maximum number of tokens of model and tokenizer. ``start``: the
+    token that begins a text, otherwise the one that ends it.
     """
 
     file: str
@@ -221,22 +216,20 @@ class TextFacts(NamedTuple):
     start: int | None
 
 
+@ModelFact
 @lru_cache(maxsize=16)
-def _found(name: str) -> TextFacts:
+def text_facts(name: str) -> TextFacts:
+    """Return the facts about a model's tokens."""
     tokenizer = tokenizer_of(name)
     bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    bound = min((int(each) for each in bounds if each), default=None)
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     side = str(getattr(tokenizer, "truncation_side", "right"))
-    return TextFacts(
-        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
-    )
-
-
-text_facts = ModelFact(_found)
+    return TextFacts(_file_of(name, tokenizer, side), side, bound, start)
 
 
 def longest(name: str, most: int) -> int:
-    """Return the most tokens of a text: ``most``, or fewer if the model or its tokenizer has a lower limit."""
+    """Return the maximum number of tokens: ``most``, or fewer if the model or its tokenizer has a lower limit."""
     return min(most, text_facts(name).bound or most)
 
 
@@ -248,11 +241,11 @@ def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[
             ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
         else:
             ids = _by_transformers(tokenizer_of(name), text, most, special=special)
-    return ids[:most]  # tokenizers do not cut if start and end tokens have no room
+    return ids[:most]  # tokenizers do not cut if there is no room for start and end tokens
 
 
 def _file_of(name: str, tokenizer: Any, side: str) -> str:
-    """Return a tokenizer's file if it alone yields the tokens of transformers, otherwise ""."""
+    """Return a tokenizer's file if it yields the same tokens as transformers, otherwise ""."""
     try:
         from transformers.utils.hub import cached_file
 

@@ -1,4 +1,4 @@
-"""Base classes of models and of scores that they compute; which files a model's name stands for."""
+"""Base classes of models, and of scores that they compute; the local files of a model."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,35 +16,34 @@ from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
 from ..pixels import full_size
 from ..sample_view import View
 
-# A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
-# calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
-# computes its value from the outputs. Scores with equal models share one, and items of one sample with equal keys run
-# once for all of them. A request may depend on another's output: text is detected once, for the score of its area and for
-# the score that reads it.
-
+# A ``Model`` is a description of what to load. It is loaded once for each device, in a separate process or in the
+# calling one, and then runs bounded batches of items, which may be of several samples. A ``ModelScore`` requests items
+# of a sample and computes its value from the outputs. Scores with equal models share one, and items of one sample with
+# equal keys run only once. A request may depend on another's output: text is detected once, for the score of its area
+# and for the score that reads it.
 
 T = TypeVar("T")
-Item = Any  # pickles well: an array, bytes, a string, a tuple of these
-Output = Any  # the same: usually an array of float32 or a number
-Loaded = Any  # what ``load`` returns: a network, with all that ``run`` needs
-Facts = Any  # of one kind of models; pickles well
+Item = Any  # picklable: an array, bytes, a string, a tuple of these
+Output = Any  # picklable: usually an array of float32 or a number
+Loaded = Any  # the result of ``load``: a network, with all that ``run`` needs
+Facts = Any  # of one kind of models; picklable
 Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class ModelSource(NamedTuple):
-    """The origin of a model that is not on this machine, and how a score names the same model in a folder."""
+    """The origin of a model that is not on this machine, and the settings that name the same model in a folder."""
 
     repository: str = ""  # of the Hugging Face hub, "org/name"
     revision: str = ""
     folder: str = ""  # "model='FOLDER'"
-    url: str = ""  # of a file, where it is in no repository
+    url: str = ""  # of a file, if it is not in a repository
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ClassFacts, ABC):
     """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
 
-    Only its fields affect the result of ``run``, not globals, because processes may be spawned. ``packages``: the
+    ``run`` must not depend on globals, only on the fields, because processes may be spawned. ``packages``: the
     distributions whose versions affect outputs.
     """
 
@@ -68,7 +67,7 @@ class Model(ClassFacts, ABC):
         return self.kind
 
     def fetched(self) -> ModelSource | None:
-        """Return its origin, if it is not on this machine; None if nothing is fetched."""
+        """Return the origin of a model that is not on this machine; None if nothing is downloaded."""
         return None
 
     def cost(self, item: Item) -> int:
@@ -76,18 +75,18 @@ class Model(ClassFacts, ABC):
         return 1
 
     def largest(self) -> Item | None:
-        """Return an item of the largest cost there can be, to try before the first shard; None if none is known."""
+        """Return an item of the largest possible cost, to try before the first shard; None if none is known."""
         return None
 
     def facts(self) -> Facts:
-        """Return its facts for decoders, for ``recall``; called in the process that loaded it."""
+        """Return the facts that decoders pass to ``recall``; called in the process that loaded the model."""
         return None
 
     def recall(self, facts: Facts) -> None:
-        """Take the ``facts`` of another process: decoders need not import what the model imports."""
+        """Accept the ``facts`` of another process, so that decoders need not import the model's libraries."""
 
     def identity(self) -> dict[str, object]:
-        """Return what affects outputs: kind, settings, hashes of weights, versions of libraries."""
+        """Return all that outputs depend on: kind, settings, hashes of weights, versions of libraries."""
         settings = {item.name: getattr(self, item.name) for item in fields(self)}
         return {"kind": self.kind, "settings": settings, "versions": versions_of(*self.packages)}
 
@@ -103,7 +102,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelScore(Score, tier="model", gpus=0.25):
-    """A score computed from a model's outputs. ``precision`` and the like are settings of the score."""
+    """A score computed from a model's outputs."""
 
     @abstractmethod
     def requests(self, view: View) -> list[Request]:
@@ -111,7 +110,7 @@ class ModelScore(Score, tier="model", gpus=0.25):
 
     @abstractmethod
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        """Return the value by the outputs, one for each request, in their order. Raises ScoreError."""
+        """Return the value for the outputs, one for each request, in their order. Raises ScoreError."""
 
     def main_model(self) -> Model:
         """Return the model, if there is only one."""
@@ -129,7 +128,7 @@ class ModelScore(Score, tier="model", gpus=0.25):
 
 
 class CaptionModelScore(ModelScore, subject="caption"):
-    """A score of captions by one model, which gets each of them as an item."""
+    """A score of captions by one model, with one item for each caption."""
 
     caption: str
 
@@ -142,11 +141,11 @@ class CaptionModelScore(ModelScore, subject="caption"):
         return [Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)]
 
 
-_WANTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
+_EXPECTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
 
 
 def scalar(value: object, kind: Kind, method: str) -> Scalar:
-    """Return the value of one item as float or int, bool or str. ``method`` returned it: "score()".
+    """Return the value of one item as float or int, bool or str. ``method``, such as "score()", is for messages.
 
     Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError "not-finite" for NaN and
     infinities, OverflowError for a number that no float can hold, TypeError for anything else.
@@ -160,7 +159,7 @@ def scalar(value: object, kind: Kind, method: str) -> Scalar:
         if not math.isfinite(plain):
             raise ScoreError("not-finite", f"{method} returned {float(plain)}")
         return plain if isinstance(plain, int) else float(plain)
-    raise TypeError(f"{method} returned {described(value)}: it must return {_WANTED[kind]} for each item")
+    raise TypeError(f"{method} returned {described(value)}: it must return {_EXPECTED[kind]} for each item")
 
 
 def plain_item(value: object) -> object:
@@ -200,7 +199,7 @@ def one_each(outputs: object, count: int) -> list[object]:
 
 
 def described(value: object) -> str:
-    """Describe a value that is refused.
+    """Describe an invalid value.
 
     >>> described(None), described([1, 2]), described({})
     ('None', 'a list of 2 values', 'a dict')
@@ -258,7 +257,7 @@ class BatchScore(ModelScore):
         return _Own(score=self)
 
     def identity(self) -> dict[str, object]:
-        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
+        return Score.identity(self)
 
     def requests(self, view: View) -> list[Request]:
         model = self.main_model()
@@ -306,7 +305,7 @@ class _Own(Model, kind="custom score"):
 _CHUNK = 1 << 22
 _SETTINGS = (".json", ".model", ".txt", ".jinja")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # what trainers leave next to a model
+_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # files of a trainer next to a model
 
 
 def local_path(name: str) -> Path | None:
@@ -372,7 +371,7 @@ def _digest(path: Path) -> str:
 
 
 class ModelFact(Generic[T]):
-    """A fact about a model, by its names: what another process has shared, otherwise what ``find`` returns.
+    """Decorates a function that finds a fact about a model: a fact that another process has shared takes precedence.
 
     Decoders with a shared fact need not import the libraries that find it.
     """
@@ -381,7 +380,7 @@ class ModelFact(Generic[T]):
         self._find, self._shared = find, dict[tuple[str, ...], T]()
 
     def __call__(self, *model: str) -> T:
-        """Return the fact. Raises what ``find`` raises."""
+        """Return the fact. Raises the errors of the function."""
         return self._shared[model] if model in self._shared else self._find(*model)
 
     def share(self, fact: T, *model: str) -> None:

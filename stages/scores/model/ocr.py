@@ -1,4 +1,4 @@
-"""EasyOCR's networks as models: where text is (CRAFT), and what it says. Heavy libraries are imported on first use."""
+"""EasyOCR's networks as models: text detection (CRAFT) and recognition. Heavy libraries are imported on first use."""
 
 import importlib.util
 import warnings
@@ -55,7 +55,7 @@ def _state_of(folder: str, name: str, device: str) -> "dict[str, torch.Tensor]":
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """A picture as EasyOCR's detector takes it, no side longer than the canvas; ``width`` and ``height`` before that."""
+    """The input of EasyOCR's detector: a picture, resized to the canvas. ``width`` and ``height``: before that."""
 
     pixels: "Pixels"  # height, width, 3
     width: int
@@ -102,7 +102,7 @@ class OnCanvas:
 
 
 def padded(length: int) -> int:
-    """Return the length of a side as the detector takes it.
+    """Return the padded length of a side for the detector: a multiple of 32.
 
     >>> padded(360), padded(384)
     (384, 384)
@@ -127,7 +127,7 @@ class Maps(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Boxes round text, in pixels of the picture; they may reach out of it."""
+    """Boxes around text, in pixels of the picture; they may extend beyond it."""
 
     upright: list[tuple[int, int, int, int]]  # least and largest x, least and largest y
     tilted: list[list[Point]]  # four corners
@@ -184,9 +184,9 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
     def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
-        """Return the maps of each picture; pictures of equal padded size share a forward pass, but not on a CPU.
+        """Return the maps of each picture; pictures of equal padded size share a forward pass, except on a CPU.
 
-        More than one at a time would only take memory there.
+        There, this would only take more memory.
         """
         on_cpu = next(loaded.parameters()).device.type == "cpu"
         groups: dict[tuple[int, ...], list[int]] = {}
@@ -250,7 +250,7 @@ class Line(NamedTuple):
 def lines_of(pixels: "Pixels", maps: Maps) -> list[Line]:
     """Return the lines in a picture (height, width, 3), in which the detector found ``maps``.
 
-    They are cut out of the picture as it is, even if it is smaller than the original.
+    They are cropped from this picture, even if it is smaller than the original.
     """
     import cv2
     from easyocr.utils import get_image_list
@@ -284,7 +284,7 @@ class _About(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
-    """Reads text. Items are the lines of a picture, outputs lists of (text, confidence), one each.
+    """Reads text. Items are the lines of a picture, outputs a (text, confidence) for each line.
 
     With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
     pictures larger than the detector's canvas, lines are cut out of the canvas. ``network``: the recogniser, by
@@ -366,7 +366,7 @@ class _Recogniser:
 
         pairs = [(None, image) for image in images]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as missing pinned memory
+            warnings.simplefilter("ignore")  # such as that pinned memory is missing
             read = get_text(
                 self.characters, HEIGHT, width, self.network, self.converter, pairs, self.ignored,
                 batch_size=max(1, _MOST_PIXELS // (HEIGHT * width)), workers=0, device=self.device,

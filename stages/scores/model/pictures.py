@@ -1,4 +1,4 @@
-"""Pictures as the input of models: which images, or frames of videos, a score looks at, and how they are prepared.
+"""Pictures as the input of models: selects images, or frames of videos, of a sample, and prepares them.
 
 numpy and Pillow are imported on first use.
 """
@@ -64,11 +64,11 @@ class PictureScore(ModelScore, optional=("av",)):
 
     @property
     def sampled(self) -> Sampling:
-        """Which frames of a video are used."""
+        """The choice of frames of a video."""
         return Sampling(self.sampling, self.frames)
 
     def preparation(self) -> PreparesPicture:
-        """Return what makes the model's input of a picture."""
+        """Return the function that makes the model's input from a picture."""
         raise NotImplementedError
 
     def requests(self, view: "View") -> list[Request]:
@@ -90,7 +90,7 @@ class PictureScore(ModelScore, optional=("av",)):
             return ()
 
     def pairs(self, view: "View", caption: str) -> list[Pair]:
-        """Return each caption with its images, or its videos. Raises ScoreError if there are none of either."""
+        """Return each caption with its images, or its videos. Raises ScoreError if there are neither."""
         if self.image_fields(view):
             return view.pairs(caption, self.image)
         return view.video_pairs(caption, self.video)
@@ -98,9 +98,10 @@ class PictureScore(ModelScore, optional=("av",)):
     def pictures(
         self, view: "View", model: Model, prepare: PreparesPicture, names: Sequence[str] = (), *suffix: Hashable
     ) -> list[Request]:
-        """Return a request for each picture of some fields, by default all; frames are decoded individually.
+        """Return a request for each picture of some fields, by default all.
 
-        Its key: the field and how it is decoded, or which frame of a video it is; then ``suffix``.
+        Its key: the field and ``decode`` if it is not "fast", or the field, sampling and number of a frame; then
+        ``suffix``.
         """
         images = self.image_fields(view)
         if images:
@@ -116,14 +117,14 @@ class PictureScore(ModelScore, optional=("av",)):
         return found
 
     def counts(self, view: "View", names: Sequence[str]) -> list[int]:
-        """Return the number of pictures in each of some fields: one of an image, the frames of a video."""
+        """Return the number of pictures in each of some fields: 1 for an image, the frames of a video."""
         images = self.image_fields(view)
         return [1 if images else view.frame_count(name, self.sampled) for name in names]
 
     def grouped(
         self, view: "View", outputs: Sequence[Output], names: Sequence[str] | None = None
     ) -> list[list[Output]]:
-        """Return the outputs for each image, one each, or for each video, one for each frame."""
+        """Return the outputs for each image or video: one for an image, one for each frame of a video."""
         left = iter(outputs)
         names = names or self.image_fields(view) or view.video_names(self.video)
         return [list(islice(left, count)) for count in self.counts(view, names)]
@@ -136,7 +137,7 @@ class PictureScore(ModelScore, optional=("av",)):
         reduce: Reduce,
         digits: int = 6,
     ) -> Value:
-        """Return the value of each image, or of each video, by the number of a picture."""
+        """Return the value of each image or video, given a function from a picture's output to its number."""
         groups = self.grouped(view, outputs)
         return bare([round(reduced([number(each) for each in group], reduce), digits) for group in groups])
 
@@ -206,7 +207,7 @@ class Geometry:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare:
-    """Makes an array (3, height, width) of uint8 from an image: mirrored if asked, then resized and cropped.
+    """Makes an array (3, height, width) of uint8 from an image: mirrored by ``flip``, then resized and cropped.
 
     With ``decode`` "fast" it is decoded at a reduced scale, at least twice as large as needed: see ``Decode``.
     Transparency is dropped and EXIF's orientation ignored, as in training; more than 8 bits are scaled to 8.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stanza.models.common.foundation_cache import FoundationCache
 
 
-_BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # dependencies that a tagger may have
+_DEPENDENCIES = ("pretrain", "forward_charlm", "backward_charlm")  # that a tagger may have
 _LANGUAGE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8})*")
 _INDEX = "resources.json"
 
@@ -35,13 +35,14 @@ class StanzaFolder:
     def __init__(self, root: Path, lang: str, package: str) -> None:
         if not _LANGUAGE.fullmatch(lang):
             raise ValueError(f"{lang!r} is not a language code, such as 'en' or 'zh-hans'")
-        index = _index(root)
+        path = root / _INDEX
+        index = _read(path) if path.is_file() else {}
         lang = index.get(lang, {}).get("alias", lang)
         self._about: Any = index.get(lang, {})
         self._root, self._package = root / lang, package
 
     def model(self, processor: str, *, optional: bool = False) -> Path | None:
-        """Return the file of a processor ("tokenize", "mwt", "pos", "ner"); None if it may be missing and is."""
+        """Return the file of a processor ("tokenize", "mwt", "pos", "ner"); None if it is missing and ``optional``."""
         packages = self._about.get("packages")
         if packages is None:
             return self._only(processor, optional=optional)
@@ -54,11 +55,11 @@ class StanzaFolder:
             raise ValueError(f"{self._root}: the package {self._package!r} has no model for {processor!r}")
         return self._file(processor, names[processor])
 
-    def beside(self, processor: str, model: Path) -> dict[str, Path]:
+    def dependencies(self, processor: str, model: Path) -> dict[str, Path]:
         """Return the dependencies of a processor's file, by kind: "pretrain", "forward_charlm", "backward_charlm"."""
         known = self._about.get(processor, {}).get(model.stem)
         if known is None:
-            found = {kind: self._only(kind, optional=True) for kind in _BESIDE}
+            found = {kind: self._only(kind, optional=True) for kind in _DEPENDENCIES}
             return {kind: path for kind, path in found.items() if path is not None}
         return {each["model"]: self._file(each["model"], each["package"]) for each in known.get("dependencies", [])}
 
@@ -101,8 +102,8 @@ def stanza_files(
 
     def add(name: str, model: Path) -> None:
         found[f"{name}_model_path"] = model
-        beside = folder.beside(name, model) if folder else {}
-        found.update({f"{name}_{kind}_path": each for kind, each in beside.items()})
+        others = folder.dependencies(name, model) if folder else {}
+        found.update({f"{name}_{kind}_path": each for kind, each in others.items()})
 
     if not pretokenized:
         given = local_path(tokenizer)
@@ -121,11 +122,6 @@ def stanza_files(
     return found
 
 
-def _index(root: Path) -> dict[str, Any]:
-    path = root / _INDEX
-    return _read(path) if path.is_file() else {}
-
-
 @while_unchanged
 def _read(path: Path) -> dict[str, Any]:
     try:
@@ -137,7 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
     return index
 
 
-_CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser's
+_CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser
 _REMEMBERED = 2_000_000  # characters
 _loaded: "WeakValueDictionary[tuple[object, ...], Pipeline]" = WeakValueDictionary()
 _lock = threading.Lock()  # two concurrent loads would take twice the memory
@@ -162,10 +158,9 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> "Pi
     if odd := [path for path in files.values() if ";" in path]:
         raise ValueError(f"Stanza takes {odd[0]!r} for several files: no name may have a ';'")
     if "ner" in processors:  # otherwise it looks them up in its index
-        blank = {f"ner_{kind}_path": "" for kind in ("pretrain", "forward_charlm", "backward_charlm")}
-        files = {**blank, **files}
+        files = {**{f"ner_{kind}_path": "" for kind in _DEPENDENCIES}, **files}
     with tempfile.TemporaryDirectory(prefix="wdsflow-stanza-") as folder:
-        Path(folder, "resources.json").write_text("{}", "utf-8")  # all files are named
+        Path(folder, _INDEX).write_text("{}", "utf-8")  # not needed: all files are named
         try:
             return stanza.Pipeline(
                 lang=lang,
@@ -188,7 +183,7 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> "Pi
 
 
 def _transformer(path: str) -> str | None:
-    """Return the name of the transformer under a network."""
+    """Return the name of the transformer on which a network is based."""
     import torch
 
     name: str | None = torch.load(path, map_location="cpu", weights_only=True).get("config", {}).get("bert_model")
@@ -196,8 +191,8 @@ def _transformer(path: str) -> str | None:
 
 
 @cache
-def _shared(device: str) -> "FoundationCache":  # noqa: ARG001 - networks move what they share to their device
-    """Return the cache of word vectors and language models that several networks of a device use."""
+def _shared(device: str) -> "FoundationCache":  # noqa: ARG001 - networks move shared parts to their device
+    """Return the cache of word vectors and language models that the networks of a device share."""
     from stanza.models.common.foundation_cache import FoundationCache
 
     return FoundationCache(local_files_only=True)
@@ -228,8 +223,8 @@ class _Remembered:
             self._sentences[paragraph] = sentences
             self._characters += len(paragraph)
         while self._characters > _REMEMBERED:
-            gone, _ = self._sentences.popitem(last=False)
-            self._characters -= len(gone)
+            oldest, _ = self._sentences.popitem(last=False)
+            self._characters -= len(oldest)
 
 
 _remembered: "WeakKeyDictionary[Pipeline, _Remembered]" = WeakKeyDictionary()
@@ -259,9 +254,9 @@ class Tokenizer:
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
         read = {part: [[TagToken(part, (part,))]] for _, part in parts if is_word(part)}
         read |= self._remembered.of(part for _, part in parts)
-        asked = list(dict.fromkeys(part for _, part in parts if part not in read))
-        for batch in batches([len(part) for part in asked], _CHARACTERS, _PARAGRAPHS, None):
-            some = [asked[each] for each in batch]
+        new = list(dict.fromkeys(part for _, part in parts if part not in read))
+        for batch in batches([len(part) for part in new], _CHARACTERS, _PARAGRAPHS, None):
+            some = [new[each] for each in batch]
             for part, document in zip(some, self._pipeline.bulk_process(some), strict=True):
                 read[part] = [_written(document, sentence) for sentence in document.sentences]
                 self._remembered.add(part, read[part])
@@ -287,18 +282,18 @@ def _written(document: "Document", sentence: "Sentence") -> list[TagToken]:
 
 LONGEST_WORD = 1_000  # characters; the bound of Stanza's tokeniser
 LONGEST_CAPTION = 100_000
-UNKNOWN = "<UNK>"  # what Stanza writes for a word above its bound
+UNKNOWN = "<UNK>"  # Stanza's replacement for a word above its bound
 
 Overlong = Literal["split", "refuse"]
 
 _BLANK_LINE = re.compile(r"\n[\s\x80-\x9f]*\n")
 _EDGES = re.compile(r"\A[\s\x80-\x9f]+|[\s\x80-\x9f]+\Z")
 _LONG_RUN = re.compile(rf"([\x00-\x08\x0e-\x1b!-\x7f]{{{LONGEST_WORD + 1},}})")
-_RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # a word of this text would be taken for padding
+_RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # words that Stanza would treat as padding and the like
 
 
 class RefusedSentence(NamedTuple):
-    """Why a caption is quarantined; see ScoreError."""
+    """The reason for which a caption is quarantined; see ScoreError."""
 
     slug: str
     detail: str
@@ -307,8 +302,8 @@ class RefusedSentence(NamedTuple):
 def paragraphs(text: str) -> list[str]:
     r"""Return the parts between blank lines, stripped: Stanza processes each separately.
 
-    More than 1,000 characters of ASCII without a space are a separate part, see ``is_word``: Stanza's search for
-    addresses in them takes quadratic time.
+    More than 1,000 ASCII characters without a space are a separate part (see ``is_word``), because Stanza's search for
+    addresses takes quadratic time.
 
     >>> paragraphs(" One. Two. \n \n Three. ")
     ['One. Two.', 'Three.']
@@ -332,7 +327,7 @@ def split_at_spaces(text: str) -> list[list[str]]:
 
 
 def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
-    """Return why a caption is quarantined if long sentences and words are refused; None if it is accepted."""
+    """Return the reason to quarantine a caption for a long sentence or word; None if it has none."""
     for words in sentences:
         if len(words) > most_words:
             return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")
@@ -347,10 +342,10 @@ def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters
 
 
 def pieces(words: Sequence[str], most_words: int, most_characters: int) -> list[list[str]]:
-    """Return a sentence in pieces, in order, each as long as possible.
+    """Split a sentence into pieces, in order, each as long as possible.
 
-    A piece has at most ``most_words`` words, and at most ``most_characters`` when each of them is padded to the longest
-    and has a space. Words above 1,000 characters are ``<UNK>``.
+    A piece has at most ``most_words`` words, and fewer than ``most_characters`` if each word is padded to the longest
+    and has a space. Words above 1,000 characters become ``<UNK>``.
 
     >>> pieces("one two three four five".split(), 2, 1000)
     [['one', 'two'], ['three', 'four'], ['five']]

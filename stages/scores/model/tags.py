@@ -1,4 +1,4 @@
-"""Scores of words with a tag, parts of speech and named entities, and Stanza's taggers as their models."""
+"""Scores of tagged words (parts of speech, named entities), and Stanza's taggers as their models."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..sample_view import View
 
-WASTE = 1.2  # padded words for each real one, at most
+WASTE = 1.2  # the most padded words for each real one
 
 
 class Shape(NamedTuple):
@@ -39,14 +39,15 @@ class TaggingBudget(NamedTuple):
     def fits(self, words: int, word_characters: int, characters: int) -> bool:
         """Return whether a batch is within the budget.
 
-        ``words``: each sentence is as long as the longest. ``word_characters``: each word is, for a tagger with a
-        character network of its own. ``characters``: each sentence is, for one with a character language model.
+        ``words``: after padding sentences to the one with the most words. ``word_characters``: after padding words to
+        the longest, for a tagger with a character network. ``characters``: after padding sentences to the one with the
+        most characters, for a tagger with a character language model.
         """
         return words <= self.words and max(word_characters, characters) <= self.characters
 
 
 def shape_of(words: Sequence[str]) -> Shape:
-    """Return the size of a sentence, which has a word."""
+    """Return the size of a sentence of at least one word."""
     lengths = [len(word) for word in words]
     return Shape(len(words), max(lengths), sum(lengths) + len(words) + 1)
 
@@ -78,9 +79,9 @@ Tag = Any  # "B-PERSON", or (upos, xpos)
 
 
 class TagCounts(NamedTuple):
-    """Numbers of a caption: its words, and how many of each tag by tag set ("upos", "xpos", "entity").
+    """The number of words of a caption, and of each tag, by tag set ("upos", "xpos", "entity").
 
-    ``known``: the tags of the model, by tag set; a missing set has too many. ``refused``: why there are no numbers.
+    ``known``: the tags of the model, by tag set; sets of too many are missing. ``refused``: why there are no numbers.
     """
 
     words: int
@@ -91,7 +92,7 @@ class TagCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A tokeniser, None if captions are already tokenised, and Stanza's processor that tags."""
+    """A tokeniser, None if captions are already tokenised, and Stanza's processor for tags."""
 
     tokenizer: Tokenizer | None
     pipeline: "Pipeline"  # referenced, so that it stays shared
@@ -114,7 +115,7 @@ class TaggerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
-    """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
+    """A tagger of Stanza. Items are captions, outputs ``TagCounts``.
 
     ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
     in batches bounded by padded words and padded characters: see ``TaggingBudget``. With ``overlong`` "split",
@@ -167,7 +168,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         return max(1, len(item))
 
     def largest(self) -> str:
-        """Return a caption that fills a batch of sentences: as many words as a batch may have."""
+        """Return a caption of as many words as a batch may have."""
         return "\n\n".join([" ".join(["words"] * 20)] * 250)
 
     def called(self) -> str:
@@ -179,25 +180,23 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         return {**super().identity(), "settings": {**settings, "budget": list(self.budget), "files": files}}
 
     def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
-        """Return the sentences of each caption, or why it is quarantined."""
+        """Return the sentences of each caption, or the reason to quarantine it."""
         texts = [text for text in batch if len(text) <= LONGEST_CAPTION]
         if loaded.tokenizer is None:
             read = iter([stanza_files.split_at_spaces(text) for text in texts])
         else:
             read = iter(loaded.tokenizer.sentences(texts, self.unit))
-        most = f"more than {LONGEST_CAPTION:,}"
-        found = [
-            next(read)
-            if len(text) <= LONGEST_CAPTION
-            else RefusedSentence("long-caption", f"it has {len(text):,} characters, {most}")
-            for text in batch
-        ]
-        if self.overlong == "split":
-            return found
-        bounds = self.max_words, self.budget.characters
-        return [
-            each if isinstance(each, RefusedSentence) else stanza_files.refusal(each, *bounds) or each for each in found
-        ]
+        found: list[list[Words] | RefusedSentence] = []
+        for text in batch:
+            if len(text) > LONGEST_CAPTION:
+                detail = f"it has {len(text):,} characters, more than {LONGEST_CAPTION:,}"
+                found.append(RefusedSentence("long-caption", detail))
+                continue
+            sentences, refused = next(read), None
+            if self.overlong == "refuse":
+                refused = stanza_files.refusal(sentences, self.max_words, self.budget.characters)
+            found.append(refused or sentences)
+        return found
 
     def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return the tagger's output for each word, in input order."""
@@ -224,7 +223,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
 
 
 def document_of(sentences: Sequence[Words]) -> "Document":
-    """Return a document of Stanza's that has only the words."""
+    """Return a Stanza document that has only the words."""
     from stanza.models.common.doc import ID, TEXT, Document
 
     return Document([[{ID: (at,), TEXT: word} for at, word in enumerate(words, 1)] for words in sentences])
@@ -232,7 +231,7 @@ def document_of(sentences: Sequence[Words]) -> "Document":
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntities(Tagger, kind="stanza named entities", processor="ner", unit="tokens"):
-    """From a caption to how many entities of each type are in it, as "entity"."""
+    """From a caption to the number of its entities of each type, as "entity"."""
 
     def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return the tag of each token ("B-PERSON", "O"), as ``NERProcessor.process`` does for a batch."""
@@ -262,7 +261,7 @@ class NamedEntities(Tagger, kind="stanza named entities", processor="ner", unit=
 
 @dataclass(frozen=True, kw_only=True)
 class PartsOfSpeech(Tagger, kind="stanza parts of speech", processor="pos", unit="words"):
-    """From a caption to how often each part of speech is in it, as "upos" and as "xpos"."""
+    """From a caption to the number of its words of each part of speech, as "upos" and as "xpos"."""
 
     def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
         """Return (upos, xpos) of each word, as ``POSProcessor.process`` does for a batch."""
@@ -278,7 +277,7 @@ class PartsOfSpeech(Tagger, kind="stanza parts of speech", processor="pos", unit
         return {"upos": Counter(upos for upos, _ in tags), "xpos": Counter(xpos for _, xpos in tags)}
 
     def known(self, processor: "Processor") -> dict[str, frozenset[str]]:
-        """Return the tags; a language whose xpos are composed of parts has too many to list."""
+        """Return the tags; "xpos" is missing if it is composed of parts, as there are too many to list."""
         xpos = processor.get_known_xpos()
         found = {"upos": frozenset(processor.get_known_upos())}
         return {**found, "xpos": frozenset(xpos)} if isinstance(xpos, list) else found
@@ -310,11 +309,11 @@ class TagScore(TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), pack
         return text
 
     def settings(self) -> dict[str, object]:
-        """Return the settings without paths: the files' contents are part of the model's identity."""
+        """Return the settings without paths: the model's identity includes hashes of the files."""
         return {name: value for name, value in super().settings().items() if name not in _FILES}
 
     def counted(self, outputs: Sequence[TagCounts], tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
-        """Return, for each caption, how many of the wanted tags it has, or of any if none are named; and how many words.
+        """Return (number of wanted tags, number of words) for each caption; all tags are wanted if none are named.
 
         Raises ScoreError if a caption is quarantined ("long-sentence", "long-word", "long-caption"), or if the model
         has no such tag ("unknown-tag").

@@ -39,7 +39,7 @@ def united(boxes: Boxes) -> float:
     shapes = [
         box(left, top, right, bottom) for left, right, top, bottom in boxes.upright if right > left and bottom > top
     ]
-    # Corners of a box with margins may come in an order that crosses itself.
+    # The corners of a tilted box may be in an order whose edges cross.
     shapes += [MultiPoint(quad).convex_hull for quad in boxes.tilted]
     union = union_all(shapes).intersection(box(0, 0, boxes.width, boxes.height))
     return min(1.0, float(union.area) / (boxes.width * boxes.height))
@@ -86,13 +86,13 @@ class ReadScore(OcrScore):
         return self.main_model(), self._reader()
 
     def requests(self, view: View) -> list[Request]:
-        """Return a reading of the lines detected in each picture."""
-        asked, reader = [], self._reader()
+        """Return a request to read the lines that are detected in each picture."""
+        requests, reader = [], self._reader()
         for found in super().requests(view):
-            picture = cache(found.make)  # kept: lines are cut out of it after detection
+            picture = cache(found.make)  # used again after detection, to crop lines
             key = found.model, found.key
-            asked.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
-        return asked
+            requests.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
+        return requests
 
     def texts(self, view: View, outputs: Sequence[Output]) -> list[str]:
         """Return the text of each image, or of each video."""

@@ -1,4 +1,4 @@
-"""Scores by models of transformers, and the models: classifiers, matchers of images and texts, language models."""
+"""Models of transformers, and their scores: classifiers, image-text matchers, language models."""
 
 import math
 from abc import abstractmethod
@@ -99,7 +99,7 @@ class ImageClassifier(
 
 
 _MOST_TOKENS = 512
-_PATCH = 256  # pixels that cost what a token costs: vision transformers cut patches of 16 x 16
+_PATCH = 256  # pixels that cost as much as a token: vision transformers use patches of 16 x 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class ImageTextMatcher(
         device = str(loaded.device)
         pixels = hub.pixel_values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
         inputs = hub.padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
-        with torch.device(device):  # it makes a mask on the default device
+        with torch.device(device):  # the model creates a mask on the default device
             scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
         found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
         return found
@@ -146,7 +146,7 @@ class LanguageModel(
         inputs = hub.padded(batch, str(loaded.device))
         logits = loaded(**inputs, use_cache=False).logits
         found = []
-        for row, tokens in enumerate(batch):  # individually: a float32 copy of all logits would double the peak
+        for row, tokens in enumerate(batch):  # one at a time: a float32 copy of all logits would double peak memory
             last = len(tokens) - 1
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
@@ -165,7 +165,8 @@ class TextClassifier(
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         config = loaded.config
         known = config.pad_token_id
-        # Causal models look for the last token before the padding: without a padding token, take one that no text has.
+        # Causal models classify at the last token before the padding. If there is no padding token, use one that does
+        # not occur in the batch.
         fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
         config.pad_token_id = fill
         try:
@@ -316,7 +317,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
         return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
 
     def requests(self, view: View) -> list[Request]:
-        hub.label_index(self.model, self.label)  # ValueError if there is no such label
+        hub.label_index(self.model, self.label)  # raises if there is no such label
         return super().requests(view)
 
     def item(self, text: str) -> Item:
@@ -327,9 +328,6 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         place = hub.label_index(self.model, self.label)
         return bare([round(finite(output[place]), 6) for output in outputs])
-
-
-_MOST_NATS = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,4 +367,5 @@ class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perpl
         return np.array([*first, *ids], np.int32)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        return bare([float(f"{math.exp(min(finite(output), _MOST_NATS)):.6g}") for output in outputs])
+        # The exponential of more than about 709 is not a float.
+        return bare([float(f"{math.exp(min(finite(output), 700)):.6g}") for output in outputs])

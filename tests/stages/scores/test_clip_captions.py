@@ -10,7 +10,7 @@ import torch
 
 from tests.stages.scores import tiny_models
 from wdsflow.stages.scores.model.clip_model import ClipText, load_clip
-from wdsflow.stages.scores.model.clip_tokens import clip_item, clip_words, plain_context, stacked
+from wdsflow.stages.scores.model.clip_tokens import clip_item, clip_words, known_context, stacked
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 PIECES = ["a photo of", "<start_of_text>", "<END_OF_TEXT>", "'S I'd", "&amp;lt;", "\u00a0\u200b", "İ ß ǅ", "Ⅷ²12", "日本", "ไทย", "👨‍👩‍👧", "â€™", "!!,-", "\x00"]  # fmt: skip
@@ -30,10 +30,10 @@ def test_captions_are_tokenised_as_openclip_does(theirs, parts, between):
 
 
 def test_only_tokenisers_that_are_known_are_taken_over(tmp_path):
-    assert plain_context(tiny_models.clip(tmp_path / "plain")) == 12
+    assert known_context(tiny_models.clip(tmp_path / "plain")) == 12
     other = {**tiny_models.CLIP["text_cfg"], "tokenizer_kwargs": {"clean": "canonicalize"}}
     model = tiny_models.clip(tmp_path / "other", text_cfg=other)
-    assert plain_context(model) is None
+    assert known_context(model) is None
     assert clip_item(model, "A Cat!") == "A Cat!"
 
 

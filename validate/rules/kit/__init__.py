@@ -1,1 +1,1 @@
-"""Code that rules share: their base class, their input, and how they run."""
+"""Code that rules share: base classes, their input, and questions about samples."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...verdicts.verdict import Verdict
 
 T = TypeVar("T")
-SHARDS_NAMED = 20  # a rule reports this many shards one by one, and the rest in one finding
+SHARDS_NAMED = 20  # a rule reports this many shards individually, and the others in one finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Context:
         return tuple(reader.name for reader in self.readers)
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
-        """Return the fate of a run of that shape; every reader is asked once per shape."""
+        """Return the fate of a run of that shape, computed once per reader and shape."""
         return self.once((id(reader), shape), lambda: reader.fates(shape))
 
     def bound(self, reader: Reader) -> Reader:
@@ -61,48 +61,48 @@ class Context:
         return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
     def ends(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
-        """Return the names of the readers that end with an exception at a shard for this reason."""
+        """Return the names of the readers that raise at a shard for this reason."""
         ends = ((reader.name, reader.at_shard(shard)) for reader in self.readers)
         return tuple(name for name, end in ends if end is not None and end.reason == reason)
 
     def titles(self, names: Iterable[str]) -> str:
-        """Return readers by their titles: "OpenCLIP 3.3.0 and webdataset 1.x"."""
+        """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         wanted = set(names)
         return listed([reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted])
 
     def ending(self, names: Collection[str]) -> str:
-        """Say that readers raise: "Ray Data ends with an exception"."""
+        """Return the text that readers raise: "Ray Data ends with an exception"."""
         return f"{self.titles(names)} end{'s' if len(names) == 1 else ''} with an exception"
 
     def ended_by_fields(self) -> set[str]:
-        """Return the readers that end with an exception because their first samples have different fields."""
+        """Return the names of the readers that raise because their first samples have different fields."""
         crashed = (each for each in self.verdicts if each.outcome == "crashes")
         return {each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"}
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
-        """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
+        """Describe the effect of incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
-        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if they come with None.
+        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if they have None.
         """
         wanted, ending = set(names), self.ended_by_fields()
         ended = [name for name in self.names() if name in wanted & ending]
-        told = [self.ending(ended)] if ended else []
+        texts = [self.ending(ended)] if ended else []
         groups: dict[str, list[str]] = {}
         for each in self.readers:
             if each.name in wanted - ending:
                 groups.setdefault(each.stand_in if each.gives_none else "", []).append(each.name)
         for stand_in, some in sorted(groups.items()):
             verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)
-            told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
-        return told
+            texts.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+        return texts
 
     def targets(self) -> tuple[str, ...]:
-        """Return all shards for a command: the urls as the user wrote them."""
+        """Return all shards as arguments of a command: as the user wrote them, if possible."""
         return self.urls or tuple(shard.url for shard in self.evidence.shards)
 
 
 class Count(int):
-    """A number that brings its noun: ``f"{Count(3):image is|images are}"`` is "3 images are"."""
+    """A number that is formatted with a noun: ``f"{Count(3):image is|images are}"`` is "3 images are"."""
 
     def __format__(self, noun: str) -> str:
         one, _, several = noun.partition("|")
@@ -130,14 +130,14 @@ class Rule(ABC):
 
     code: ClassVar[str]
     severity: ClassVar[Severity] = "warning"  # the usual severity; a finding may differ
-    requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
+    requires: ClassVar[tuple[str, ...]] = ()  # codes of rules whose findings explain those of this rule in a shard
 
-    repair_note: ClassVar[str | None] = None  # what a repair without options does about it; None: nothing
-    drops_bad: ClassVar[bool] = False  # a repair leaves the samples out, with ``--drop-bad``
+    repair_note: ClassVar[str | None] = None  # the effect of a repair without options; None: no repair
+    drops_bad: ClassVar[bool] = False  # repairs with ``--drop-bad``, which leaves the samples out
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield one finding for each faulty shard; the engine drops explained findings and merges many into one."""
+        """Yield one finding for each faulty shard; ``run_rules`` drops explained ones, and merges many into one."""
 
     def found(
         self,
@@ -151,7 +151,7 @@ class Rule(ABC):
         severity: Severity | None = None,
         fix: Repair | None = None,
     ) -> Finding:
-        """Return a finding of this rule; ``of`` is the number of samples, images or captions that ``count`` is a part of."""
+        """Return a finding of this rule; ``count`` is a number of samples, images or captions out of ``of``."""
         return Finding(
             code=self.code,
             severity=severity or self.severity,
@@ -200,10 +200,10 @@ class TallyRule(Rule):
         return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Return the fix for one shard; by default the fix for any shard."""
+        """Return the fix for one shard."""
         return self.repair(shard.url)
 
-    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         """Return the names of the affected readers; by default all chosen readers."""
         return context.names()
 
@@ -221,7 +221,7 @@ class TallyRule(Rule):
         """Return the finding for one shard."""
         return self.found(
             self.message(shard, tally.count, escape(tally.detail)),
-            self.hurts(context, shard),
+            self.affected(context, shard),
             shard,
             tally,
             count=tally.count,
@@ -241,7 +241,7 @@ def parts_seen(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
 
 
 def first_seen(detail: str) -> str:
-    """Return an escaped detail as an example in brackets, or nothing.
+    """Return an escaped detail as an example in brackets, "" if there is none.
 
     >>> first_seen("a b.jpg")
     ' (first: a b.jpg)'
@@ -262,24 +262,24 @@ def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = ""
 
 
 def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
-    """Return the repair that leaves out samples that cannot be used; ``number`` tells how many remain, if known."""
+    """Return the repair that leaves out unusable samples; ``number`` is a text on how many remain, if known."""
     note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
     return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
 def keep(urls: Sequence[str], where: str, note: str) -> Repair:
-    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair; ``note`` tells what it leaves out."""
+    """Return ``wdsflow filter URL... -o filtered --where WHERE`` as a repair; ``note`` explains its effect."""
     words = ["wdsflow filter", *map(quote_path, urls), "-o filtered", command(["--where", where])]
     return Repair(" ".join(words), safe=False, note=note, where=where)
 
 
 def renamed(name: str) -> str:
-    """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
+    """Return a name under which readers do not decode a field; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
 
 
 def as_bytes(urls: Sequence[str], name: str) -> Repair | None:
-    """Return the repair that gives a field a name under which readers leave it as bytes; None if no option can hold it."""
+    """Return the repair that renames a field so that readers do not decode it; None if no option can hold its name."""
     note = "readers leave it as bytes then"
     return repair(urls, "--rename", f"{name}={renamed(name)}", note=note) if is_option(name) else None
 

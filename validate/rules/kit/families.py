@@ -20,17 +20,17 @@ from .shapes import RuleLoss, loss
 
 
 class LossRule(TallyRule):
-    """A rule whose fault makes some readers drop samples, and others not.
+    """A rule whose fault makes only some readers drop samples.
 
-    A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
-    error if a reader ends with an exception.
+    A warning if each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an error
+    if a reader raises.
     """
 
     counts_samples: ClassVar[bool] = True
     harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
     capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
     statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
-    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have it; all if empty
+    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have this fault; all if empty
 
     def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
@@ -38,12 +38,11 @@ class LossRule(TallyRule):
         return Part(part.suffix, OK) if at_fault else part
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Return what the fault costs one reader in one shard."""
+        """Return the loss of one reader in one shard."""
         found = loss(context, context.bound(reader), shard, self.fixed_part)
         return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for each shard in which something was counted."""
         rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
         totals: Counter[str] = Counter()
         for shard in context.evidence.shards:
@@ -54,35 +53,35 @@ class LossRule(TallyRule):
         limit = context.max_loss * context.evidence.samples
         over = {name for name, count in totals.items() if count > limit}
         for shard, tally, losses in rows:
-            yield self.lossy(context, shard, tally, losses, over)
+            yield self.with_losses(context, shard, tally, losses, over)
 
-    def lossy(
+    def with_losses(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
-        """Return the finding for one shard, with the effect on each reader."""
-        hurt = tuple(name for name, item in losses.items() if item.samples or item.crash)
-        worst = any(losses[name].crash or name in over for name in hurt)
-        found, told = self.finding(context, shard, tally), consequence(context, losses)
+        """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
+        affected = tuple(name for name, item in losses.items() if item.samples or item.crash)
+        worst = any(losses[name].crash or name in over for name in affected)
+        found, effect = self.finding(context, shard, tally), consequence(context, losses)
         return replace(
             found,
-            severity="error" if worst else self.severity if hurt else self.harmless,
-            message=f"{found.message}; {told}" if told else found.message,
-            readers=hurt if hurt or self.harmless == "info" else context.names(),
+            severity="error" if worst else self.severity if affected else self.harmless,
+            message=f"{found.message}; {effect}" if effect else found.message,
+            readers=affected if affected or self.harmless == "info" else context.names(),
             repair=found.repair if shard.samples else None,
         )
 
 
 def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
-    """Describe which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
+    """Describe how many samples readers drop, and which raise: "OpenCLIP 3.3.0 drops 3 samples"."""
     groups: dict[RuleLoss, list[str]] = {}
     for name, item in losses.items():
         if item.samples or item.crash:
             groups.setdefault(item, []).append(name)
-    told = []
+    texts = []
     for item, names in groups.items():
         lost = how_many(item.samples, "sample")
-        told += [context.ending(names)] if item.crash else context.losing(names, lost, lost)
-    return ", ".join(told)
+        texts += [context.ending(names)] if item.crash else context.losing(names, lost, lost)
+    return ", ".join(texts)
 
 
 class ImageLossRule(LossRule):
@@ -93,7 +92,7 @@ class ImageLossRule(LossRule):
     drops_bad = True
 
 
-# What a tally counts, by its first word, and how many a shard has of them.
+# The counted unit, by the first word of a tally, and the number of them in a shard.
 _UNITS: dict[str, tuple[str, Callable[[ShardEvidence], int]]] = {
     "image": ("image", lambda shard: shard.images.count),
     "text": ("caption", lambda shard: shard.captions.count),
@@ -111,7 +110,6 @@ class QualityRule(TallyRule):
     common: ClassVar[float] = 0.01  # the share from which it is a warning
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield one finding for all shards."""
         shards = context.evidence.shards
         found = [(shard, tally) for shard in shards if (tally := self.seen(shard)).count]
         if not found:
@@ -121,7 +119,7 @@ class QualityRule(TallyRule):
         count = sum(tally.count for _, tally in found)
         total = max(sum(map(count_in, shards)), count)
         where = f" in {how_many(len(found), 'shard')}" if len(shards) > 1 else ""
-        # "txt" as the example says nothing: the finding already says that it is a caption.
+        # "txt" is no useful example: the message already says that these are captions.
         where += "" if first.detail == "txt" else first_seen(escape(first.detail))
         number = f"{count:,} of {total:,} {unit}s" if total > count else how_many(count, unit)
         yield self.found(

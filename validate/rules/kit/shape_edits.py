@@ -1,4 +1,4 @@
-"""Changes to shapes: fields that a repair adds, renames or leaves out. Rules propose them, advice tries them."""
+"""Changes of a repair to the fields of samples. Rules propose them, advice tries them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,20 +28,19 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from .base import is_option
 from .shapes import is_wild
 
-# Not captions, or not images that all readers take, as they are.
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
-_USUAL = ("txt", "jpg", "png", "jpeg", "webp")
+_USUAL = ("txt", *IMAGE_FIELDS)
 
 
 def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
     """Return the fields that may be a caption or an image under another name, each with the usual name."""
     found: dict[str, str] = {}
-    hollow = empty_fields(shards)
+    empty = empty_fields(shards)
     for shard in shards:
         for name in shard.fields:
             last = name.removesuffix(".gz").rpartition(".")[2]
-            if name in found or name in _USUAL or name in hollow or is_wild(shard, name) or not is_option(name):
+            if name in found or name in _USUAL or name in empty or is_wild(shard, name) or not is_option(name):
                 continue
             if last in CAPTIONS and last not in _LABELS:
                 found[name] = "txt"
@@ -60,10 +59,10 @@ def empty_fields(shards: Sequence[ShardEvidence]) -> set[str]:
 
 
 Edit = Callable[[Shape, bool], Shape | None]
-"""Takes a shape and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
+"""Takes a shape, and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
 
 CAPTION = "txt"
-_REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})  # captions instead of which a repair takes those in json
+_REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})  # captions that a repair replaces by those in json
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,15 @@ class ShapeEdits:
         words += [word for name in self.drop for word in ("--drop-field", name)]
         return (*words, *(["--drop-bad"] if self.drop_bad else []))
 
-    def __call__(self, shape: Shape, told: bool) -> Shape | None:
-        """Return a sample after a repair; its fields have distinct names, in lower case."""
+    def __call__(self, shape: Shape, has_caption: bool) -> Shape | None:
+        """Return the shape of a sample after a repair; its fields must have distinct names, in lower case."""
         parts = dict(zip((part.suffix for part in shape), shape, strict=True))
         for old, new in self.rename:
             if old in parts and new not in parts:
                 found = [self._renamed(part, new) if name == old else part for name, part in parts.items()]
                 parts = {part.suffix: part for part in found}
-        if self.caption and told and "json" in parts and (CAPTION not in parts or parts[CAPTION].status in _REPLACED):
+        replaces = CAPTION not in parts or parts[CAPTION].status in _REPLACED
+        if self.caption and has_caption and "json" in parts and replaces:
             parts.pop(CAPTION, None)
             parts[CAPTION] = Part(CAPTION, OK)
         after = tuple(part for name, part in parts.items() if name not in self.drop)
@@ -117,7 +117,7 @@ def together(ideas: Sequence[ShapeEdits]) -> ShapeEdits:
 
 
 def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
-    """Return the edits without each one of them in turn."""
+    """Return a list of the edits, each time without one of them."""
     rename, drop = edits.rename, edits.drop
     return [
         *([replace(edits, caption="")] if edits.caption else []),
@@ -139,20 +139,18 @@ def is_bad(shape: Shape) -> bool:
     )
 
 
-def with_caption(shape: Shape, told: bool) -> Shape | None:
-    """Return a sample after the stage in plain webdataset code, which leaves incomplete samples out."""
-    after = ShapeEdits(caption="?")(shape, told)
+def with_caption(shape: Shape, has_caption: bool) -> Shape | None:
+    """Return a shape after the pipeline stage in plain webdataset code, which leaves incomplete samples out."""
+    after = ShapeEdits(caption="?")(shape, has_caption)
     names = {part.suffix for part in after or ()}
     return after if CAPTION in names and not names.isdisjoint(IMAGE_FIELDS) else None
 
 
-def as_caption(shape: Shape, told: bool) -> Shape:
-    """Return the shape for a reader that takes the caption from json itself."""
+def as_caption(shape: Shape, has_caption: bool) -> Shape:
+    """Return the shape for a reader that takes the caption from json."""
+    status = OK if has_caption else NO_CAPTION
     return tuple(
-        part._replace(status=OK if told else NO_CAPTION)
-        if part.suffix.lower() == "json" and part.status != BAD
-        else part
-        for part in shape
+        part._replace(status=status) if part.suffix.lower() == "json" and part.status != BAD else part for part in shape
     )
 
 
@@ -188,24 +186,24 @@ def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
 
 def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bool:
     """Return whether an edit keeps all of the first ``most`` samples of a shard, as far as is known."""
-    told = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
+    captioned = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
     items = list(shard.runs.counted())
     total: Counter[Shape] = Counter()
     for item in items:
         total[item.shape] += item.count
     early = {item.shape for index, item in enumerate(items) if not index or max(index, 1 + sum(item.before)) < most}
-    return all(edit(shape, told.get(shape, 0) == total[shape]) is not None for shape in early)
+    return all(edit(shape, captioned.get(shape, 0) == total[shape]) is not None for shape in early)
 
 
 def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     """Return the runs after an edit. If several shapes became one, their order is unknown."""
-    told = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
+    captioned = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
     left: list[ShapeCount] = []
     for item in shard.runs.counted():
-        having = min(told.get(item.shape, 0), item.count)
-        told[item.shape] = told.get(item.shape, 0) - having
-        for count, has in ((having, True), (item.count - having, False)):
-            if count and (after := edit(item.shape, has)) is not None:
+        having = min(captioned.get(item.shape, 0), item.count)
+        captioned[item.shape] = captioned.get(item.shape, 0) - having
+        for count, has_caption in ((having, True), (item.count - having, False)):
+            if count and (after := edit(item.shape, has_caption)) is not None:
                 left.append(replace(item, shape=after, count=count, before=()))
     if not left:
         return Runs()
@@ -219,7 +217,7 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
 
 
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
-    """Return the repair that writes captions from json; None if no name with captions fits into an option."""
+    """Return the edits that write captions from json; None if no name with captions fits into an option."""
     named = caption_name(shards)
     if named is None or ";" in named[0] or named[0] != named[0].strip():
         return None

@@ -1,4 +1,4 @@
-"""Questions that rules ask readers about the shapes of samples, and the fields that they lack."""
+"""The effect of shapes of samples on readers, for rules: losses by a fault, and missing fields."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,12 +14,11 @@ from wdsflow.shards.tar.members import is_junk
 
 from .base import Context
 
-# Field names that are the rest of a base name with dots: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``.
-#
-# There may be as many of them as samples. Rules therefore look at shapes in which these names are replaced by their
-# number within the sample: the work grows with the number of kinds of samples.
+# A base name with dots makes a field name of its rest: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``. There may be as many of
+# these as samples. In shapes for rules they are replaced by their number within the sample, so that the work grows with
+# the number of different shapes.
 
-_MARK = "\0"  # in no name of a tar
+_MARK = "\0"  # cannot occur in names in a tar
 
 
 def is_wild(shard: ShardEvidence, suffix: str) -> bool:
@@ -43,7 +42,7 @@ def undotted(shard: ShardEvidence, part: Part) -> Part:
 
 
 def fold(shard: ShardEvidence, shape: Shape) -> Shape:
-    """Return an equivalent shape for every reader, with unusual field names numbered: the same for many samples."""
+    """Return an equivalent shape in which unusual field names are numbered, so that many samples share it."""
     if not any("." in part.suffix for part in shape):
         return shape
     numbers: dict[str, int] = {}
@@ -51,7 +50,7 @@ def fold(shard: ShardEvidence, shape: Shape) -> Shape:
 
 
 def shown(suffix: str) -> str:
-    r"""Return a field name for people; it may be a numbered one.
+    r"""Return a field name for messages; it may be a numbered one.
 
     >>> shown("jpg"), shown("\x001.jpg")
     ('jpg', '*.jpg')
@@ -75,14 +74,14 @@ _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
 
 
 class RuleLoss(NamedTuple):
-    """The cost of one fault for one reader in one shard."""
+    """The loss of one reader in one shard by one fault."""
 
     samples: int = 0
     crash: bool = False
 
 
 def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[ShapeCount, ...]:
-    """Return the shapes of a shard as a reader sees them; shapes that differ only in unusual field names are merged."""
+    """Return the shapes of a shard for a reader; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
 
     def merged_shapes() -> tuple[ShapeCount, ...]:
@@ -98,10 +97,10 @@ def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail:
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
-    """Return how many samples of a shard one fault alone costs a reader, as if they had no other fault.
+    """Return how many samples of a shard a reader would lose by one fault if they had no other fault.
 
-    ``fixed_part`` returns a part without the fault, or the same object if it finds none. A sample with two faults counts for
-    both.
+    ``fixed_part`` returns a part without the fault, or the same object if it has none. A sample with two faults counts
+    for both.
     """
     samples, crash = 0, False
     for item in folded(context, reader, shard):
@@ -109,26 +108,26 @@ def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: Fix
         if fixed == item.shape:
             continue
         pairs = zip(item.shape, fixed, strict=True)
-        hurt = tuple(part if part != better else well(part) for part, better in pairs)
-        healed = sound(fixed)
-        samples += max(context.usable(reader, healed) - context.usable(reader, hurt), 0) * item.count
-        crash = crash or (crashes(context, reader, hurt) and not crashes(context, reader, healed))
+        faulty = tuple(part if part != better else valid_part(part) for part, better in pairs)
+        repaired = valid(fixed)
+        samples += max(context.usable(reader, repaired) - context.usable(reader, faulty), 0) * item.count
+        crash = crash or (crashes(context, reader, faulty) and not crashes(context, reader, repaired))
     return RuleLoss(samples, crash)
 
 
 def crashes(context: Context, reader: Reader, shape: Shape) -> bool:
-    """Return whether a run of that shape ends the reader with an exception."""
+    """Return whether a reader raises at a run of that shape."""
     return any(fate.kind == "crash" for fate in context.fates(reader, shape))
 
 
-def sound(shape: Shape) -> Shape:
+def valid(shape: Shape) -> Shape:
     """Return the shape with all contents valid."""
-    return tuple(well(part) for part in shape)
+    return tuple(valid_part(part) for part in shape)
 
 
-def well(part: Part) -> Part:
+def valid_part(part: Part) -> Part:
     """Return the part with valid contents."""
-    # An empty mark is valid; with any content, the sample is thrown away.
+    # An empty field of this name is valid; with any content, readers drop the sample.
     kept = part.status in _KEPT or part.suffix.lower() == BAD_MARK
     return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
@@ -143,7 +142,7 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
     images, captions = _candidates(reader)
     mine, others = (images, captions) if role == "image" else (captions, images)
     if any(context.usable(reader, (Part(name, OK),)) for name in others):
-        return ()  # content with the other one alone
+        return ()  # the other field alone is enough
     return tuple(
         name for name in mine if any(context.usable(reader, (Part(other, OK), Part(name, OK))) for other in others)
     )
@@ -151,16 +150,17 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
 
 def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
     """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
-    return context.once((reader.name, role, shape), lambda: _has_role(context, reader, sound(shape), role))
 
+    def usable_with_others() -> bool:
+        images, captions = _candidates(reader)
+        unmarked = tuple(part for part in valid(shape) if part.suffix.lower() != BAD_MARK)  # not a missing field
+        names = fields_in(unmarked)
+        others = [name for name in (captions if role == "image" else images) if name not in names]
+        return any(
+            context.usable(reader, each) for each in [unmarked, *((*unmarked, Part(name, OK)) for name in others)]
+        )
 
-def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
-    images, captions = _candidates(reader)
-    others = captions if role == "image" else images
-    shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
-    names = fields_in(shape)
-    trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
-    return any(context.usable(reader, trial) for trial in trials)
+    return context.once((reader.name, role, shape), usable_with_others)
 
 
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
@@ -174,7 +174,7 @@ ROLES: tuple[Role, ...] = ("caption", "image")
 
 @dataclass(slots=True)
 class Lack:
-    """Samples of one shard that lack one thing for one reader."""
+    """Samples of one shard that lack the same fields for one reader."""
 
     reader: Reader
     shard: ShardEvidence
@@ -206,7 +206,7 @@ def wants(context: Context) -> list[Wants]:
 
 
 def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
-    """Return whether any sample would have it if base names had no dots; W010 reports those."""
+    """Return whether any sample would have the role if base names had no dots, which W010 reports."""
     return any(
         has_role(context, reader, tuple(undotted(shard, part) for part in item.shape), role)
         for shard in context.evidence.shards
@@ -215,13 +215,13 @@ def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
 
 
 def lacks(context: Context, want: Wants) -> Iterator[Lack]:
-    """Yield partial losses: for each shard, one for each missing role and each field that is there instead."""
+    """Yield the samples that lack a role that others have, by shard, missing roles and field to use instead."""
     roles = [role for role in ROLES if want.names[role] and role not in want.absent]
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
         cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
         hidden = _hidden(want.reader, shard, with_tail=not cut)
-        # W001, W002 or W018 report a cut sample.
+        # W001, W002 or W018 report a truncated sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012
@@ -242,7 +242,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
 
 
 def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter[Shape]:
-    """Return how many samples dots in base names have merged into others, by the folded shapes of those."""
+    """Return how many samples were merged into others by dots in base names, by the folded shapes of the others."""
     found: Counter[Shape] = Counter()
     if shard.tally("name.dotted").count:
         for item in reader.runs(shard).counted(with_tail=with_tail):

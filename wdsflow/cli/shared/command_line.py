@@ -23,16 +23,16 @@ _TYPES: dict[object, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT
 
 
 class Given(dict[str, object], Generic[T]):
-    """The typed fields of a dataclass, with their values: for others, a recipe keeps its own."""
+    """The fields of a dataclass that were given on the command line, with their values."""
 
 
 class But:
-    """Marks a parameter of a command: fields that are not options of it, and fields with another help.
+    """Marks a parameter of a command: fields that are not options, and fields with another help.
 
     Such as ``Annotated[RunOptions, But("device", workers="Number of processes.")]``.
     """
 
-    def __init__(self, *left_out: str, **help: str) -> None:  # noqa: A002 - what it is
+    def __init__(self, *left_out: str, **help: str) -> None:  # noqa: A002 - named as in click
         self.left_out, self.help = left_out, help
 
 
@@ -53,7 +53,7 @@ def command_of(name: str, function: Callable[..., None], run: Callable[..., None
     Args:
         name: of the command.
         function: takes a ``Typed``, and then dataclasses, or ``Given`` of one.
-        run: called with a ``Typed``, and a function that returns the arguments for these parameters.
+        run: called with a ``Typed``, and a function that returns the arguments for the dataclasses.
     """
     taken = [_taken(each.annotation) for each in [*inspect.signature(function).parameters.values()][1:]]
 
@@ -161,7 +161,7 @@ class PanelCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), *([after] if after else [])]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an option with two values: otherwise the first of two predicates would be dropped silently."""
+        """Refuse an option that is given twice: click would silently ignore the first value."""
         _check_dashes(self.get_params(ctx), ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
         _, loose, order = self.make_parser(ctx).parse_args(args=list(args))

@@ -1,4 +1,4 @@
-"""The end of a command that is interrupted, or whose output is closed."""
+"""Ends a command that is interrupted, or whose output is closed."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130  # as shells report SIGINT
-_ENDING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # from a scheduler; after a lost connection
+_ENDING = (signal.SIGTERM, signal.SIGHUP)  # from a scheduler; after a lost connection
 _NOT_WRITTEN = 2
 _CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output is closed
 _came: list[int] = []  # signals that ended this command
@@ -29,7 +29,7 @@ class Terminated(KeyboardInterrupt):
 
 def interrupts_end() -> None:
     """Let Ctrl-C end this process with one line until ``interrupts_raise``: while it loads, no cleanup is needed."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs of a shell ignore it
         signal.signal(signal.SIGINT, _end_at_once)
 
 
@@ -52,13 +52,13 @@ def ending() -> Iterator[None]:
     Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if a disk is full.
     """
     if sys.stdout is None:  # closed by the shell: >&-
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- until the process ends
     try:
         with _terminable():
             yield
     except (BrokenPipeError, SystemExit):  # click and rich turn a broken pipe into an exit
         if _output_is_closed():
-            _end(_status(_CLOSED))
+            _end(_CLOSED)
         raise
     except OSError as error:
         if error.errno not in _FULL:
@@ -70,7 +70,7 @@ def ending() -> Iterator[None]:
                 if stream is not None:
                     stream.flush()
         except BrokenPipeError:
-            _end(_status(_CLOSED))
+            _end(_CLOSED)
         except OSError as error:
             _full(error)
 
@@ -85,24 +85,19 @@ def _output_is_closed() -> bool:
 
 
 def _full(error: OSError) -> NoReturn:
-    with contextlib.suppress(OSError):  # a closed terminal accepts no message either
+    with contextlib.suppress(OSError):  # standard error may be closed, too
         print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
-    _end(_status(_NOT_WRITTEN))
-
-
-def _status(usual: int) -> int:
-    """Return the exit status if output cannot be written: that of the signal that closed it, otherwise ``usual``."""
-    return 128 + _came[0] if _came else usual
+    _end(_NOT_WRITTEN)
 
 
 def _end(status: int) -> NoReturn:
-    """Exit so that the interpreter has nothing left to write when it closes its streams."""
+    """Exit with a status, or with that of an earlier signal; the interpreter has nothing left to write then."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
             os.close(nowhere)
-    raise SystemExit(status) from None
+    raise SystemExit(128 + _came[0] if _came else status) from None
 
 
 @contextlib.contextmanager
@@ -112,7 +107,7 @@ def _terminable() -> Iterator[None]:
     A signal that the caller handles or ignores, as nohup does with SIGHUP, is left unchanged.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    # A rank that waits in a collective runs no handler: there a signal ends the process at once.
+    # A rank that waits in a collective operation runs no handler: the signal must end it at once.
     if not is_main or int(os.environ.get("WORLD_SIZE") or 1) > 1:
         yield
         return
@@ -120,8 +115,7 @@ def _terminable() -> Iterator[None]:
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _terminate)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget)
     try:
         yield
     finally:
@@ -132,9 +126,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     handled = sys.exc_info()[1]
     while handled is not None and not isinstance(handled, Terminated):
         handled = handled.__context__
-    if (
-        handled is None
-    ):  # otherwise the first is being handled: shell and system both send SIGHUP, and must not interrupt the cleanup
+    # A second signal must not interrupt the cleanup after the first: shell and system may both send SIGHUP.
+    if handled is None:
         _came.append(number)
         raise Terminated(number)
 

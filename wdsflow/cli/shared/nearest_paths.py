@@ -41,7 +41,9 @@ def nearest_shards(pattern: str) -> str:
     folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
     wanted = os.path.join(top, missing) if known else missing
     if not rest and _STANDS_FOR_MANY.search(missing):
-        return next((each for each in (*_other_endings(wanted), top) if _holds_shards(each)), "")
+        stems = (os.path.splitext(wanted)[0], wanted)
+        others = [f"{stem}{ending}" for ending in SUFFIXES for stem in stems]
+        return next((each for each in (*others, top) if _holds_shards(each)), "")
     if not rest and (near := _closest(wanted, shards)):
         return near[0]
     close = _closest(wanted, folders)
@@ -52,11 +54,6 @@ def nearest_shards(pattern: str) -> str:
     for folder in close or folders[: len(folders) == 1]:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
     return ""
-
-
-def _other_endings(pattern: str) -> list[str]:
-    """Return a pattern with the endings of shards, in place of its own or after it."""
-    return [f"{start}{ending}" for ending in SUFFIXES for start in (os.path.splitext(pattern)[0], pattern)]
 
 
 def nearest_ledger(path: Path) -> Path | None:
@@ -73,7 +70,7 @@ def nearest_ledger(path: Path) -> Path | None:
 
 
 def existing(urls: Iterable[str]) -> list[str]:
-    """Return the existing shards that match patterns, as far as this machine can see."""
+    """Return the shards that match patterns, without local files that do not exist."""
     found = expand(urls).urls
     return [url for url in found if (path := local_file(url)) is None or os.path.exists(path)]
 

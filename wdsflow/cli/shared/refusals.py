@@ -26,7 +26,7 @@ _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
 def _about_apart(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
     source, steps = " ".join(map(quote_path, compact(typed.given["urls"]))), []
-    if typed.given.get("ledger"):  # samples may become neighbours only because others are dropped
+    if typed.given.get("ledger"):  # cut first: dropping samples may leave others whose members are together
         steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
     if table := typed.given.get("table"):
         target = str(free(Path("grafted")))
@@ -46,10 +46,6 @@ _RESOLUTIONS = {
 }
 
 
-def _instead(column: str) -> str:
-    return "xxh3" if column == "image_xxh3" else f"json:{column}"
-
-
 def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
     outcome = "nothing is served" if typed.name == "serve" else "nothing was written"
     print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
@@ -60,7 +56,7 @@ def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
 
 
 def _other_columns(error: "NoColumn", typed: Typed) -> str:
-    """Return the command with existing columns; "" if it is unclear which are meant."""
+    """Return the command with existing columns of similar names; "" if a column has none."""
     from wdsflow.reshaping.graft.join_on import parse_on, parse_set
 
     wanted = parse_on(typed.given["on"]).column
@@ -76,21 +72,8 @@ def _other_columns(error: "NoColumn", typed: Typed) -> str:
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
-    return [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
-
-
-JOINS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
-    "MembersApart": _about_apart,
-    "NoMatch": _no_match,
-    "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
-    "ContradictedJoin": _about_contradiction,
-    "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
-    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
-    "TableError": lambda error, _: error.advice,
-    "WrongJoin": lambda error, typed: (
-        [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
-    ),
-}
+    on = "xxh3" if error.column == "image_xxh3" else f"json:{error.column}"
+    return [*error.evidence, f"join on the {error.column}: {typed.again(on=on)}"]
 
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
@@ -129,7 +112,7 @@ def explained(typed: Typed) -> Iterator[None]:
         if is_resumable(typed):
             print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
-    except BrokenPipeError:  # the output was closed: not a fault of the run
+    except BrokenPipeError:  # the output was closed: the run is not at fault
         raise
     except Exception as error:
         known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
@@ -138,7 +121,7 @@ def explained(typed: Typed) -> Iterator[None]:
         refuse(str(error), *known(error, typed))
 
 
-_OUT = {"index": "index", "bisect": "smallest"}  # folders that are not named
+_OUT = {"index": "index", "bisect": "smallest"}  # folders that need not be named
 
 
 def _elsewhere(typed: Typed) -> str:
@@ -151,17 +134,16 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     if error.found is None:
         return
     yield str(error.found)
-    place, asked = error.found.place, typed.given
-    texts = {name: asked[name] for name in ("where", "keep", "scores") if name in asked}
+    place, given = error.found.place, typed.given
+    texts = {name: given[name] for name in ("where", "keep", "scores") if name in given}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    for_all = changed == texts or asked.get("captions", CAPTIONS) == error.place
-    if for_all:  # otherwise only the settings of these scores name the place
+    if changed == texts or given.get("captions", CAPTIONS) == error.place:  # not only set for single scores
         changed["captions"] = place
     yield typed.again(**changed)
 
 
 def _about_json(error: Any, typed: Typed) -> Iterator[str]:
-    """Yield the name that may be meant, and the command with it if its name was typed."""
+    """Yield the nearest name in the json of samples, and commands with it, or without samples that lack it."""
     yield from _nearest_json(error, typed)
     if not error.every and isinstance(where := typed.given.get("where"), str):
         call = f"{error.score.name}({error.score.path!r})"
@@ -184,13 +166,13 @@ def _nearest_json(error: Any, typed: Typed) -> Iterator[str]:
 
 
 def _with_name(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
-    """Return a predicate with another (score, name) of a value in json."""
+    """Return a predicate in which the (score, name) of a value in json is replaced."""
     known = rf"""\b{old[0]}(\(\s*(?:path\s*=\s*)?)(["']){re.escape(old[1])}\2"""
     return re.sub(known, lambda found: f"{new[0]}{found[1]}{found[2]}{new[1]}{found[2]}", text)
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return a predicate, or scores, with another place for captions in the settings of scores."""
+    """Return a predicate, or scores, in which the place of captions in settings of scores is replaced."""
     known = rf"""(?<=caption=)(["']){re.escape(old)}\1"""
     return _each(value, lambda text: re.sub(known, lambda found: f"{found[1]}{new}{found[1]}", text))
 
@@ -200,9 +182,9 @@ def _each(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _about_ledger(typed: Typed) -> Iterator[str]:
-    asked = Path(typed.given.get("ledger") or ".")
-    near = nearest_ledger(asked)
-    if near is not None and near != asked and "ledger" in typed.given:
+    ledger = Path(typed.given.get("ledger") or ".")
+    near = nearest_ledger(ledger)
+    if near is not None and near != ledger and "ledger" in typed.given:
         yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
     elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
@@ -211,7 +193,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
-    """Yield the commands that compute the scores that a cut needs, as its ledger was made, and then cut."""
+    """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then cut."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
@@ -232,21 +214,16 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     yield f"then: {typed.again(ledger=new, where=where)}"
 
 
-def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.deciding.outcomes import BrokenRunError
-
-    if isinstance(error, BrokenRunError):
-        return  # the same command would fail again
+def _after_engine(_: Exception, typed: Typed) -> list[str]:
     there = "on this machine" if "engine" in typed.given else "to resume"
-    yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
+    return [f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"]
 
 
 def _about_file(error: OSError, typed: Typed) -> tuple[str, str]:
     """Return the file that could not be written, and a fix."""
-    path = (
-        f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
-    )
-    message = f"cannot write: {error.strerror or error}{path}"
+    message = f"cannot write: {error.strerror or error}"
+    if error.filename is not None and str(error.filename) not in str(error.strerror):
+        message += f": {error.filename}"
     exports = typed.given.get("export") or ()
     if error.filename in map(str, exports) and is_misplaced(error, Path(error.filename)):
         others = [free(path) if str(path) == error.filename else path for path in exports]
@@ -355,5 +332,14 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     ],
     "CannotStart": lambda _, typed: [f"its full path works from everywhere; as you typed it: {typed.again()}"],
     "UnpairedSubset": _about_unpaired,
-    **JOINS,
+    "MembersApart": _about_apart,
+    "NoMatch": _no_match,
+    "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
+    "ContradictedJoin": _about_contradiction,
+    "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
+    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
+    "TableError": lambda error, _: error.advice,
+    "WrongJoin": lambda error, typed: (
+        [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
+    ),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Urls:
-    """Shards, which may be named elsewhere."""
+    """Shards, which other options may name instead."""
 
     urls: list[str] | None = argument(
         "URL...", "Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both."
@@ -121,6 +121,6 @@ def need_predicate(asked: "Recipe") -> None:
         )
 
 
-def heard(options: "RunOptions", begin: Callable[[int, str], Callable[[Any], object] | None]) -> "RunOptions":
-    """Return options of a run that shows its progress."""
+def with_progress(options: "RunOptions", begin: Callable[[int, str], Callable[[Any], object] | None]) -> "RunOptions":
+    """Return the options with functions that show progress and print messages."""
     return replace(options, begin=begin, say=lambda line: print(f"wdsflow: {line}", file=sys.stderr))

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
-    """Draw shards, time left, samples per second and drops by term on a terminal (standard error); a bar for each pass."""
+    """Yield a function that starts a bar, given the number of shards and a label; it draws only on a terminal.
+
+    Bars show shards, time left, samples per second and drops by term. It returns a function to call with each result.
+    """
     with shard_bars("{task.fields[what]}", "{task.description}") as bars:
 
         def begin(total: int, what: str) -> Callable[[Any], None] | None:
@@ -39,21 +44,18 @@ class _Live:
     """The counts of a run so far."""
 
     def __init__(self) -> None:
-        from collections import Counter
-        from time import monotonic
-
-        self._clock, self._begun = monotonic, monotonic()
+        self._started = time.monotonic()
         self._samples = self._kept = 0
-        self._gone: Counter[str] = Counter()
+        self._lost = Counter[str]()
 
     def add(self, result: Any) -> str:
         """Add a shard; return a line."""
         self._samples += getattr(result, "samples", 0)
         self._kept += getattr(result, "kept", 0)
-        self._gone.update(getattr(result, "dropped", {}))
-        self._gone.update(getattr(result, "quarantined", {}))
-        rate = self._samples / max(self._clock() - self._begun, 1e-3)
-        most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._gone.most_common(3))
+        self._lost.update(getattr(result, "dropped", {}))
+        self._lost.update(getattr(result, "quarantined", {}))
+        rate = self._samples / max(time.monotonic() - self._started, 1e-3)
+        most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._lost.most_common(3))
         return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
 
 
@@ -61,7 +63,7 @@ _REASONS = 3  # reasons shown if nothing could be read
 
 
 def check_exports(paths: Sequence[Path], count: int) -> None:
-    """Refuse lists that cannot be written, before any work. Raises ValueError."""
+    """Raise ValueError, before any work, if a requested list of samples cannot be written."""
     from wdsflow.filtering.ledger.export import check_export
 
     if paths and count > 1:
@@ -160,8 +162,8 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
     if report.dry_run:
         return
     if report.records and not report.total("samples"):
-        return  # the others are empty
-    if not any(out.glob("*.tar")):  # nothing was decided, or the outputs have no numbers yet
+        return  # the other shards are empty
+    if not any(out.glob("*.tar")):  # nothing was decided, or the outputs are not numbered yet
         command = readable(typed, {failure.url for failure in report.failures}, out)
         if command and not typed.given.get("count"):
             yield f"without: {command}"

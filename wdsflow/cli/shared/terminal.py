@@ -1,4 +1,4 @@
-"""Shared by all commands: consoles, one-line errors, a progress bar, atomic output."""
+"""Consoles, one-line errors, progress bars and atomic output, for all commands."""
 
 import contextlib
 import errno
@@ -78,7 +78,7 @@ def console(stream: TextIO | None = None) -> "Console":
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # only ending.py ends a command
+            raise BrokenPipeError  # handled in ending.py
 
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
@@ -161,7 +161,7 @@ def full_disk(hint: str) -> Iterator[None]:
 def _written(hint: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the output was closed: not a fault of the file
+    except BrokenPipeError:  # the output was closed: the file is not at fault
         raise
     except OSError as error:
         cannot_write(error, hint)

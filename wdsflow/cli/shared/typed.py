@@ -11,7 +11,7 @@ from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote, quote_path
 
-_LONGEST = 50  # characters of an invented name
+_LONGEST = 50  # characters of a suggested name
 
 
 class Typed:
@@ -24,7 +24,7 @@ class Typed:
         self.given: dict[str, Any] = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in context.params.items()
-            if _was_typed(context, name) and value is not None
+            if value is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         }
 
     def again(self, **changed: Any) -> str:
@@ -37,11 +37,11 @@ class Typed:
         return " ".join([*words, *(["--", *map(quote, self.after_dashes)] if self.after_dashes is not None else [])])
 
     def options(self) -> set[str]:
-        """Return the options that the command has, as they are spelt."""
+        """Return the options of the command as flags, such as "--restart"."""
         return {word for each in self._parameters if each.param_type_name == "option" for word in each.opts}
 
     def words(self, *names: str) -> str:
-        """Return some of the parameters as they are spelt, by their names in Python; "" if none was given."""
+        """Return some of the given parameters as words of a command, by their names in Python; "" if none was given."""
         chosen = [each for each in self._parameters if each.name in names and each.name in self.given]
         return "".join(f" {word}" for each in chosen for word in _words(each, self.given[each.name]))
 
@@ -61,11 +61,6 @@ class Typed:
             if value is not None:
                 words += ["-o" if name == "out" else f"--{name.replace('_', '-')}", quote_path(str(value))]
         return " ".join(words)
-
-
-def _was_typed(context: click.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _words(parameter: click.Parameter, value: object) -> list[str]:
