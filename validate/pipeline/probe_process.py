@@ -282,7 +282,7 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
         seed(request.seed)
     try:
         built, made = build(found, request.urls)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         fault = machine_fault(error)
         return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
     if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
