@@ -17,7 +17,7 @@ Dataset: TypeAlias = Any
 Feature: TypeAlias = Any
 Features: TypeAlias = Any
 Arrow: TypeAlias = Any  # a type, schema, table or reader
-_OWN = 32 << 20  # bytes; a file of that size stays as it is, smaller ones are joined
+_OWN = 32 << 20  # bytes; smaller files are joined
 _FULL = 256 << 20
 _LISTS = {"List", "LargeList", "Sequence"}
 
@@ -39,7 +39,7 @@ class Parts:
         self._empty: Path | None = None  # a file without rows, whose types do not count
 
     def add(self, path: Path, rows: int) -> None:
-        """Move the next file, which has so many rows, here. Raises KindError if its types do not fit the others'."""
+        """Add the next file, of ``rows`` rows. Raises KindError if its types do not fit those of the others."""
         import datasets
         import pyarrow
 
@@ -51,7 +51,7 @@ class Parts:
         size = path.stat().st_size
         with pyarrow.memory_map(str(path)) as source, pyarrow.ipc.open_stream(source) as reader:
             found = datasets.Features.from_arrow_schema(reader.schema)
-            self._look(found)
+            self._widen(found)
             if size < _OWN:
                 self._copy(reader, found)
                 self._size += size
@@ -60,7 +60,7 @@ class Parts:
         os.replace(path, self._new())
 
     def finish(self) -> None:
-        """Close the present file. There is at least one file, if any was added."""
+        """Close the current file. Afterwards there is at least one file if any was added."""
         self._close()
         if self._empty is not None:
             if self.files:
@@ -68,13 +68,13 @@ class Parts:
             else:
                 self.files.append(self._empty)
 
-    def _look(self, found: Features) -> None:
+    def _widen(self, found: Features) -> None:
         before = self._wanted
         self._wanted = found if before is None else unified([before, found])
         for name, kind in self._wanted.items() if before is not None else ():
             if holds_json(kind) and not holds_json(before[name]):
-                told = f"column {name!r} becomes Json: it is {before[name]} in some rows, {found[name]} in others"
-                log.warning("%s", escape(told, 500))
+                text = f"column {name!r} becomes Json: it is {before[name]} in some rows, {found[name]} in others"
+                log.warning("%s", escape(text, 500))
 
     def _copy(self, reader: Arrow, found: Features) -> None:
         import pyarrow
@@ -156,8 +156,8 @@ def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
     first, *others = features
     for found in others:
         if set(found) != set(first):
-            told = ", ".join(sorted(set(found) ^ set(first)))
-            raise KindError(f"fn gave some rows columns that others lack: {told}")
+            names = ", ".join(sorted(set(found) ^ set(first)))
+            raise KindError(f"fn gave some rows columns that others lack: {names}")
         first = {name: _merged(name, kind, found[name]) for name, kind in first.items()}
     return datasets.Features(first)
 
@@ -216,7 +216,7 @@ def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
                     f"column {name!r} has types that do not go together: give features= ({error})"
                 ) from None
         else:
-            # A column's own feature (an image, class names) stays where its type does.
+            # Keep a column's own feature (an image, class names) if its type stays.
             same = [kind for kind, each in zip((one, other), types, strict=True) if each == common.field(0).type]
             return same[0] if same else datasets.Features.from_arrow_schema(common)[name]
     return datasets.Json()

@@ -1,4 +1,4 @@
-"""A worker process, as its parent sees it, and the watch over the memory of all of them."""
+"""The parent's handle of a worker process, and a thread that limits the memory of all workers."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ class MapWorker(Peer):
         self.idle = 0  # bytes that it takes between batches; 0 until it has begun
         self.base = 0  # resident bytes after its first batch; 0 until then
         self.killed = ""  # why it was killed
-        with contextlib.suppress(OSError):  # it has died; its answer will say so
+        with contextlib.suppress(OSError):  # it has died: answer() will return its end
             self.send(setup)
 
     def give(self, batch: RowBatch, path: Path, room: int) -> None:
@@ -68,7 +68,7 @@ class MapWorker(Peer):
 
 
 _EVERY = 0.03  # seconds
-_FAMILY = 8  # looks between two searches for children of workers
+_FAMILY = 8  # checks between two searches for children of workers
 
 
 class Watch:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from wdsflow.engines.peer import receive, send, take_line, when_gone
+from wdsflow.memory.batching.attempt import chain, is_out_of_memory, text_of
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 
@@ -28,7 +29,7 @@ class MappingError(RuntimeError):
 
 
 class UnreadableError(ValueError):
-    """A row cannot be unpickled in a worker, for which the row is not to blame."""
+    """A row cannot be unpickled in a worker; the row itself is not at fault."""
 
 
 class MapSetup(NamedTuple):
@@ -97,7 +98,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A batch is not mapped. ``kind``: what failed: memory, the disk ("full"), ``fn``, the process, the setup."""
+    """A batch is not mapped. ``kind``: too little memory, a full disk, an error of ``fn``, a dead process, a bad setup."""
 
     kind: Kind
     text: str
@@ -115,7 +116,7 @@ class FailedRow:
 
 
 def packed(value: object, what: str) -> bytes:
-    """Pickle a value for a worker. Raises TypeError, with ``what`` it is, if that is impossible."""
+    """Pickle a value for a worker. Raises TypeError if that is impossible; ``what``: its name in the message."""
     import dill
 
     try:
@@ -128,7 +129,8 @@ def packed(value: object, what: str) -> bytes:
 
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # EFBIG: a limit on the size of files
-_SIGNS = (
+_LOOKED_AT = 10_000  # characters of an exception's text
+_SIGNS = (  # in addition to those of is_out_of_memory: a row that is refused here is only mapped again
     "out of memory",
     "can't allocate memory",
     "cannot allocate memory",
@@ -151,7 +153,7 @@ class MapWork(Protocol):
 
 
 def serve() -> None:
-    """Work on batches until the line ends."""
+    """Map batches until the parent closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     line = take_line(prints=True)
     when_gone(line, _end)
@@ -180,7 +182,7 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = _failed(error)
     most = peak()
-    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception holds nothing any more
+    measure = Measure(before, most, resident(os.getpid()), work.results)  # by now, the exception is freed
     return Done(answer, measure) if failed is None else replace(failed, measure=measure)
 
 
@@ -202,32 +204,15 @@ def _bound(room: int) -> Iterator[None]:
 
 def _failed(error: Exception, kind: Kind | None = None) -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    full = any(isinstance(each, OSError) and each.errno in _FULL for each in _chain(error))
+    full = any(isinstance(each, OSError) and each.errno in _FULL for each in chain(error))
     found: Kind = "memory" if _is_memory(error) else "full" if full else "error"
     return Failed("refused" if isinstance(error, UnreadableError) else kind or found, text, traceback.format_exc())
 
 
-def _is_memory(error: BaseException | None) -> bool:
+def _is_memory(error: BaseException) -> bool:
     """Return whether an exception, or one of its causes, means a lack of memory."""
-    for each in _chain(error):
-        if isinstance(each, MemoryError) or type(each).__name__ == "OutOfMemoryError":
-            return True
-        if isinstance(each, OSError) and each.errno == errno.ENOMEM:
-            return True
-        text = ""
-        with contextlib.suppress(Exception):  # some cannot be printed
-            text = str(each).lower()
-        if isinstance(each, Exception) and any(sign in text for sign in _SIGNS):
-            return True
-    return False
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    for _ in range(20):
-        if error is None:
-            return
-        yield error
-        error = error.__cause__ or error.__context__
+    texts = (text_of(each, _LOOKED_AT).lower() for each in chain(error) if isinstance(each, Exception))
+    return is_out_of_memory(error) or any(sign in text for text in texts for sign in _SIGNS)
 
 
 def _end() -> None:
