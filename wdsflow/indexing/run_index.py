@@ -46,7 +46,10 @@ class _Job:
     number: int
     identity: dict[str, object]  # before the pass
     kinds: tuple[str, ...]
-    hashed: bool
+
+    @property
+    def hashed(self) -> bool:
+        return "checksums" in self.kinds
 
 
 @dataclass
@@ -131,7 +134,7 @@ def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) 
 
 
 def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str]) -> None:
-    """Raise PartOfSet if a file would no longer list shards that are still next to those given."""
+    """Raise PartOfSet if a file would no longer list shards that still exist next to the given ones."""
     local = {url: local_file(url) for shards in places.values() for url in shards.values()}
     homes = list(dict.fromkeys(os.path.dirname(path) or "." for path in local.values() if path is not None))
     for folder, shards in places.items():
@@ -182,10 +185,10 @@ class _FolderIndex:
 
     def _to_do(self, name: str) -> _Job:
         url = self._shards[name]
-        return _Job(name, url, self._numbers[name], _identity(url), self._kinds, "checksums" in self._kinds)
+        return _Job(name, url, self._numbers[name], _identity(url), self._kinds)
 
     def _is_done(self, job: _Job) -> bool:
-        """Return whether all files of a shard are there; then take over what is known of it."""
+        """Return whether all files of a shard exist; if so, take the facts from the record."""
         try:
             found = self._record.known(_line_of(job.name), lambda: _made_from(job))[0]
             facts = ShardFacts.from_dict(found.facts) if found and job.identity and found.facts else None
@@ -202,7 +205,7 @@ class _FolderIndex:
         return True
 
     def _note(self, job: _Job, passed: _Passed) -> None:
-        """Write the files of a shard, and remember what it holds."""
+        """Write the files of a shard, and record its facts."""
         report, facts = self._report, passed.facts
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
@@ -250,7 +253,7 @@ class _FolderIndex:
         if "checksums" in kinds and str(path) not in self._report.kept:
             self._report.manifests.append(str(path))
         lacking = any(kind == "energon" for kind, _ in self._lacking)
-        if "energon" in self._kinds and not lacking:  # its folder names all shards, or none
+        if "energon" in self._kinds and not lacking:  # its folder describes all shards, or none
             self._finish_energon(shards, of)
 
     def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
@@ -268,7 +271,7 @@ class _FolderIndex:
                 self._report.settings.append(str(self._folder / name))
 
     def _remove_gone(self) -> None:
-        """Remove the files of shards that are no longer next to them, if they are as they were written."""
+        """Remove the files of shards that no longer exist, if the files are unchanged."""
         homes = {os.path.dirname(path or "?") or "." for path in map(local_file, self._shards.values())}
         if any(os.path.realpath(home) != os.path.realpath(self._folder) for home in homes):
             return  # the files are in a folder without shards
@@ -282,7 +285,7 @@ class _FolderIndex:
                 self._record.lines.pop(line, None)
 
     def _is_there(self, line: str) -> bool:
-        """Return whether a shard of the record exists, or may: it was not next to its files."""
+        """Return whether a shard of the record exists, or may exist because it is not next to its files."""
         found = self._record.ours(line)
         path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
         return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
@@ -321,7 +324,7 @@ def _identity(url: str) -> dict[str, object]:
 
 
 def _line_of(name: str) -> str:
-    """Return the name of the line about a shard in the record; there is no such file."""
+    """Return the name of a shard's line in the record; no file has that name."""
     return f"{INSIDE}/index/{name}"
 
 
