@@ -22,8 +22,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.promises import Trial, keep_most
 from .advice.training_advice import try_settings
-from .check_options import CheckOptions, Found
-from .finding import Advice, Finding
+from .check_options import CheckOptions
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
 from .report.report import Report
@@ -54,47 +53,36 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     written, expansion = _expanded(urls, identify=options.identify)
     check_codes(options.select, ignore)
-    parsed, readers_of = _readers(options.readers, arguments, world_size)
+    parsed, readers = _readers(options.readers, arguments, world_size)
     varieties = options.pipeline is not None
-    plan = scan_options(options.level, readers_of, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
-    evidence = _gather(expansion, replace(plan, identify=options.identify), scan, options.progress)
-    judged = _context(evidence, readers_of, options.max_loss, written, parsed, plan, scan)
+    plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
+    progress = options.progress(len(expansion.urls)) if options.progress is not None else None
+    shards = scan(expansion.urls, replace(plan, identify=options.identify), progress=progress)
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    evidence = Evidence(options.level, shards, gaps)
+    judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
     context = _with_pipeline(judged, options.pipeline, plan, world_size)
     findings, ignored = run_rules(context, options.select, ignore)
     findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
-    asked = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
-    findings, advice = _settled(findings, judged, partial(Trial, judged, plan, scan), asked, context.verdicts)
+    trial = cache(partial(Trial, judged, plan, scan))
+    findings = try_settings(keep_most(findings, judged, trial), judged)
+    advice = [*advise(judged, trial), *(each for verdict in context.verdicts for each in verdict.advice)]
+    invocation = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
+    findings, advice = settle(findings, advice, invocation)
     evidence.seconds = time.perf_counter() - start
-    against_baseline = options.baseline is not None
-    found = _report(written, context, findings, ignored, accepted, against_baseline=against_baseline)
-    return replace(found, advice=advice, level=options.level, seconds=evidence.seconds)
-
-
-def _report(
-    urls: Sequence[str],
-    context: Context,
-    findings: list[Finding],
-    ignored: list[tuple[Finding, str]],
-    accepted: Sequence[Finding],
-    *,
-    against_baseline: bool,
-) -> Report:
-    found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
-    return replace(found, forecasts=context.forecasts, accepted=accepted)
-
-
-def _settled(
-    findings: Sequence[Finding],
-    context: Context,
-    trial: Callable[[], Trial],
-    asked: Invocation,
-    verdicts: Iterable[Verdict],
-) -> tuple[list[Finding], list[Advice]]:
-    """Return findings and advice with their commands."""
-    once = cache(trial)
-    own = [each for verdict in verdicts for each in verdict.advice]
-    tried = try_settings(keep_most(findings, context, once), context)
-    return settle(tried, [*advise(context, once), *own], asked)
+    return Report(
+        written,
+        evidence,
+        context.verdicts,
+        findings,
+        ignored,
+        against_baseline=options.baseline is not None,
+        forecasts=context.forecasts,
+        advice=advice,
+        level=options.level,
+        seconds=evidence.seconds,
+        accepted=accepted,
+    )
 
 
 def _expanded(urls: Urls, *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
@@ -143,31 +131,24 @@ def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions,
     """Add the verdict on the user's own pipeline."""
     if pipeline is None or no_verdict_text(context.evidence.shards):
         return context
-    from .pipeline.probe_pipeline import probe_pipeline  # what few runs need
+    from .pipeline.probe_pipeline import probe_pipeline  # rarely needed
 
     probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 
 
 def _readers(
-    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int
+    requested: Sequence[str], arguments: Sequence[str] | None, world_size: int
 ) -> tuple[Arguments | None, list[Reader]]:
     environment = versions()
-    names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
+    names = list(dict.fromkeys(name for each in requested for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
     found = []
     for reader in (READERS[name] for name in names):
-        # Ranks that share out shards are judged with the workers of each, which only the command tells.
+        # If the ranks divide the shards among themselves, the result also depends on the workers of each rank.
         ranks = world_size if reader.shares_samples else 1
         found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
     return parsed, found
-
-
-def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
-    told = progress(len(expansion.urls)) if progress is not None else None
-    shards = scan(expansion.urls, options, progress=told)
-    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
-    return Evidence(options.level, shards, gaps)
 
 
 def _scan_validation(
@@ -186,16 +167,10 @@ def _scan_validation(
 
 def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
     """Replace the outcome if the command as a whole crashes or starves although samples pass."""
-    if result is None:
+    if result is None or (result.crash is None and not result.stalled):
         return verdict
-    if result.crash is not None:
-        outcome: Outcome = "crashes"
-        reason = Reason("forecast", 0, result.crash)
-    elif result.stalled:
-        outcome = "stalls"
-        reason = Reason("forecast", 0, str(result.stalled[0]))
-    else:
-        return verdict
+    outcome: Outcome = "stalls" if result.crash is None else "crashes"
     if verdict.outcome == outcome:
         return verdict
+    reason = Reason("forecast", 0, str(result.stalled[0]) if result.crash is None else result.crash)
     return replace(verdict, outcome=outcome, reasons=(reason, *verdict.reasons))

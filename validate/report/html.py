@@ -47,18 +47,18 @@ _SAMPLE_RULES = ("F", "I")  # codes of rules about fields and images
 
 @dataclass(slots=True)
 class Look:
-    """What the samples looked at are like."""
+    """Statistics of the samples that were read."""
 
     samples: int = 0
     shards: int = 0
-    whole: bool = True  # all samples of all shards were looked at
+    whole: bool = True  # all samples of all shards were read
     widths: list[int] = field(default_factory=list)
     heights: list[int] = field(default_factory=list)
     formats: Counter[str] = field(default_factory=Counter)
     captions: list[str] = field(default_factory=list)
 
     def charts(self) -> Iterator[Chart]:
-        """Yield the histograms of what there is."""
+        """Yield the histograms that are not empty."""
         sides = list(zip(self.widths, self.heights, strict=True))
         step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
         tokens = _token_counter() if self.captions else None  # where OpenCLIP is installed
@@ -78,7 +78,7 @@ class Look:
 
 
 def look(shards: Sequence[ShardEvidence], most: int = MOST_SAMPLES) -> Look:
-    """Look at the first samples of each shard on this machine, ``most`` in all."""
+    """Read the first samples of each shard on this machine, ``most`` in total."""
     found = Look()
     near = [shard for shard in shards if shard.error is None and local_file(shard.url) is not None]
     named = caption_name(shards)
@@ -111,7 +111,7 @@ def _note(sample: FoundSample, name: str | None, found: Look) -> None:
 
 @cache
 def _token_counter() -> Callable[[str], int] | None:
-    """Return a function from a caption to its CLIP tokens, or None without OpenCLIP, whose file alone is loaded."""
+    """Return a function that counts the CLIP tokens of a caption; None without OpenCLIP. Loads only its tokenizer file."""
     package = importlib.util.find_spec("open_clip")
     if package is None or package.origin is None:
         return None
@@ -162,7 +162,7 @@ def render(report: "Report") -> str:
         **_parts(report),
         charts=charts,
         formats=_shares(seen.formats),
-        seen=_said_of(seen),
+        seen=_coverage(seen),
         views=pictures(group(report.findings)),
         heat=_heat(report),
     )
@@ -174,7 +174,7 @@ def fragment(report: "Report") -> str:
 
 
 def _parts(report: "Report") -> dict[str, Any]:
-    """Return what both forms show."""
+    """Return the template variables of both forms."""
     shards = report.evidence.shards
     return {
         "no_verdict": no_verdict_text(shards),
@@ -260,8 +260,8 @@ def _shares(counts: Counter[str]) -> list[dict[str, object]]:
     return [_bar(name, count, count / counts.total()) for name, count in counts.most_common(12)]
 
 
-def _said_of(seen: Look) -> str:
-    """Return which samples the histograms are of."""
+def _coverage(seen: Look) -> str:
+    """Return a sentence on the samples in the histograms."""
     where = how_many(seen.shards, "shard")
     if seen.whole:
         return f"All {how_many(seen.samples, 'sample')} of {where}."
@@ -300,7 +300,7 @@ def _heat(report: "Report") -> dict[str, object] | None:
 
 
 def _defects(shard: ShardEvidence) -> Counter[str]:
-    """Return how often each thing was seen in a shard that a rule may complain about, by what it means."""
+    """Return how often each possible defect was seen in a shard, by its description."""
     found = Counter({TALLIES[name]: tally.count for name, tally in shard.tallies.items() if tally.count})
     if shard.unreached:
         found["samples after damage at which readers stop"] = shard.unreached

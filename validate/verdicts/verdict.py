@@ -52,17 +52,17 @@ class Verdict:
     reader: str
     title: str
     outcome: Outcome
-    samples: int  # keys in the shards, and what the reader cuts off from a run of one key
+    samples: int  # keys in the shards, plus samples that the reader splits off from a run of one key
     usable: int
     reasons: tuple[Reason, ...]
     funnel: Funnel
     exact: bool  # False if the level could not know (names, headers)
-    note: str = ""  # what the level could not see, or what was assumed
+    note: str = ""  # limits of the level, and assumptions
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
     advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
-    pairs_with: str = "caption"  # what the reader wants besides an image: "caption" or "label"
+    pairs_with: str = "caption"  # required by the reader in addition to an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     @property
@@ -77,7 +77,7 @@ class Verdict:
 
 
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
-    """Return the verdict of a reader on the shards in one pass, in its own order.
+    """Return the verdict of a reader on one pass over the shards, in the reader's own order.
 
     Args:
         evidence: evidence of the scan.
@@ -85,7 +85,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         max_loss: share of samples, 0 to 1, that may be lost before "trains" becomes "loses".
     """
     result = PassResult()
-    starved = False  # some worker gives nothing: the loader waits for it, whatever the others have
+    starved = False  # some worker yields nothing: the loader waits for it, regardless of the others
     for worker in reader.order(evidence.shards):
         one = run_pass(reader, worker)
         starved = starved or not one.usable
@@ -157,7 +157,7 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
-    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
+    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never unpickles."""
     shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
     return any(reader.fates(shape) != reader.fates(_spoiled(shape)) for shape in shapes)
 
@@ -224,24 +224,26 @@ def _adding_up(
     """
     if result.crash is not None:
         return reasons
-    lost, told = max(0, samples - result.usable), sum(reason.count for reason in reasons)
-    if told > lost:
-        formed = [replace(each, count=0, message=f"{each.count:,} of the {told:,}: {_text(each)}") for each in reasons]
+    lost, counted = max(0, samples - result.usable), sum(reason.count for reason in reasons)
+    if counted > lost:
+        formed = [
+            replace(each, count=0, message=f"{each.count:,} of the {counted:,}: {_text(each)}") for each in reasons
+        ]
         junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
-        text = (
-            f"{_title(reader)} makes {told:,} incomplete samples of their members{' and of junk files' if junk else ''}"
-        )
+        text = f"{_title(reader)} makes {counted:,} incomplete samples of their members{' and of junk files' if junk else ''}"
         place = LossPlace(reasons[0].shard, reasons[0].key, reasons[0].offset)
         return [_counted("pieces", lost, samples, text, place), *formed] if lost else formed
     for index, loss in enumerate(loss for loss, _ in result.lost.most_common()):
         hidden = sum(count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items())
-        if more := min(lost - told, hidden):
-            told += more
+        if more := min(lost - counted, hidden):
+            counted += more
             count, text = reasons[index].count + more, _text(reasons[index])
             reasons[index] = replace(reasons[index], count=count, message=f"{count:,} of {samples:,} samples: {text}")
-    if told < lost:
+    if counted < lost:
         reasons.append(
-            _counted("joined", lost - told, samples, f"{_title(reader)} takes their members as parts of other samples")
+            _counted(
+                "joined", lost - counted, samples, f"{_title(reader)} takes their members as parts of other samples"
+            )
         )
     return sorted(reasons, key=lambda reason: -reason.count)
 
