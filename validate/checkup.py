@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -55,14 +56,13 @@ def this_machine() -> Machine:
     """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
     import multiprocessing
 
+    import psutil
+
     from wdsflow.memory.usage import control_groups
 
-    memory = None
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # The default method comes first; asking for the current one would set it.
+    # The default method comes first; get_start_method() alone would set it.
     start_method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
+    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- only its size
     soft, hard = _file_limits()
     temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
     return Machine(
@@ -72,7 +72,7 @@ def this_machine() -> Machine:
         start_method=start_method,
         cores=shown_cores(),
         quota=cpu_quota(),
-        memory=memory,
+        memory=psutil.virtual_memory().total,
         memory_limit=min((each.most for each in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
@@ -100,11 +100,7 @@ def _space(path: str) -> tuple[int | None, int | None]:
     return usage.total, usage.free
 
 
-def _file_limits() -> tuple[int | None, int | None]:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None, None
+def _file_limits() -> tuple[int, int]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     return UNLIMITED if soft == unlimited else soft, UNLIMITED if hard == unlimited else hard

@@ -1,7 +1,7 @@
 """The whole of validation: urls in, report out."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,15 +12,15 @@ from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.certificate import CertificateError
-from wdsflow.shards.urls import Expansion, NoShards, expand
+from wdsflow.shards.urls import NoShards, expand
 from wdsflow.text.options import keywords
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
-from .advice.promises import Trial, keep_most
+from .advice.promises import Scan, Trial, keep_most
 from .advice.training_advice import try_settings
 from .check_options import CheckOptions
 from .forecast.forecast import Forecast, forecast
@@ -30,9 +30,6 @@ from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
-
-Urls = str | Path | Iterable[str | Path]
-Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 
 @keywords(CheckOptions)
@@ -51,7 +48,11 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     check_engine(options.engine, options.address)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
-    written, expansion = _expanded(urls, identify=options.identify)
+    written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
+    expansion = expand(written)
+    piped = next((url for url in expansion.urls if url.startswith("pipe:")), None)
+    if options.identify and piped is not None:
+        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {piped}")
     check_codes(options.select, ignore)
     parsed, readers = _readers(options.readers, arguments, world_size)
     varieties = options.pipeline is not None
@@ -83,14 +84,6 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         seconds=evidence.seconds,
         accepted=accepted,
     )
-
-
-def _expanded(urls: Urls, *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
-    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
-    found = expand(written)
-    if identify and (command := next((url for url in found.urls if url.startswith("pipe:")), None)):
-        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {command}")
-    return written, found
 
 
 def _context(

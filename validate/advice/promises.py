@@ -94,7 +94,7 @@ class _Previewed:
             yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
 
 
-Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
+Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.")

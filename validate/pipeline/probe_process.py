@@ -10,9 +10,9 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
@@ -197,37 +197,23 @@ class ProbeProcess:
 
         ``seconds``: until the import has ended or the pipeline is built.
         """
-        late, facts = threading.Event(), None
-
-        def end() -> None:
-            late.set()
-            peer.end()
-
-        def limit(seconds: float) -> threading.Timer:
-            timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-            timer.start()
-            return timer
-
-        timer = limit(seconds)
+        facts = None
         try:
             if request is not None:
                 peer.send(request)
-            while True:
+            while wait([peer.line], seconds):
                 answer = peer.receive()
                 assert isinstance(answer, ProbeRun)
                 if request is None or answer.how != "begun":
                     return answer
-                facts = answer.facts
-                timer.cancel()
-                timer = limit(request.seconds + _GRACE)
+                facts, seconds = answer.facts, request.seconds + _GRACE
         except (OSError, EOFError):
-            return self._died(facts, late=late.is_set())
-        finally:
-            timer.cancel()
+            return self._died(facts, late=False)
+        return self._died(facts, late=True)
 
     def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
         """Return the progress of a run whose process has ended."""
-        status = self._end(patience=1.0)
+        status = self._end(patience=0.0 if late else 1.0)
         out, stage, key, shard = self._last.place() if facts is not None else (0, -1, "", "")
         name = BUILDING if facts is None or stage < 0 else _stage_name(stage + 1, facts)
         how = f"{ending(status, 'ended with exit status')}{likely_memory(status, 'one') or self._said()}"

@@ -1,14 +1,11 @@
 """The report as one self-contained page, with pictures; and as an element for notebooks, without."""
 
-import gzip
-import importlib.util
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.images.image_header import read_header
@@ -19,6 +16,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import TALLIES, caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
 from wdsflow.shards.source.base import local_file
+from wdsflow.stages.scores.model.clip_tokens import clip_words
 from wdsflow.text.words import how_many, place, plain, short, size
 
 from ..forecast.forecast import Forecast, sentences
@@ -61,9 +59,10 @@ class Look:
         """Yield the histograms that are not empty."""
         sides = list(zip(self.widths, self.heights, strict=True))
         step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
-        tokens = _token_counter() if self.captions else None  # where OpenCLIP is installed
-        lengths = [tokens(caption) if tokens else len(caption.split()) for caption in self.captions[::step]]
-        title = f"Caption length in {'tokens' if tokens else 'words'}"
+        clip = clip_words() if self.captions else None  # None without OpenCLIP
+        captions = self.captions[::step]
+        lengths = [len(clip.tokens(each, sys.maxsize) if clip else each.split()) for each in captions]
+        title = f"Caption length in {'tokens' if clip else 'words'}"
         title += f", every {_ORDINALS.get(step, f'{step}th')} caption" if step > 1 else ""
         found = (
             chart("width", "Width in pixels", self.widths),
@@ -71,7 +70,7 @@ class Look:
             chart("megapixels", "Megapixels", [width * height / 1e6 for width, height in sides]),
             chart("aspect", "Width / height", [width / height for width, height in sides]),
             chart("caption", title, lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
-            if tokens
+            if clip
             else chart("caption", title, lengths),
         )
         yield from (each for each in found if each is not None)
@@ -107,25 +106,6 @@ def _note(sample: FoundSample, name: str | None, found: Look) -> None:
         found.captions.append(sample.read("txt", 8_192).decode("utf-8", "replace"))
     elif name is not None and (caption := caption_of(sample.read("json", LARGEST), (name,))):
         found.captions.append(caption)
-
-
-@cache
-def _token_counter() -> Callable[[str], int] | None:
-    """Return a function that counts the CLIP tokens of a caption; None without OpenCLIP. Loads only its tokenizer file."""
-    package = importlib.util.find_spec("open_clip")
-    if package is None or package.origin is None:
-        return None
-    path = Path(package.origin).with_name("tokenizer.py")
-    spec = importlib.util.spec_from_file_location("wdsflow_open_clip_tokenizer", path)
-    if spec is None or spec.loader is None:
-        return None
-    module: Any = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        tokenizer = module.SimpleTokenizer()
-    except (ImportError, AttributeError, OSError, gzip.BadGzipFile):
-        return None
-    return lambda caption: len(tokenizer.encode(caption)) + 2
 
 
 def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
