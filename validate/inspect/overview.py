@@ -232,8 +232,8 @@ def _captions(captions: CaptionFacts, writer: Writer) -> None:
         return
     writer.blank()
     mean = captions.characters / captions.count
-    said = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
-    writer.line(("Captions", "bold"), said, hang=10)
+    numbers = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
+    writer.line(("Captions", "bold"), numbers, hang=10)
     for text, number in _most_frequent(captions.frequent, 3).items():
         if number > max(2, captions.count // 1000):
             writer.line(f"at least {number:,} times: {escape(text, 80)}", indent=2, hang=2)

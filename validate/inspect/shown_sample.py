@@ -57,7 +57,7 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
 
 
 def listed(source: Source) -> Iterator[Listed]:
-    """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
+    """Yield the samples of a shard, without their contents. Raises SourceError if it cannot be read further."""
     current: Listed | None = None
     walk = Walk(source)
     for begins, key, field_name, (_, length, data, header, _) in grouped(walk):

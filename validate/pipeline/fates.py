@@ -159,7 +159,7 @@ class ProbedShape:
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples. ``options``: of the scan that gave the evidence."""
+    """Runs the pipeline over tars of a few samples. ``options``: of the scan that produced the evidence."""
 
     def __init__(
         self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits

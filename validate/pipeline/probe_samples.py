@@ -68,7 +68,7 @@ def leave_out(shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> 
 
 
 class _RunList(RunCollector):
-    """Keeps every run in a list, where the collector only counts shapes."""
+    """A collector that also keeps every run in a list."""
 
     def __init__(self, found: list[Run]) -> None:
         super().__init__()

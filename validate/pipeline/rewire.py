@@ -101,7 +101,7 @@ def _twin(thing: _T, **changes: object) -> _T:
 
 
 class Rewiring:
-    """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
+    """Copies a pipeline: other shards, and ``batched(1)`` if ``singly``. The object itself is not changed."""
 
     def __init__(
         self, urls: Sequence[str], *, made_for_them: bool, singly: bool, change: tuple[int, str] | None = None

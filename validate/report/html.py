@@ -23,7 +23,7 @@ from ..forecast.forecast import Forecast, sentences
 from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
-from .report_text import closing_line, ignored_lines, means, notes, said
+from .report_text import closing_line, consequence, ignored_lines, notes, summary_and_reasons
 
 if TYPE_CHECKING:
     from .report import Report
@@ -182,8 +182,8 @@ def _parts(report: "Report") -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, object]:
-    summary, reasons = said(verdict)
-    meaning = means(verdict)
+    summary, reasons = summary_and_reasons(verdict)
+    meaning = consequence(verdict)
     return {
         "title": verdict.title,
         "outcome": verdict.outcome,

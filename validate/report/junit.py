@@ -10,7 +10,7 @@ from ..finding import Finding
 from ..verdicts.verdict import Verdict
 from .finding_groups import SEVERITIES, titles
 from .report import Report
-from .report_text import said
+from .report_text import summary_and_reasons
 
 # XML 1.0 cannot write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,7 +33,7 @@ def render(report: Report) -> str:
 def _verdict_suite(root: Element, verdict: Verdict) -> None:
     suite = SubElement(root, "testsuite", name=_text(verdict.reader))
     case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.reader}"))
-    summary, reasons = said(verdict)
+    summary, reasons = summary_and_reasons(verdict)
     text = _text(f"{verdict.title} {verdict.outcome}: {summary}")
     if verdict.outcome == "trains":
         SubElement(case, "system-out").text = text

@@ -29,7 +29,7 @@ class Reason:
     slug: str
     count: int  # samples; 0 if the reason is not about samples (such as a crash at the start)
     message: str  # "3,000 of 3,000 samples have no txt field (they have: json, jpg)"
-    shard: str | None = None  # where first
+    shard: str | None = None  # of the first one
     key: str | None = None
     offset: int | None = None
 
@@ -205,9 +205,12 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
     if joined:
         text = f"{_title(reader)} does not find them as samples of their own"
         yield _counted("joined", sum(more for more, _ in joined), samples, text, LossPlace(joined[0][1], None, None))
-    behind = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
-    if behind:
-        count, place = sum(shard.unreached for shard in behind), LossPlace(behind[0].url, None, behind[0].stop.offset)
+    after_damage = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
+    if after_damage:
+        count, place = (
+            sum(shard.unreached for shard in after_damage),
+            LossPlace(after_damage[0].url, None, after_damage[0].stop.offset),
+        )
         yield _counted("unreached", count, samples, "they are after damage at which readers stop", place)
 
 

@@ -133,7 +133,7 @@ class IndexRecord(OutputRecord[IndexLine]):
     """The files next to shards that runs wrote: what something else wrote there stays, unless it is the same.
 
     Args:
-        folder: where they are.
+        folder: their folder.
         report: gets what became of each.
         force: also replace files that something else wrote.
     """

@@ -242,9 +242,9 @@ class _FolderIndex:
         if not shards:
             return
         of = {"shards": _digest(self._of)}
-        gone = [name for name in self._shards if name not in shards]
+        damaged = [name for name in self._shards if name not in shards]
         kinds = [kind for kind in self._kinds if kind != "energon"]
-        files = render_sizes(self._folder, shards, kinds, without=gone) | render_set(shards, kinds, self._folder)
+        files = render_sizes(self._folder, shards, kinds, without=damaged) | render_set(shards, kinds, self._folder)
         path = self._folder / MANIFEST
         if "checksums" in kinds:
             files[MANIFEST] = dump(manifest_of(list(shards.values()), path))

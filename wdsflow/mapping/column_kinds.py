@@ -105,7 +105,7 @@ def to_dataset(files: list[Path], like: Dataset) -> Dataset:
     """Return the Dataset in the files, with the description, split and format of another.
 
     Files in which a column has a narrower type, because they have only nulls or only whole numbers, are written again.
-    Raises KindError if there is no type for all.
+    Raises KindError if no type holds all.
     """
     import datasets
 
@@ -272,7 +272,7 @@ def _stored(kind: Feature) -> Feature:
 
 
 def _encoded(value: Any, kind: Feature, wanted: Feature) -> object:
-    """Return a value with JSON text where ``wanted`` is Json and ``kind`` is not."""
+    """Return a value in which parts that become Json are JSON text."""
     if value is None or not holds_json(wanted) or kind == wanted:
         return value
     if isinstance(wanted, dict):

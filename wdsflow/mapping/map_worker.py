@@ -182,7 +182,7 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = _failed(error)
     most = peak()
-    measure = Measure(before, most, resident(os.getpid()), work.results)  # by now, the exception is freed
+    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception is freed before this
     return Done(answer, measure) if failed is None else replace(failed, measure=measure)
 
 
