@@ -80,7 +80,8 @@ def lack_text(reason: str, count: int) -> str:
     return f"{count:,} {words[count != 1]}" if words else ""
 
 
-_NAMED = 3  # empty shards
+_NAMED = 3  # empty shards that are listed
+_FIELDS = 4  # field names that are listed
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
@@ -140,7 +141,7 @@ def crash_text(reason: str, detail: str) -> str:
     return f"{text} ({escape(detail)})" if detail else text
 
 
-def fields_of(shapes: Mapping[Shape, int], most: int = 4) -> str:
+def fields_of(shapes: Mapping[Shape, int]) -> str:
     """List the field names of shapes, the most frequent first.
 
     >>> from wdsflow.scan.evidence import Part
@@ -152,5 +153,5 @@ def fields_of(shapes: Mapping[Shape, int], most: int = 4) -> str:
         for suffix in {part.suffix.lower() for part in shape}:
             counts[suffix] += count
     names = sorted(counts, key=lambda name: (-counts[name], name))
-    shown = ", ".join(escape(name, 30) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    shown = ", ".join(escape(name, 30) for name in names[:_FIELDS])
+    return shown + (f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else "")

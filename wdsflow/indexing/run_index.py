@@ -51,6 +51,10 @@ class _Job:
     def hashed(self) -> bool:
         return "checksums" in self.kinds
 
+    @property
+    def made_from(self) -> dict[str, object]:
+        return {"code": _CODE, "shard": self.identity}
+
 
 @dataclass
 class _Passed:
@@ -190,7 +194,7 @@ class _FolderIndex:
     def _is_done(self, job: _Job) -> bool:
         """Return whether all files of a shard exist; if so, take the facts from the record."""
         try:
-            found = self._record.known(_line_of(job.name), lambda: _made_from(job))[0]
+            found = self._record.known(_line_of(job.name), lambda: job.made_from)[0]
             facts = ShardFacts.from_dict(found.facts) if found and job.identity and found.facts else None
         except (TypeError, ValueError):
             return False
@@ -222,7 +226,7 @@ class _FolderIndex:
                 self._record.put(names[kind], data, job.identity)
         self._add_to_database(job, None if ("energon", job.name) in self._lacking else passed.contents)
         self._facts[job.name], self._of[job.name] = facts, job.identity
-        self._record.add(IndexLine(name=_line_of(job.name), made_from=_made_from(job), facts=facts.to_dict()))
+        self._record.add(IndexLine(name=_line_of(job.name), made_from=job.made_from, facts=facts.to_dict()))
 
     def _add_to_database(self, job: _Job, contents: ShardContents | None) -> None:
         if self._database is not None:
@@ -310,10 +314,6 @@ def _passed(job: _Job, stop: Event) -> _Passed:
     if "energon" not in job.kinds:
         passed.contents = ShardContents()
     return passed
-
-
-def _made_from(job: _Job) -> dict[str, object]:
-    return {"code": _CODE, "shard": job.identity}
 
 
 def _identity(url: str) -> dict[str, object]:

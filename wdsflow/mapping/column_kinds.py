@@ -86,10 +86,7 @@ class Parts:
             self._schema, self._size = schema, 0
             self._writer = pyarrow.ipc.new_stream(str(self._new()), schema)
         for batch in reader:
-            if batch.schema == schema:
-                self._writer.write_batch(batch)
-            else:
-                self._writer.write_table(widened(pyarrow.Table.from_batches([batch]), found, self._wanted))
+            self._writer.write_batch(batch if batch.schema == schema else widened(batch, found, self._wanted))
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -130,7 +127,7 @@ def _cast(path: Path, kinds: Features, wanted: Features) -> None:
         pyarrow.ipc.new_stream(str(wider), wanted.arrow_schema) as writer,
     ):
         for batch in reader:
-            writer.write_table(widened(pyarrow.Table.from_batches([batch]), kinds, wanted))
+            writer.write_batch(widened(batch, kinds, wanted))
     os.replace(wider, path)
 
 
@@ -170,20 +167,19 @@ def holds_json(kind: Feature) -> bool:
     return holds_json(inner) if inner is not None else _is_json(kind)
 
 
-def widened(table: Arrow, kinds: Mapping[str, Feature], wanted: Features) -> Arrow:
-    """Convert an Arrow table from the features ``kinds`` to the wider features ``wanted``."""
+def widened(batch: Arrow, kinds: Mapping[str, Feature], wanted: Features) -> Arrow:
+    """Convert an Arrow record batch from the features ``kinds`` to the wider features ``wanted``."""
     import pyarrow
     from datasets.table import cast_array_to_feature
 
     columns = []
     for name, kind in wanted.items():
-        column = table.column(name)
+        column = batch.column(name)
         if holds_json(kind) and kinds[name] != kind:
             values = [_encoded(value, kinds[name], kind) for value in column.to_pylist()]
-            column = pyarrow.chunked_array([pyarrow.array(values, _arrow(name, _stored(kind)))])
-        chunks = [cast_array_to_feature(chunk, kind) for chunk in column.chunks]
-        columns.append(pyarrow.chunked_array(chunks, _arrow(name, kind)))
-    return pyarrow.Table.from_arrays(columns, schema=wanted.arrow_schema)
+            column = pyarrow.array(values, _arrow(name, _stored(kind)))
+        columns.append(cast_array_to_feature(column, kind))
+    return pyarrow.RecordBatch.from_arrays(columns, schema=wanted.arrow_schema)
 
 
 def _merged(name: str, one: Feature, other: Feature) -> Feature:
