@@ -96,28 +96,20 @@ def _context(
     scan: Scan,
 ) -> Context:
     """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
-    environment = versions()
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
+    context = Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=versions())
     if no_verdict_text(evidence.shards):
-        return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
-    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
-    forecasts: dict[int, Forecast] = {}
+        return context
+    forecasts: dict[str, Forecast] = {}
     if parsed is not None:
         held_out = _scan_validation(evidence, urls, parsed, options, scan)
-        for index, reader in enumerate(readers):
-            if reader.name.startswith("open-clip"):
-                forecasts[index] = forecast(evidence, reader, parsed, sidecars, validation=held_out)
-    return Context(
-        evidence,
-        readers,
-        [_overrule(verdict, forecasts.get(index)) for index, verdict in enumerate(verdicts)],
-        max_loss,
-        urls,
-        parsed,
-        tuple(forecasts.values()),
-        sidecars,
-        environment,
-    )
+        forecasts = {
+            reader.name: forecast(evidence, reader, parsed, sidecars, validation=held_out)
+            for reader in readers
+            if reader.name.startswith("open-clip")
+        }
+    verdicts = [_overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name)) for reader in readers]
+    return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 
 def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
@@ -138,7 +130,7 @@ def _readers(
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
     found = []
     for reader in (READERS[name] for name in names):
-        # If the ranks divide the shards among themselves, the result also depends on the workers of each rank.
+        # How ranks divide shards depends on their workers, which only the training command states.
         ranks = world_size if reader.shares_samples else 1
         found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
     return parsed, found

@@ -59,7 +59,6 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
 
 def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
-    forecasts = [as_dict(each) for each in report.forecasts]
     judged = [each.reader for each in report.verdicts]
     # Advice for a reader that was not chosen belongs to the first one.
     own = [each for each in report.advice if verdict.reader == (each.reader if each.reader in judged else judged[0])]
@@ -72,7 +71,7 @@ def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "funnel": asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
-        "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
+        "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
         "advice": [picked(each, "regains usable exact text command language flags reader safe") for each in own],
     }
 

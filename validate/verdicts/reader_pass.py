@@ -110,13 +110,9 @@ class _Pass:
         return True
 
     def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
-        counts = [item.count for item in runs.inner]
-        crashing = None
-        for item in runs.inner:
-            if any(fate.kind == "crash" for fate in self.fates_of(item.shape)):
-                crashing = item
-                counts = list(item.before)
-                break
+        crashes = (item for item in runs.inner if any(fate.kind == "crash" for fate in self.fates_of(item.shape)))
+        crashing = next(crashes, None)
+        counts = [item.count for item in runs.inner] if crashing is None else crashing.before
         for item, count in zip(runs.inner, counts, strict=False):
             if count:
                 self.take(item.shape, count, LossPlace(shard.url, item.key, item.offset))

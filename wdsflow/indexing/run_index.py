@@ -15,7 +15,7 @@ from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.certificate import dump
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.source.base import SourceError, local_file, local_folder, place_of
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -115,11 +115,7 @@ def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]
         folder = out or folders.setdefault(home, Path(os.path.dirname(str(path)) or "."))
         name = os.path.basename(path if path is not None else urlsplit(url).path)
         first = places.setdefault(folder, {}).setdefault(name, url)
-        before = local_file(first)
-        is_same = first == url or (
-            path is not None and before is not None and os.path.realpath(os.path.dirname(before) or ".") == home
-        )
-        if not is_same:
+        if place_of(first) != place_of(url):
             raise ValueError(f"{places[folder][name]} and {url} have the same name: index one folder at a time")
     return places
 

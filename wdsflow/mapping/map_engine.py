@@ -17,8 +17,7 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import HeldMemory
 from wdsflow.text.shell import escape
 
-from .map_process import MapWorker, Watch
-from .map_worker import Done, Failed, MappingError, MapSetup, RowBatch
+from .map_worker import Done, Failed, MappingError, MapSetup, MapWorker, RowBatch, Watch
 
 log = logging.getLogger("wdsflow.mapping")
 

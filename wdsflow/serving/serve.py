@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -45,9 +46,7 @@ def serve(
     Raises:
         CannotListen: the address is taken, or is not one of this machine.
     """
-    with suppress(ImportError, OSError, ValueError):  # each transfer needs two open files
-        import resource
-
+    with suppress(OSError, ValueError):  # each transfer needs two open files
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = 65_536 if hard == resource.RLIM_INFINITY else hard
         if soft < most:
