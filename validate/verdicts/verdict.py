@@ -98,7 +98,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     lost: Counter[str] = Counter()
     for loss, count in result.lost.items():
         lost[loss.reason] += count
-    samples = evidence.samples + result.split
+    samples, members = evidence.samples + result.split, sum(shard.members for shard in evidence.shards)
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
     guessed = any(
@@ -111,14 +111,8 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_adding_up([*_reasons(result, evidence, samples, reader)], result, evidence, samples, reader)),
-        funnel=Funnel(
-            members=sum(shard.members for shard in evidence.shards),
-            samples=result.formed,
-            complete=result.complete,
-            decoded=result.decoded,
-            usable=result.usable,
-        ),
+        reasons=tuple(_adding_up(result, evidence, samples, reader)),
+        funnel=Funnel(members, result.formed, result.complete, result.decoded, result.usable),
         exact=exact,
         note="; ".join(filter(None, [_note(evidence, pickled, unknown), _OPEN_END * open_end])),
         least=0 if open_end else None,
@@ -218,13 +212,12 @@ def _title(reader: Reader) -> str:
     return reader.title.split(" (")[0]
 
 
-def _adding_up(
-    reasons: list[Reason], result: PassResult, evidence: Evidence, samples: int, reader: Reader
-) -> list[Reason]:
+def _adding_up(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> list[Reason]:
     """Return the reasons with counts that add up to the samples that do not reach a batch.
 
     A reader may form one sample of many, if dots in their keys merge them, or several of one, and others of junk.
     """
+    reasons = list(_reasons(result, evidence, samples, reader))
     if result.crash is not None:
         return reasons
     lost, counted = max(0, samples - result.usable), sum(reason.count for reason in reasons)

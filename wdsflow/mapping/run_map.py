@@ -57,7 +57,7 @@ def bounded_map(
     many rows as fit, estimated from earlier rows: 1 at first, ``batch_size`` at most. The result of a row must
     therefore not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit,
     at most one per core. A batch that fails, or whose worker dies, is mapped again in halves until the row at fault is
-    found. Workers are new processes, not forks.
+    found. Workers are new processes, not forks; on Linux, the system limits their allocations.
 
     Args:
         dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
