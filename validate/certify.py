@@ -1,4 +1,4 @@
-"""Files that say which bytes shards hold: certificates of validation, and metadata in the Croissant format.
+"""Files with the hashes of shards: certificates of validation, and metadata in the Croissant format.
 
 Croissant, https://docs.mlcommons.org/croissant, is JSON-LD on tars and their fields.
 """
@@ -32,8 +32,8 @@ def certify(report: Report, file: str | Path, pipeline: str | None = None) -> Ce
 
     Args:
         report: of ``check`` with ``identify=True``.
-        file: path of the certificate; if shards are below its folder, or the other way round, both can be moved together.
-        pipeline: as it was given to ``check``.
+        file: path of the certificate. If its folder contains the shards, or theirs contains it, both can be moved together.
+        pipeline: the argument of ``check``.
 
     Raises:
         CertificateError: there are errors, or a shard has no hash; the message says which.
@@ -82,7 +82,7 @@ def refusal(report: Report) -> str:
 
 
 def identities(shards: Sequence[ShardEvidence]) -> tuple[str, dict[str, Identity]]:
-    """Return the folder that shards share, and what identifies each of them by its name in it.
+    """Return the common folder of shards, and the identity of each by its name in it.
 
     Raises CertificateError if one was not hashed, or if it is named twice and changed in between.
     """
@@ -124,9 +124,9 @@ _CONTEXT = {
     "@vocab": "https://schema.org/",
     **{name: _OTHERS.get(name, f"cr:{name}") for name in _TERMS.split()},
 }
-# Also of compressed ones: mlcroissant reads no members of what is named after its compression.
+# Also of compressed tars: mlcroissant reads no members of a file with the encoding format of a compression.
 _TAR = "application/x-tar"
-_KINDS = {  # field -> its encoding, and the type of its contents where Croissant has one
+_KINDS = {  # field -> its encoding, and the type of its contents if Croissant has one
     **{field: (f"image/{field}", "sc:ImageObject") for field in ("jpeg", "png", "webp", "gif", "tiff")},
     "jpg": ("image/jpeg", "sc:ImageObject"),
     "tif": ("image/tiff", "sc:ImageObject"),
@@ -143,12 +143,12 @@ _KEY = r"^((?:.*/)?[^/.]+)\..*$"  # webdataset's: the path up to the first dot o
 def croissant(shards: Sequence[ShardEvidence], file: str | Path) -> str:
     """Return Croissant metadata as JSON-LD.
 
-    Tars are named relative to the folder of ``file`` where a folder holds both. What is not a tar, such as a page of a web
-    server under the name of a shard, is left out: ``not_tars`` names it.
+    Tars are named relative to the folder of ``file`` if a folder holds both. Files that are not tars, such as an error page
+    of a web server under the name of a shard, are left out; see ``not_tars``.
 
     Args:
-        shards: evidence of a scan that hashed them; where it read json, the description has its names.
-        file: where the metadata will be.
+        shards: evidence of a scan that hashed them; if it read json, the description has its names.
+        file: path of the metadata.
 
     Raises:
         CertificateError: a shard was not read, or none is a tar.

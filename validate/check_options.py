@@ -1,4 +1,4 @@
-"""What a validation is asked for, besides its shards."""
+"""The options of a validation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -38,11 +38,11 @@ def share(text: str) -> float:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What a validation is asked for, besides its shards.
+    """The options of a validation.
 
     Attributes:
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
-        progress: called with the number of shards; what it returns is called after each shard.
+        progress: called with the number of shards; it returns a function that is called after each shard.
         identify: read all bytes of the shards and hash them, for a certificate.
     """
 

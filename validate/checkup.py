@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -55,14 +56,13 @@ def this_machine() -> Machine:
     """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
     import multiprocessing
 
+    import psutil
+
     from wdsflow.memory.usage import control_groups
 
-    memory = None
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # The default method comes first; asking for the current one would set it.
+    # The default method comes first; get_start_method() alone would set it.
     start_method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
+    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- only its size
     soft, hard = _file_limits()
     temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
     return Machine(
@@ -72,7 +72,7 @@ def this_machine() -> Machine:
         start_method=start_method,
         cores=shown_cores(),
         quota=cpu_quota(),
-        memory=memory,
+        memory=psutil.virtual_memory().total,
         memory_limit=min((each.most for each in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
@@ -100,11 +100,7 @@ def _space(path: str) -> tuple[int | None, int | None]:
     return usage.total, usage.free
 
 
-def _file_limits() -> tuple[int | None, int | None]:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None, None
+def _file_limits() -> tuple[int, int]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     return UNLIMITED if soft == unlimited else soft, UNLIMITED if hard == unlimited else hard
@@ -125,16 +121,16 @@ class Diagnosis:
         return {"name": self.name, "status": self.status, "message": self.message, **fix}
 
 
-Said = tuple[Status, str] | tuple[Status, str, str]  # status, message, and the fix if there is one
+CheckResult = tuple[Status, str] | tuple[Status, str, str]  # status, message, and the fix if there is one
 
 
 def examine(machine: Machine | None = None) -> list[Diagnosis]:
     """Run all checks on a machine, by default on this one."""
     machine = machine or this_machine()
-    return [Diagnosis(name, *said) for name, look in CHECKS.items() for said in look(machine)]
+    return [Diagnosis(name, *result) for name, check in CHECKS.items() for result in check(machine)]
 
 
-def _installed(machine: Machine) -> Iterator[Said]:
+def _installed(machine: Machine) -> Iterator[CheckResult]:
     shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
     yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions)
     if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
@@ -144,7 +140,7 @@ def _installed(machine: Machine) -> Iterator[Said]:
         yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader"
 
 
-def _conflicts(machine: Machine) -> Iterator[Said]:
+def _conflicts(machine: Machine) -> Iterator[CheckResult]:
     found = conflicts(machine.versions)
     for conflict in found:
         yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.fix
@@ -152,7 +148,7 @@ def _conflicts(machine: Machine) -> Iterator[Said]:
         yield "ok", "no known conflicts"
 
 
-def _start_method(machine: Machine) -> Iterator[Said]:
+def _start_method(machine: Machine) -> Iterator[CheckResult]:
     version = release(machine.versions.get("open_clip_torch", ""))
     if machine.start_method == "fork":
         yield "ok", "fork"
@@ -164,21 +160,21 @@ def _start_method(machine: Machine) -> Iterator[Said]:
         yield "info", f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas"
 
 
-def _shared_memory(machine: Machine) -> Iterator[Said]:
+def _shared_memory(machine: Machine) -> Iterator[CheckResult]:
     if machine.shm_total is None or machine.shm_free is None:
         return
-    said = f"{size(machine.shm_free)} free of {size(machine.shm_total)} in /dev/shm"
+    space = f"{size(machine.shm_free)} free of {size(machine.shm_total)} in /dev/shm"
     fix = "enlarge it: in Docker with --shm-size=16g or --ipc=host, otherwise as root with mount -o remount,size=16G /dev/shm"
     if machine.shm_free < _DEFAULT_NEED:
         why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} per rank: workers die of 'Bus error'"
-        yield "error", f"{said}; {why}", fix
+        yield "error", f"{space}; {why}", fix
     elif machine.shm_free < _USUAL_NEED:
-        yield "warning", f"{said}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank", fix
+        yield "warning", f"{space}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank", fix
     else:
-        yield "ok", said
+        yield "ok", space
 
 
-def _open_files(machine: Machine) -> Iterator[Said]:
+def _open_files(machine: Machine) -> Iterator[CheckResult]:
     soft, hard = machine.files_soft, machine.files_hard
     if soft is None or hard is None:
         return
@@ -192,7 +188,7 @@ def _open_files(machine: Machine) -> Iterator[Said]:
     yield ("warning" if soft <= 1024 else "info"), f"{soft:,}: {why}", more
 
 
-def _memory(machine: Machine) -> Iterator[Said]:
+def _memory(machine: Machine) -> Iterator[CheckResult]:
     if machine.memory is None:
         return
     limit = machine.memory_limit
@@ -205,7 +201,7 @@ def _memory(machine: Machine) -> Iterator[Said]:
         yield "warning", why, "as root: sysctl vm.overcommit_memory=0"
 
 
-def _cores(machine: Machine) -> Iterator[Said]:
+def _cores(machine: Machine) -> Iterator[CheckResult]:
     if machine.quota is not None and machine.quota < machine.cores:
         why = f"{machine.cores} visible, but this container may use {machine.quota:g}: more loader workers do not help"
         yield "info", why, f"train with --workers {max(int(machine.quota), 1)}"
@@ -213,7 +209,7 @@ def _cores(machine: Machine) -> Iterator[Said]:
         yield "ok", str(machine.cores)
 
 
-def _threads(machine: Machine) -> Iterator[Said]:
+def _threads(machine: Machine) -> Iterator[CheckResult]:
     value = machine.variables.get("OMP_NUM_THREADS")
     if value is None:
         return
@@ -226,7 +222,7 @@ def _threads(machine: Machine) -> Iterator[Said]:
         yield "ok", f"OMP_NUM_THREADS={value}"
 
 
-def _allocator(machine: Machine) -> Iterator[Said]:
+def _allocator(machine: Machine) -> Iterator[CheckResult]:
     variables = machine.variables
     for name in _MALLOC_DEBUG:
         if variables.get(name) not in (None, "", "pymalloc", "default"):
@@ -250,7 +246,7 @@ def _allocator(machine: Machine) -> Iterator[Said]:
         yield "info", why, Command("export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
 
 
-def _gpu_allocator(machine: Machine) -> Iterator[Said]:
+def _gpu_allocator(machine: Machine) -> Iterator[CheckResult]:
     old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
     version, why = machine.versions.get("torch", ""), ""
     if old and new and old != new:
@@ -265,7 +261,7 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
         yield "ok", either
 
 
-def _tensorflow(machine: Machine) -> Iterator[Said]:
+def _tensorflow(machine: Machine) -> Iterator[CheckResult]:
     version = machine.versions.get("tensorflow")
     if version and "torch" in machine.versions:
         why = f"tensorflow {version} next to torch: any library that imports it (tensorboard, transformers) takes all GPU memory"
@@ -275,25 +271,25 @@ def _tensorflow(machine: Machine) -> Iterator[Said]:
             yield "warning", why, Command("export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0")
 
 
-def _temporary(machine: Machine) -> Iterator[Said]:
+def _temporary(machine: Machine) -> Iterator[CheckResult]:
     if machine.temp_free is None:
         return
-    said = f"{size(machine.temp_free)} free in {machine.temp}"
+    space = f"{size(machine.temp_free)} free in {machine.temp}"
     if machine.temp_free < _GIB:
-        yield "warning", f"{said}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
+        yield "warning", f"{space}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
     else:
-        yield "ok", said
+        yield "ok", space
 
 
-def _rewrites(machine: Machine) -> Iterator[Said]:
+def _rewrites(machine: Machine) -> Iterator[CheckResult]:
     found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
     if found:
-        said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
-        why = f"these variables change what webdataset or OpenCLIP reads: {said}"
+        values = ", ".join(f"{name}={machine.variables[name]}" for name in found)
+        why = f"these variables change what webdataset or OpenCLIP reads: {values}"
         yield "info", why, Command(command(["unset", *found]))
 
 
-CHECKS: dict[str, Callable[[Machine], Iterator[Said]]] = {  # by name; one that does not apply yields nothing
+CHECKS: dict[str, Callable[[Machine], Iterator[CheckResult]]] = {  # by name; one that does not apply yields nothing
     "installed": _installed,
     "versions": _conflicts,
     "start method": _start_method,

@@ -48,8 +48,13 @@ class Advice:
     @property
     def text(self) -> str:
         """The change and its gain, in one line."""
-        told = promises([self])
-        return f"{self.does}: {told}" if told else self.does
+        return advice_text([self])
+
+
+def advice_text(advice: Sequence[Advice]) -> str:
+    """Return a change and its gain for each reader, in one line. ``advice``: the same change, for different readers."""
+    gain = promises(advice)
+    return f"{advice[0].does}: {gain}" if gain else advice[0].does
 
 
 def promises(advice: Sequence[Advice]) -> str:

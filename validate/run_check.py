@@ -1,7 +1,7 @@
 """The whole of validation: urls in, report out."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,18 +12,17 @@ from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.certificate import CertificateError
-from wdsflow.shards.urls import Expansion, NoShards, expand
+from wdsflow.shards.urls import NoShards, expand
 from wdsflow.text.options import keywords
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
-from .advice.promises import Trial, keep_most
+from .advice.promises import Scan, Trial, keep_most
 from .advice.training_advice import try_settings
-from .check_options import CheckOptions, Found
-from .finding import Advice, Finding
+from .check_options import CheckOptions
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
 from .report.report import Report
@@ -31,9 +30,6 @@ from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
-
-Urls = str | Path | Iterable[str | Path]
-Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 
 @keywords(CheckOptions)
@@ -52,57 +48,42 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     check_engine(options.engine, options.address)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
-    written, expansion = _expanded(urls, identify=options.identify)
+    written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
+    expansion = expand(written)
+    piped = next((url for url in expansion.urls if url.startswith("pipe:")), None)
+    if options.identify and piped is not None:
+        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {piped}")
     check_codes(options.select, ignore)
-    parsed, readers_of = _readers(options.readers, arguments, world_size)
+    parsed, readers = _readers(options.readers, arguments, world_size)
     varieties = options.pipeline is not None
-    plan = scan_options(options.level, readers_of, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
-    evidence = _gather(expansion, replace(plan, identify=options.identify), scan, options.progress)
-    judged = _context(evidence, readers_of, options.max_loss, written, parsed, plan, scan)
+    plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
+    progress = options.progress(len(expansion.urls)) if options.progress is not None else None
+    shards = scan(expansion.urls, replace(plan, identify=options.identify), progress=progress)
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    evidence = Evidence(options.level, shards, gaps)
+    judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
     context = _with_pipeline(judged, options.pipeline, plan, world_size)
     findings, ignored = run_rules(context, options.select, ignore)
     findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
-    asked = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
-    findings, advice = _settled(findings, judged, partial(Trial, judged, plan, scan), asked, context.verdicts)
+    trial = cache(partial(Trial, judged, plan, scan))
+    findings = try_settings(keep_most(findings, judged, trial), judged)
+    advice = [*advise(judged, trial), *(each for verdict in context.verdicts for each in verdict.advice)]
+    invocation = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
+    findings, advice = settle(findings, advice, invocation)
     evidence.seconds = time.perf_counter() - start
-    against_baseline = options.baseline is not None
-    found = _report(written, context, findings, ignored, accepted, against_baseline=against_baseline)
-    return replace(found, advice=advice, level=options.level, seconds=evidence.seconds)
-
-
-def _report(
-    urls: Sequence[str],
-    context: Context,
-    findings: list[Finding],
-    ignored: list[tuple[Finding, str]],
-    accepted: Sequence[Finding],
-    *,
-    against_baseline: bool,
-) -> Report:
-    found = Report(urls, context.evidence, context.verdicts, findings, ignored, against_baseline)
-    return replace(found, forecasts=context.forecasts, accepted=accepted)
-
-
-def _settled(
-    findings: Sequence[Finding],
-    context: Context,
-    trial: Callable[[], Trial],
-    asked: Invocation,
-    verdicts: Iterable[Verdict],
-) -> tuple[list[Finding], list[Advice]]:
-    """Return findings and advice with their commands."""
-    once = cache(trial)
-    own = [each for verdict in verdicts for each in verdict.advice]
-    tried = try_settings(keep_most(findings, context, once), context)
-    return settle(tried, [*advise(context, once), *own], asked)
-
-
-def _expanded(urls: Urls, *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
-    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
-    found = expand(written)
-    if identify and (command := next((url for url in found.urls if url.startswith("pipe:")), None)):
-        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {command}")
-    return written, found
+    return Report(
+        written,
+        evidence,
+        context.verdicts,
+        findings,
+        ignored,
+        against_baseline=options.baseline is not None,
+        forecasts=context.forecasts,
+        advice=advice,
+        level=options.level,
+        seconds=evidence.seconds,
+        accepted=accepted,
+    )
 
 
 def _context(
@@ -115,59 +96,44 @@ def _context(
     scan: Scan,
 ) -> Context:
     """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
-    environment = versions()
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
+    context = Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=versions())
     if no_verdict_text(evidence.shards):
-        return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
-    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
-    forecasts: dict[int, Forecast] = {}
+        return context
+    forecasts: dict[str, Forecast] = {}
     if parsed is not None:
         held_out = _scan_validation(evidence, urls, parsed, options, scan)
-        for index, reader in enumerate(readers):
-            if reader.name.startswith("open-clip"):
-                forecasts[index] = forecast(evidence, reader, parsed, sidecars, validation=held_out)
-    return Context(
-        evidence,
-        readers,
-        [_overrule(verdict, forecasts.get(index)) for index, verdict in enumerate(verdicts)],
-        max_loss,
-        urls,
-        parsed,
-        tuple(forecasts.values()),
-        sidecars,
-        environment,
-    )
+        forecasts = {
+            reader.name: forecast(evidence, reader, parsed, sidecars, validation=held_out)
+            for reader in readers
+            if reader.name.startswith("open-clip")
+        }
+    verdicts = [_overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name)) for reader in readers]
+    return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 
 def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
     """Add the verdict on the user's own pipeline."""
     if pipeline is None or no_verdict_text(context.evidence.shards):
         return context
-    from .pipeline.probe_pipeline import probe_pipeline  # what few runs need
+    from .pipeline.probe_pipeline import probe_pipeline  # rarely needed
 
     probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 
 
 def _readers(
-    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int
+    requested: Sequence[str], arguments: Sequence[str] | None, world_size: int
 ) -> tuple[Arguments | None, list[Reader]]:
     environment = versions()
-    names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
+    names = list(dict.fromkeys(name for each in requested for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
     found = []
     for reader in (READERS[name] for name in names):
-        # Ranks that share out shards are judged with the workers of each, which only the command tells.
+        # How ranks divide shards depends on their workers, which only the training command states.
         ranks = world_size if reader.shares_samples else 1
         found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
     return parsed, found
-
-
-def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
-    told = progress(len(expansion.urls)) if progress is not None else None
-    shards = scan(expansion.urls, options, progress=told)
-    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
-    return Evidence(options.level, shards, gaps)
 
 
 def _scan_validation(
@@ -186,16 +152,10 @@ def _scan_validation(
 
 def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
     """Replace the outcome if the command as a whole crashes or starves although samples pass."""
-    if result is None:
+    if result is None or (result.crash is None and not result.stalled):
         return verdict
-    if result.crash is not None:
-        outcome: Outcome = "crashes"
-        reason = Reason("forecast", 0, result.crash)
-    elif result.stalled:
-        outcome = "stalls"
-        reason = Reason("forecast", 0, str(result.stalled[0]))
-    else:
-        return verdict
+    outcome: Outcome = "stalls" if result.crash is None else "crashes"
     if verdict.outcome == outcome:
         return verdict
+    reason = Reason("forecast", 0, str(result.stalled[0]) if result.crash is None else result.crash)
     return replace(verdict, outcome=outcome, reasons=(reason, *verdict.reasons))

@@ -217,7 +217,7 @@ def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_
             "done": json,
         }
     )
-    found = widened(table, kinds, wanted)
+    found = widened(table.combine_chunks().to_batches()[0], kinds, wanted)
     assert found.schema == wanted.arrow_schema
     assert found.to_pydict() == {
         "plain": [1.0, 2.0],

@@ -13,7 +13,7 @@ from typing import cast
 import psutil
 import pytest
 
-from wdsflow.mapping.map_process import MapWorker, Watch
+from wdsflow.mapping.map_worker import MapWorker, Watch
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20

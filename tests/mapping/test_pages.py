@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from wdsflow.mapping.map_work import let_go
+from wdsflow.mapping.map_work import release_pages
 from wdsflow.memory.usage import mapped_files
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")
@@ -44,10 +44,10 @@ def test_pages_of_the_named_files_alone_are_given_back_and_read_again(on_disk: P
     full = mapped_files()
     assert full - empty >= 2 * SIZE
 
-    let_go({str(tmp_path / "link"), str(tmp_path / "written")})
+    release_pages({str(tmp_path / "link"), str(tmp_path / "written")})
     assert full - mapped_files() == pytest.approx(SIZE, abs=SIZE // 4)
     assert touch(one, other) == 2 * SIZE // mmap.PAGESIZE
     assert touch(written) == 2 * SIZE // mmap.PAGESIZE  # what was written is nowhere else
     for each in (one, other, written):
         each.close()
-    let_go([str(tmp_path / "nowhere")])
+    release_pages([str(tmp_path / "nowhere")])

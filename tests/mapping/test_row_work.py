@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wdsflow.mapping.map_engine import Doubts
+from wdsflow.mapping.map_engine import BatchFailures
 from wdsflow.mapping.map_work import RowSource, RowWork, read_rows
 from wdsflow.mapping.map_worker import (
     Done,
@@ -179,8 +179,7 @@ OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
         (following(UnreadableError("x"), MemoryError()), "refused"),
         (Unprintable(), "error"),
         (following(Unprintable(), MemoryError()), "memory"),
-        (following(ValueError("0"), *(KeyError(str(at)) for at in range(18)), MemoryError()), "memory"),
-        (following(ValueError("0"), *(KeyError(str(at)) for at in range(19)), MemoryError()), "error"),
+        (following(ValueError("0"), *(KeyError(str(at)) for at in range(30)), MemoryError()), "memory"),
     ],
 )
 def test_a_failure_is_of_the_memory_of_the_disk_or_of_the_function(error, kind):
@@ -229,27 +228,27 @@ def test_halves_of_a_batch_have_its_rows():
 
 def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
     caplog.set_level(logging.WARNING)
-    doubts, failed = Doubts(), Failed("error", "ValueError: x")
-    doubts.note(RowBatch(0, 4), failed)
-    doubts.pass_by(RowBatch(0, 2), failed=False)
-    doubts.pass_by(RowBatch(3, 4), failed=True)  # this row was why
+    failures, failed = BatchFailures(), Failed("error", "ValueError: x")
+    failures.add(RowBatch(0, 4), failed)
+    failures.done(RowBatch(0, 2), failed=False)
+    failures.done(RowBatch(3, 4), failed=True)  # this row was why
     assert not caplog.messages
-    doubts.note(RowBatch(4, 8), failed)
-    doubts.note(RowBatch(8, 12), failed)
-    doubts.pass_by(RowBatch(4, 5), failed=False)
-    doubts.pass_by(RowBatch(8, 9), failed=True)  # of the next batch
+    failures.add(RowBatch(4, 8), failed)
+    failures.add(RowBatch(8, 12), failed)
+    failures.done(RowBatch(4, 5), failed=False)
+    failures.done(RowBatch(8, 9), failed=True)  # of the next batch
     assert caplog.messages == [
         "rows 4 to 7 failed together (ValueError: x), but not in smaller batches: does fn take a batch for a whole?"
     ]
-    doubts.note(RowBatch(12, 16), failed)
-    doubts.pass_by(RowBatch(14, 16), failed=False)
+    failures.add(RowBatch(12, 16), failed)
+    failures.done(RowBatch(14, 16), failed=False)
     assert len(caplog.messages) == 1
 
-    others = Doubts()
-    others.note(RowBatch(0, 4), Failed("error", "x" * 400))
-    others.pass_by(RowBatch(2, 3), failed=False)
+    others = BatchFailures()
+    others.add(RowBatch(0, 4), Failed("error", "x" * 400))
+    others.done(RowBatch(2, 3), failed=False)
     assert len(caplog.messages) == 1
-    others.pass_by(RowBatch(3, 4), failed=False)
+    others.done(RowBatch(3, 4), failed=False)
     assert (
         caplog.messages[1]
         == f"rows 0 to 3 failed together ({escape('x' * 400, 300)}), but not in smaller batches: does fn take a batch for a whole?"

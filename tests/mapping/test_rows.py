@@ -8,8 +8,7 @@ import pytest
 
 import wdsflow
 from tests.processes import await_end, living_children
-from wdsflow.mapping.map_process import MapWorker
-from wdsflow.mapping.map_worker import MappingError
+from wdsflow.mapping.map_worker import MappingError, MapWorker
 from wdsflow.mapping.run_map import Mapped
 from wdsflow.memory.usage import held
 

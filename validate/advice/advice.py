@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from wdsflow.readers.energon import captioning
 from wdsflow.readers.open_clip.versions import OpenClip4
-from wdsflow.scan.evidence import JsonKey, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import command, escape
@@ -146,11 +146,10 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
     unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
     if unflagged is None:
         return
-    named = caption_name(context.evidence.shards)
-    if named is not None and _is_plain(named[1]) and named[0] not in (options.json_text_key or "").split(";"):
-        reader = OpenClip4(replace(options, json_text_key=named[0]))
-        usable = trial.as_they_are(reader, as_caption, named[0])
-        yield from _flag(verdict, trial, usable, ("--json-text-key", named[0]))
+    name = _json_caption(context.evidence.shards)
+    if name is not None and name not in (options.json_text_key or "").split(";"):
+        reader = OpenClip4(replace(options, json_text_key=name))
+        yield from _flag(verdict, trial, trial.as_they_are(reader, as_caption, name), ("--json-text-key", name))
     for old, new in trial.renames:
         value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
         changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
@@ -158,8 +157,10 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
         yield from _flag(verdict, trial, usable, (f"--{'text' if new == 'txt' else 'image'}-key", value))
 
 
-def _is_plain(found: JsonKey) -> bool:
-    return found.plain == found.strings
+def _json_caption(shards: Sequence[ShardEvidence]) -> str | None:
+    """Return the name of the captions in json; None if there are none, or if some are in nested objects or lists."""
+    named = caption_name(shards)
+    return named[0] if named is not None and named[1].plain == named[1].strings else None
 
 
 def _flag(verdict: Verdict, trial: Trial, usable: int | None, flags: tuple[str, str]) -> Iterator[Advice]:
@@ -169,26 +170,24 @@ def _flag(verdict: Verdict, trial: Trial, usable: int | None, flags: tuple[str, 
 
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield stages in plain webdataset code that take captions from json, for custom loaders."""
-    named = caption_name(context.evidence.shards)
-    if named is None or verdict.reader not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
+    name = _json_caption(context.evidence.shards)
+    if name is None or verdict.reader not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
         return
-    if not _is_plain(named[1]):
-        return  # too odd a name for code to paste
-    usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
+    usable = trial.as_they_are(trial.reader(verdict), with_caption, name)
     if usable is not None and usable > verdict.usable:
         found = trial.promise(verdict, "in a custom pipeline, put these stages before wds.decode", usable)
-        yield replace(found, command=_CAPTION_STAGES.format(name=named[0]), language="python")
+        yield replace(found, command=_CAPTION_STAGES.format(name=name), language="python")
 
 
 def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield settings of Energon that take captions from json; without a number, as it takes any value."""
     shards = context.evidence.shards
-    named = caption_name(shards)
-    if verdict.reader == "energon" and named is not None and _is_plain(named[1]) and not set(named[0]) & set("[],"):
+    name = _json_caption(shards)
+    if verdict.reader == "energon" and name is not None and not set(name) & set("[],"):
         import yaml  # 10 ms, for few sets
 
-        captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{named[0]}]"]
-        settings = captioning([name for name in IMAGE_FIELDS if _has(shards, name)], captions)
+        captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{name}]"]
+        settings = captioning([field for field in IMAGE_FIELDS if _has(shards, field)], captions)
         does = "or let Energon take captions from json, with this as .nv-meta/dataset.yaml"
         code = yaml.safe_dump(settings, sort_keys=False).rstrip()
         yield Advice(0, does, verdict.reader, command=code, language="yaml")

@@ -10,7 +10,7 @@ from wdsflow.text.shell import command, quote_path
 
 from ..finding import Advice, Finding, Repair
 
-_NAMED = 4  # shards that a command lists one by one
+_NAMED = 4  # shards that a command lists individually
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]
 
 
 def settle(
-    findings: Sequence[Finding], advice: Sequence[Advice], asked: Invocation
+    findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
     """Write the commands of findings and advice: each can be pasted, alone or after the others.
 
@@ -95,14 +95,14 @@ def settle(
     finding, the finding has the command of that advice.
     """
     folders, filtered = _free_folders("repaired"), _free_folders("filtered")
-    asked_for = dict.fromkeys(each.options for each in advice if each.options is not None)
-    repairs = {options: asked.repair(asked.urls, options, next(folders)) for options in asked_for}
+    all_options = dict.fromkeys(each.options for each in advice if each.options is not None)
+    repairs = {options: invocation.repair(invocation.urls, options, next(folders)) for options in all_options}
 
     def written(each: Advice) -> Advice:
         if each.options is not None:
             return replace(each, command=repairs[each.options])
-        again = each.flags and asked.training is not None
-        return replace(each, command=asked.with_training(each.flags)) if again else each
+        again = each.flags and invocation.training is not None
+        return replace(each, command=invocation.with_training(each.flags)) if again else each
 
     advised = [written(each) for each in advice]
     found = [each.repair for each in findings if each.repair is not None]
@@ -112,16 +112,18 @@ def settle(
             kinds.setdefault((repair.options, repair.safe), {}).update(dict.fromkeys(repair.shards))
     commands = {
         (options, safe): _advised(options, advised, safe=safe)
-        or (asked.repair(list(shards), options, next(folders)), safe)
+        or (invocation.repair(list(shards), options, next(folders)), safe)
         for (options, safe), shards in kinds.items()
     }
     wheres = {
-        where: asked.filter(where, next(filtered)) for where in dict.fromkeys(each.where for each in found) if where
+        where: invocation.filter(where, next(filtered))
+        for where in dict.fromkeys(each.where for each in found)
+        if where
     }
 
     def settled(repair: Repair) -> Repair:
         if repair.flags:
-            return replace(repair, command=asked.with_training(repair.flags))
+            return replace(repair, command=invocation.with_training(repair.flags))
         if repair.where:
             return replace(repair, command=wheres[repair.where])
         if not repair.shards:
@@ -134,9 +136,9 @@ def settle(
 
 
 def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> tuple[str, bool] | None:
-    """Return the command of advice that includes all these options, and whether it loses nothing.
+    """Return the command of advice that includes all these options, and whether it is safe.
 
-    It loses nothing if the options lose nothing, unless readers accept the shards only without incomplete samples.
+    It is safe if the options are, unless readers accept the shards only without incomplete samples.
     """
     wanted = set(paired_flags(options))
     fitting = [each for each in advice if each.options is not None and wanted <= set(paired_flags(each.options))]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members
 _LONGEST_NAME = 100  # bytes that a plain header holds
-_NOWHERE = 1 << 62  # no window: contents are read one by one
+_NOWHERE = 1 << 62  # no window: contents are read individually
 
 
 def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
@@ -68,7 +68,7 @@ def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvi
 
 
 class _Previewed:
-    """The members of a preview, as a walk over the repaired tar would give them."""
+    """The members of a preview, like those of a walk over the repaired tar."""
 
     def __init__(self, preview: Preview) -> None:
         self.preview = preview
@@ -94,7 +94,7 @@ class _Previewed:
             yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
 
 
-Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
+Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.")
@@ -104,14 +104,14 @@ _MOST_SHAPES = 50
 
 
 def repaired(
-    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False
+    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, scan_all: bool = False
 ) -> tuple[list[ShardEvidence], bool]:
     """Return the evidence of the shards that ``wdsflow repair`` without options would write, and whether all is known.
 
-    Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the
-    order and the names in which a repair would write their members. Those that can only be read from front to back stay
-    unchanged; then not all is known. Shards without a sample are left out. ``afresh``: the options differ from those of the
-    first scan, so that all are scanned again.
+    Most shards would not change. Shards with separated members, odd names or damage are scanned again, with the order and
+    names in which a repair would write their members. Those that can only be read from front to back stay unchanged; then
+    not all is known. Shards without a sample are left out. ``scan_all``: the options differ from those of the first scan, so
+    all shards are scanned again.
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted]
     urls = [shard.url for shard in readable]
@@ -121,7 +121,7 @@ def repaired(
     ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
     found = scan([urls[place] for place in changes], options, how=ways) if changes else []
     known = len(changes) == len(wild) and all(shard.error != NOT_TRIED for shard in found)
-    stay = [place for place in range(len(readable)) if place not in changes] if afresh else []
+    stay = [place for place in range(len(readable)) if place not in changes] if scan_all else []
     again = scan([urls[place] for place in stay], options) if stay else []
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
@@ -153,7 +153,7 @@ _REFUSED = frozenset({"bad-field", "unsafe-field"})
 
 
 class Trial:
-    """The shards, as they are and as a repair without options would write them; both can be changed."""
+    """Judges changes of the shards, and of the shards that a repair without options would write."""
 
     def __init__(self, context: Context, options: ScanOptions, scan: Scan) -> None:
         self.context = context
@@ -166,7 +166,7 @@ class Trial:
             texts = tuple(old for old, new in unlike if new == CAPTION)
             images = tuple(old for old, new in unlike if new != CAPTION)
             options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
-            self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
+            self.repaired, _ = repaired(self.shards, options, scan, scan_all=True)
             self.judged = frozenset(old for old, _ in unlike)
         # Usable samples after a repair, whether all contents are known, and whether columns keep their types.
         self._after: dict[tuple[str, ShapeEdits], tuple[int | None, bool, bool]] = {}

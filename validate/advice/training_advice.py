@@ -46,7 +46,7 @@ _BRINGS = {"--dataset-resampled": "every worker draws from all shards"}
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
 _SWITCHES = {"--dataset-resampled"}
 _WORDS = {"--dataset-type"}
-_MOST_FIXES = 8  # one after the other
+_MOST_FIXES = 8  # applied in sequence
 
 
 class TriedSettings:
@@ -70,7 +70,7 @@ class TriedSettings:
         return None
 
     def findings(self, flags: tuple[str, ...]) -> list[Finding]:
-        """Return what the rules about training say of the command with these flags."""
+        """Return the findings of the rules about training for the command with these flags."""
         if flags not in self._tried:
             self._tried[flags] = run_rules(_changed(self.context, flags), ["P3"])[0]
         return self._tried[flags]

@@ -87,7 +87,7 @@ class Forecast:
     unseen: int = 0  # samples that epoch 0 does not use, at least
     resampled: Resampled | None = None
     resources: Resources | None = None
-    validation: str | None = None  # what is wrong with --val-data
+    validation: str | None = None  # the problem with --val-data
     validation_crash: bool = False
     notes: tuple[str, ...] = ()
 
@@ -230,8 +230,8 @@ def _drawn(base: Forecast, shards: Shards, arguments: Arguments, found: Start, l
     )
 
 
-# How the number of samples of an epoch came about, by where it comes from.
-_ASKED = {
+# The source of the number of samples of an epoch, as a text.
+_LENGTH_SOURCES = {
     "--train-num-samples": "requested (--train-num-samples)",
     "sizes.json": "listed in sizes.json",
     "__len__": "given in __len__",
@@ -284,7 +284,7 @@ def _length(forecast: Forecast) -> Iterator[str]:
     assert length is not None
     source = forecast.length_source
     line = (
-        f"Epoch: {how_many(length.samples, 'sample')} for the {length.asked:,} {_ASKED.get(source, source)}, "
+        f"Epoch: {how_many(length.samples, 'sample')} for the {length.asked:,} {_LENGTH_SOURCES.get(source, source)}, "
         f"{how_many(length.batches, 'batch', 'batches')} per rank, {length.worker_batches:,} per worker"
     )
     if length.inflation > 1.01:

@@ -226,7 +226,7 @@ def estimate(
 
 
 def fullest(samples: int, size: int, initial: int) -> int:
-    """Return how full a shuffle buffer gets over a number of samples: from ``initial`` on it takes two for one given.
+    """Return how full a shuffle buffer gets over a number of samples: from ``initial`` on, it takes two per sample yielded.
 
     >>> [fullest(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
     [10, 1000, 2000, 5000]
@@ -283,7 +283,7 @@ def _free_memory() -> tuple[int | None, int | None]:
     with suppress(OSError, RuntimeError):
         memory = host_memory().free
     with suppress(OSError):
-        shared = shutil.disk_usage("/dev/shm").total  # noqa: S108 - asked for its size only
+        shared = shutil.disk_usage("/dev/shm").total  # noqa: S108 - only its size
     return memory, shared
 
 
@@ -291,7 +291,7 @@ _MOST_URLS = 100_000
 
 
 def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
-    """Return what is wrong with the validation shards, None if nothing is, and whether that ends the training.
+    """Return the problem with the validation shards, None without one, and whether it ends the training.
 
     Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at all, 3.3.0 raises
     from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures.
@@ -336,7 +336,7 @@ def _all_missing(val_data: str) -> str:
 
 
 _TRIES = 32
-_LEAST_BATCH = 0.5  # of the batch that was asked for: a much smaller one trains another model
+_LEAST_BATCH = 0.5  # of the requested batch: a much smaller one trains another model
 
 
 def working_settings(
@@ -345,8 +345,8 @@ def working_settings(
     """Yield flags with which every worker gets batches in every epoch, the one that changes the training least first.
 
     Fewer workers train the same model: the largest number that starves none. A much smaller batch would train another one:
-    the largest that every worker can fill, if it is at least half of that asked for. Last, sharing all shards; ``usable``
-    samples must fill a batch.
+    the largest that every worker can fill, if it is at least half of the requested one. Last, drawing from all shards;
+    ``usable`` samples must fill a batch.
     """
     if arguments.dataset_resampled:
         return
@@ -359,13 +359,13 @@ def working_settings(
 
 
 def _fewer(shards: Shards, arguments: Arguments) -> Iterator[tuple[str, ...]]:
-    number, ranks, asked = len(shards.shards), arguments.world_size, arguments.batch_size
+    number, ranks, requested = len(shards.shards), arguments.world_size, arguments.batch_size
     epochs = epochs_to_check(arguments.epochs, number)
     most = min(arguments.workers - 1, number // ranks)
     trials = (replace(arguments, workers=workers) for workers in range(most, max(0, most - _TRIES), -1))
-    working = next((trial.workers for trial in trials if least_usable(shards, trial, epochs) >= asked), None)
+    working = next((trial.workers for trial in trials if least_usable(shards, trial, epochs) >= requested), None)
     if working is not None:
         yield "--workers", str(working)
     least = least_usable(shards, arguments, epochs) if number >= arguments.workers * ranks else 0
-    if least >= _LEAST_BATCH * asked:
-        yield "--batch-size", str(min(least, asked))
+    if least >= _LEAST_BATCH * requested:
+        yield "--batch-size", str(min(least, requested))

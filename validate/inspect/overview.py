@@ -13,6 +13,7 @@ from wdsflow.scan.naming import TALLIES
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
+from ..report.as_json import picked
 from ..report.report_text import Writer
 from .shown_sample import Listed
 
@@ -53,21 +54,21 @@ class Overview:
         images, captions = self.images, self.captions
         return {
             "version": 1,
-            **_values(self, "samples members size"),
+            **picked(self, "samples members size"),
             "layout": {"kind": self.layout.kind, "name": self.layout.name, "images": list(self.layout.images)},
-            "fields": {name: _values(each, "count bytes largest") for name, each in self.fields.items()},
+            "fields": {name: picked(each, "count bytes largest") for name, each in self.fields.items()},
             "shapes": [{"fields": list(names), "count": count} for names, count in self.shapes.items()],
             "json_keys": {
-                name: _values(key, "count strings with_image example") for name, key in self.json_keys.items()
+                name: picked(key, "count strings with_image example") for name, key in self.json_keys.items()
             },
             "images": {
-                **_values(images, "count pixels largest"),
+                **picked(images, "count pixels largest"),
                 "formats": _most_frequent(images.formats),
                 "modes": _most_frequent(images.modes),
                 "log2_pixels": {str(power): count for power, count in sorted(images.megapixels.items())},
             },
             "captions": {
-                **_values(captions, "count characters longest"),
+                **picked(captions, "count characters longest"),
                 "frequent": _most_frequent(captions.frequent, 10),
             },
             "tallies": {
@@ -75,22 +76,18 @@ class Overview:
                     "count": tally.count,
                     "meaning": TALLIES.get(name, ""),
                     "shard": shard,
-                    **_values(tally, "key offset detail"),
+                    **picked(tally, "key offset detail"),
                 }
                 for name, (tally, shard) in self.tallies.items()
             },
             "shards": [
                 {
-                    **_values(shard, "url size members samples error stop compression beyond"),
+                    **picked(shard, "url size members samples error stop compression beyond"),
                     "stop": shard.stop._asdict(),
                 }
                 for shard in self.shards
             ],
         }
-
-
-def _values(thing: object, names: str) -> dict[str, object]:
-    return {name: getattr(thing, name) for name in names.split()}
 
 
 def overview(shards: Sequence[ShardEvidence]) -> Overview:
@@ -235,8 +232,8 @@ def _captions(captions: CaptionFacts, writer: Writer) -> None:
         return
     writer.blank()
     mean = captions.characters / captions.count
-    said = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
-    writer.line(("Captions", "bold"), said, hang=10)
+    numbers = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
+    writer.line(("Captions", "bold"), numbers, hang=10)
     for text, number in _most_frequent(captions.frequent, 3).items():
         if number > max(2, captions.count // 1000):
             writer.line(f"at least {number:,} times: {escape(text, 80)}", indent=2, hang=2)

@@ -1,4 +1,4 @@
-"""Samples as they are shown: in lists, one in full on a console, and on a sheet of pictures."""
+"""Samples for display: in lists, in full on a console, and on a contact sheet."""
 
 import heapq
 import logging
@@ -52,12 +52,12 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
     """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further."""
     found: list[Listed] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
-        found.extend(islice(listed(source), count))  # what was read before an error counts
+        found.extend(islice(listed(source), count))  # keeps samples that were read before an error
     return found
 
 
 def listed(source: Source) -> Iterator[Listed]:
-    """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
+    """Yield the samples of a shard, without their contents. Raises SourceError if it cannot be read further."""
     current: Listed | None = None
     walk = Walk(source)
     for begins, key, field_name, (_, length, data, header, _) in grouped(walk):
@@ -128,7 +128,7 @@ def samples_of_key(
 def some_samples(
     urls: Sequence[str], count: int, seed: int, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
-    """Yield samples that chance picks from all shards, in the order of the shards. The same seed picks the same.
+    """Yield randomly chosen samples of all shards, in the order of the shards. The same seed chooses the same samples.
 
     ``problem`` is called with each shard that cannot be read, and why.
     """
@@ -165,7 +165,7 @@ def _thumbnail(data: bytes) -> "Image | str":
 
 
 def contact_sheet(samples: Iterable[ShownSample]) -> str:
-    """Return the page."""
+    """Return an HTML page with the samples."""
     return render("contact_sheet.html", title="wdsflow: contact sheet", samples=[*map(_article, samples)])
 
 
@@ -217,11 +217,11 @@ def _about(sample: ShownSample, name: str, length: int) -> str:
 
 
 def _pictures(console: "Console") -> Callable[["Image"], None] | None:
-    """Return the function that prints a picture; None if nobody would see it, or the terminal cannot be asked."""
-    if not (console.is_terminal and _answers()):
+    """Return the function that prints a picture; None without a terminal that can be queried and show it."""
+    if not (console.is_terminal and _can_query_terminal()):
         return None
-    logging.getLogger("textual_image").setLevel(logging.ERROR)  # it warns if the terminal does not tell its font
-    try:  # on import it asks the terminal, and waits a tenth of a second for each answer
+    logging.getLogger("textual_image").setLevel(logging.ERROR)  # it warns if the terminal does not report its font
+    try:  # on import it queries the terminal, and waits up to 0.1 s for each answer
         from textual_image.renderable import Image as Renderable
     except ImportError:
         console.print(f"to see pictures here: {install_extras('pictures')}", soft_wrap=True, markup=False)
@@ -234,8 +234,8 @@ def _pictures(console: "Console") -> Callable[["Image"], None] | None:
     return draw
 
 
-def _answers() -> bool:
-    """Return whether the terminal can be asked what it shows: a process in the background would be stopped for it."""
+def _can_query_terminal() -> bool:
+    """Return whether the terminal can be queried: that would stop a process in the background."""
     with suppress(OSError, ValueError, AttributeError):
         there = os.environ.get("TERM", "dumb") != "dumb" and all(
             stream.isatty() for stream in (sys.__stdin__, sys.__stdout__) if stream is not None

@@ -99,8 +99,8 @@ class Estimate:
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that may hang or die, each at the cost of a new process, before probing stops
-_REPEATS = 4  # of a sample, and
-_REPEATED_SHAPES = 8  # of their samples, where random numbers are drawn
+_REPEATS = 4  # further runs of a sample if its pipeline draws random numbers
+_REPEATED_SHAPES = 8  # shapes whose samples are run again then
 _COPIES = 256  # of a sample, for a pipeline that yields nothing before a batch is full
 
 
@@ -159,7 +159,7 @@ class ProbedShape:
 
 
 class Prober:
-    """Runs the pipeline over tars of a few samples. ``options``: of the scan that gave the evidence."""
+    """Runs the pipeline over tars of a few samples. ``options``: of the scan that produced the evidence."""
 
     def __init__(
         self, process: ProbeProcess, tars: TinyTars, evidence: Evidence, options: ScanOptions, limits: ProbeLimits
@@ -221,17 +221,14 @@ class Prober:
         """Probe up to ``count`` more samples of a shape, for about ``seconds``."""
         places = [place for place in shape.group.places if place not in shape.tried][:count]
         ends = time.monotonic() + seconds
-        for first in range(0, len(places), 16):
+        for index, place in enumerate(places):
             if time.monotonic() > ends:
                 return
-            some = places[first : first + 16]
-            self.tars.read(some)
-            for place in some:
-                if time.monotonic() > ends:
-                    return
-                if fate := self._tried(place):
-                    shape.fates[place] = fate
-                    self.good += [place] * (fate.kind == "usable")
+            if index % 16 == 0:
+                self.tars.read(places[index : index + 16])
+            if fate := self._tried(place):
+                shape.fates[place] = fate
+                self.good += [place] * (fate.kind == "usable")
 
     def try_rare(self, samples: Iterable[tuple[SamplePlace, Shape]]) -> None:
         """Probe unusual samples."""

@@ -56,9 +56,8 @@ def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):
         return found(list(urls)), True
-    takes = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    some = takes or [each for each in parameters if each.kind == each.VAR_POSITIONAL]
-    return (found(list(urls)), True) if some else (found(), False)
+    takes_shards = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
+    return (found(list(urls)), True) if takes_shards else (found(), False)
 
 
 def _imported(where: str) -> ModuleType:
@@ -79,7 +78,7 @@ def _imported(where: str) -> ModuleType:
     except SyntaxError as error:
         text = f"{error.filename}:{error.lineno}: {error.msg}"
         raise PipelineError(f"{where} cannot be imported: {text}") from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         raise _failed(where, error) from None
 
 

@@ -7,13 +7,13 @@ from itertools import cycle, islice
 
 from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 
 from ..verdicts.verdict import Reason, judge
 from .fates import Estimate, Prober
 from .probe_process import ProbeRun, RunRequest
-from .probe_samples import SamplePlace, place_of, places_in
+from .probe_samples import SamplePlace
 from .reading import split
 from .rewire import PipelineFacts
 
@@ -113,25 +113,24 @@ def _tars(prober: Prober, places: Sequence[SamplePlace]) -> list[str]:
 
 def leave_open(prober: Prober, found: Estimate) -> None:
     """Widen the range for samples that a reader with columns may refuse, and probe one that it surely refuses."""
-    name, evidence, options = prober.facts.columns_by, prober.evidence, prober.options
+    name, evidence = prober.facts.columns_by, prober.evidence
     found.open_below("it makes columns from the first samples, and may refuse others")
     reader, urls = READERS[name](Options()), [shard.url for shard in evidence.shards]
-    own = scan_options(evidence.level, [reader], urls, allow_pipe=options.allow_pipe)
+    own = scan_options(evidence.level, [reader], urls, allow_pipe=prober.options.allow_pipe)
     verdict = judge(Evidence(evidence.level, scan_shards(urls, own)), reader)
     if verdict.outcome == "crashes" and verdict.reasons:
-        run = _tried_row(prober, urls[0], options, verdict.reasons[0])
+        run = _tried_row(prober, urls[0], verdict.reasons[0])
         found.crash = found.crash or run
         found.doubts.append(f"--for {name} ends with an exception: {verdict.reasons[0].message}")
 
 
-def _tried_row(prober: Prober, first: str, options: ScanOptions, reason: Reason) -> ProbeRun | None:
+def _tried_row(prober: Prober, first: str, reason: Reason) -> ProbeRun | None:
     """Return the run if it raises an exception at a sample after the first ones of a set, otherwise None."""
     if reason.shard is None or reason.offset is None:
         return None
-    refused = place_of(places_in(reason.shard, allow_pipe=options.allow_pipe), reason.offset)
+    refused = prober.tars.place_of(reason.shard, reason.offset)
     if refused is None:
         return None
-    places = dict.fromkeys([*places_in(first, allow_pipe=options.allow_pipe)[:_FIRST_ROWS], refused])
-    path = prober.tars.tar(*places)
+    path = prober.tars.tar(*dict.fromkeys([*prober.tars.places_in(first)[:_FIRST_ROWS], refused]))
     run = None if path is None or prober.patience <= 0 else prober.run([path])
     return run if run is not None and run.how == "raised" else None

@@ -33,7 +33,7 @@ def probe_pipeline(
     """Return the verdict on a pipeline, by running it over some real samples in its own process.
 
     Args:
-        pipeline: ``module:object`` or ``train.py:object``, see ``find`` and ``build``; or its process, which is kept.
+        pipeline: ``module:object`` or ``train.py:object``, see ``find`` and ``build``; or its process, which keeps running.
         evidence: of the scan of all shards.
         options: of that scan.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
@@ -197,7 +197,7 @@ class _Probing:
             if run.how == "raised" and not run.out:
                 found.crash = found.crash or run
             elif not run.out and any(shape.usable for shape in self.shapes):
-                leave_out({each.url for each in some}, some, [shape.group for shape in self.shapes])
+                leave_out(some, [shape.group for shape in self.shapes])
                 for shape in self.shapes:
                     shape.fates = {place: shape.fates[place] for place in shape.group.places if place in shape.fates}
                 self.shards = [each for each in self.shards if each not in some]

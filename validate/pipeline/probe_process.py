@@ -10,9 +10,9 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
@@ -197,37 +197,23 @@ class ProbeProcess:
 
         ``seconds``: until the import has ended or the pipeline is built.
         """
-        late, facts = threading.Event(), None
-
-        def end() -> None:
-            late.set()
-            peer.end()
-
-        def limit(seconds: float) -> threading.Timer:
-            timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-            timer.start()
-            return timer
-
-        timer = limit(seconds)
+        facts = None
         try:
             if request is not None:
                 peer.send(request)
-            while True:
+            while wait([peer.line], seconds):
                 answer = peer.receive()
                 assert isinstance(answer, ProbeRun)
                 if request is None or answer.how != "begun":
                     return answer
-                facts = answer.facts
-                timer.cancel()
-                timer = limit(request.seconds + _GRACE)
+                facts, seconds = answer.facts, request.seconds + _GRACE
         except (OSError, EOFError):
-            return self._died(facts, late=late.is_set())
-        finally:
-            timer.cancel()
+            return self._died(facts, late=False)
+        return self._died(facts, late=True)
 
     def _died(self, facts: PipelineFacts | None, *, late: bool) -> ProbeRun:
         """Return the progress of a run whose process has ended."""
-        status = self._end(patience=1.0)
+        status = self._end(patience=0.0 if late else 1.0)
         out, stage, key, shard = self._last.place() if facts is not None else (0, -1, "", "")
         name = BUILDING if facts is None or stage < 0 else _stage_name(stage + 1, facts)
         how = f"{ending(status, 'ended with exit status')}{likely_memory(status, 'one') or self._said()}"
@@ -282,7 +268,7 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
         seed(request.seed)
     try:
         built, made = build(found, request.urls)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         fault = machine_fault(error)
         return ProbeRun("raised", 0, BUILDING, failure_text(error, "called"), line_of(error), machine=fault)
     if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
@@ -304,45 +290,28 @@ def _run(found: object, request: RunRequest, last: LastSeen, begun: Callable[[Pi
 
 
 def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts) -> ProbeRun:
-    how: How = "ended"
-    stage, text, line, key, shard, fault, stopped = "", "", "", "", "", run.machine, ""
-    losses: tuple[StageLoss, ...] = ()
-    names = [_stage_name(each.number, facts, each.title) for each in trace.stages]
+    names, final = [_stage_name(each.number, facts, each.title) for each in trace.stages], trace.stages[-1]
+    rows, taken = final.rows if final.kind == "batch" else 0, run.seen[run.first].out
+    answer = ProbeRun("ended", trace.delivered, facts=facts, taken=taken, rows=rows, machine=run.machine)
     if trace.ending == "raised" and run.raised is not None:
-        how, (index, error) = "raised", run.raised
-        error = _cause_of(error)
-        text, line, fault = error_text(error), line_of(error), run.machine or machine_fault(error)
-        stage, (key, shard) = names[index], run.place(index)
-    elif trace.ending in ("blocked", "asks-ended-source"):
-        how, fault = "hung", ""
+        index, error = run.raised[0], _cause_of(run.raised[1])
+        text, line, fault, (key, shard) = error_text(error), line_of(error), machine_fault(error), run.place(index)
+        found = replace(answer, how="raised", stage=names[index], error=text, line=line, key=key, shard=shard)
+        return replace(found, machine=run.machine or fault)
+    if trace.ending in ("blocked", "asks-ended-source"):
         index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
-        stage = names[index] if 0 <= index < len(names) else ""
-        key, shard = run.place(max(index, 0))
-    else:
-        slow = trace.ending != "pass" and trace.seconds > 0.75 * run.seconds
-        how = "endless" if trace.ending == "samples" else "slow" if slow or trace.ending == "time" else "ended"
-        if lossy := _losing(trace.stages):
-            stage, text = names[lossy.number - 1], lossy.first_error or lossy.first_log
-            line, key, shard = lossy.error_line, lossy.error_key, lossy.error_shard
-            losses = tuple(_losses(trace.stages, names))
-        early = run.stopped_early()
-        stopped = names[early] if early > 0 and how == "ended" else ""
-    final = trace.stages[-1]
-    return ProbeRun(
-        how,
-        trace.delivered,
-        stage,
-        text,
-        line,
-        key,
-        shard,
-        facts,
-        losses,
-        taken=run.seen[run.first].out,
-        rows=final.rows if final.kind == "batch" else 0,
-        stopped=stopped,
-        machine=fault,
-    )
+        stage, (key, shard) = names[index] if 0 <= index < len(names) else "", run.place(max(index, 0))
+        return replace(answer, how="hung", stage=stage, key=key, shard=shard, machine="")
+    slow = trace.ending == "time" or (trace.ending != "pass" and trace.seconds > 0.75 * run.seconds)
+    how: How = "endless" if trace.ending == "samples" else "slow" if slow else "ended"
+    early = run.stopped_early()
+    answer = replace(answer, how=how, stopped=names[early] if early > 0 and how == "ended" else "")
+    lossy = _losing(trace.stages)
+    if lossy is None:
+        return answer
+    text, key, shard = lossy.first_error or lossy.first_log, lossy.error_key, lossy.error_shard
+    found = replace(answer, stage=names[lossy.number - 1], error=text, line=lossy.error_line, key=key, shard=shard)
+    return replace(found, losses=tuple(_losses(trace.stages, names)))
 
 
 def _losses(stages: Sequence[StageTrace], names: Sequence[str]) -> Iterator[StageLoss]:

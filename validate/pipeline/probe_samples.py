@@ -3,7 +3,7 @@
 import os
 import random
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,18 +49,16 @@ def shape_groups(shards: Sequence[ShardEvidence]) -> list[ShapeGroup]:
     """Return the shapes of all readable shards, the most frequent first."""
     groups: dict[Shape, ShapeGroup] = {}
     for shard in shards:
-        ends = (run for run in (shard.runs.head, shard.runs.tail) if run is not None)
-        runs: list[Run | ShapeCount] = [*shard.runs.inner, *ends]
-        for run in runs:
-            group = groups.setdefault(run.shape, ShapeGroup(run.shape))
-            group.count += run.count if isinstance(run, ShapeCount) else 1
-            group.add(shard.url, run)
+        for item in shard.runs.counted():
+            group = groups.setdefault(item.shape, ShapeGroup(item.shape))
+            group.count += item.count
+            group.add(shard.url, item)
     return sorted(groups.values(), key=lambda group: -group.count)
 
 
-def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> None:
+def leave_out(shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> None:
     """Remove the samples of some shards from the groups."""
-    known = {group.shape: group for group in groups}
+    known, urls = {group.shape: group for group in groups}, {shard.url for shard in shards}
     for shard in shards:
         for item in shard.runs.counted():
             if item.shape in known:
@@ -70,7 +68,7 @@ def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Ite
 
 
 class _RunList(RunCollector):
-    """Keeps every run in a list, where the collector only counts shapes."""
+    """A collector that also keeps every run in a list."""
 
     def __init__(self, found: list[Run]) -> None:
         super().__init__()
@@ -109,29 +107,30 @@ def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], op
         group.places = dict.fromkeys(places)
 
 
-def places_in(url: str, *, allow_pipe: bool) -> list[SamplePlace]:
-    """Return all samples of a shard in order, up to the place where readers stop; none if unreadable."""
-    found: list[SamplePlace] = []
-    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
-        for begins, key, _, row in grouped(Walk(source)):
-            if begins:
-                found.append(SamplePlace(url, row[3], key))
-    return found
-
-
-def place_of(places: Sequence[SamplePlace], offset: int) -> SamplePlace | None:
-    """Return the sample to which a member at an offset belongs."""
-    after = bisect_right([place.offset for place in places], offset)
-    return places[after - 1] if after else None
-
-
 class TinyTars:
-    """Writes tars of single samples into a folder, once each."""
+    """Finds samples of shards, and writes tars of a few of them into a folder."""
 
     def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
-        self._folder, self.allow_pipe = folder, allow_pipe
+        self._folder, self._allow_pipe = folder, allow_pipe
+        self._places: dict[str, list[SamplePlace]] = {}  # by shard
         self._data: dict[SamplePlace, bytes | None] = {}
         self._written = 0
+
+    def places_in(self, url: str) -> list[SamplePlace]:
+        """Return all samples of a shard in order, up to the place where readers stop; none if unreadable."""
+        if url not in self._places:
+            found = self._places[url] = []
+            with suppress(SourceError), open_source(url, allow_pipe=self._allow_pipe) as source:
+                for begins, key, _, row in grouped(Walk(source)):
+                    if begins:
+                        found.append(SamplePlace(url, row[3], key))
+        return self._places[url]
+
+    def place_of(self, url: str, offset: int) -> SamplePlace | None:
+        """Return the sample to which a member at an offset belongs."""
+        places = self.places_in(url)
+        after = bisect_right(places, offset, key=lambda place: place.offset)
+        return places[after - 1] if after else None
 
     def read(self, places: Iterable[SamplePlace]) -> None:
         """Read samples; a shard is opened once."""
@@ -144,7 +143,7 @@ class TinyTars:
             left = sorted(some, key=lambda each: each.offset)
             while left:
                 try:
-                    with open_source(url, allow_pipe=self.allow_pipe) as source:
+                    with open_source(url, allow_pipe=self._allow_pipe) as source:
                         while left:
                             place = left.pop(0)
                             self._data[place] = _run_bytes(source, place.offset)
@@ -164,7 +163,7 @@ class TinyTars:
         last = shard.runs.last
         start = last.offset if last is not None else 0
         try:
-            with open_source(shard.url, allow_pipe=self.allow_pipe) as source:
+            with open_source(shard.url, allow_pipe=self._allow_pipe) as source:
                 if source.compression is not None or source.length is None or source.length - start > MOST_BYTES:
                     return None
                 before = _global_headers(source) if start else b""
@@ -215,15 +214,12 @@ def rare_samples(
     shards: Sequence[ShardEvidence], options: ScanOptions, tars: TinyTars, most: int
 ) -> Iterator[tuple[SamplePlace, Shape]]:
     """Yield at most ``most`` samples and their shapes: those in findings, then rare values, rarest first."""
-    known: dict[str, list[SamplePlace]] = {}
     by_url = {shard.url: shard for shard in shards}
     given: set[SamplePlace] = set()
     for url, offset in dict.fromkeys(_wanted(shards)):
         if len(given) >= most:
             return
-        if url not in known:
-            known[url] = places_in(url, allow_pipe=options.allow_pipe)
-        place = place_of(known[url], offset)
+        place = tars.place_of(url, offset)
         if place is None or place in given:
             continue
         given.add(place)

@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many, listed
 from ..verdicts.verdict import Outcome
 from .fates import Estimate, ProbedShape, Prober, bounds
 from .probe_process import BUILDING, ProbeRun, RunRequest
-from .probe_samples import SamplePlace, places_in
+from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
 
 _MOST_WORKERS = 100_000
@@ -181,8 +181,7 @@ class ReadingInOrder:
         if 2 * run.out > self.evidence.samples:
             return True
         tars = self.prober.tars
-        listed = (place for url in self.urls for place in places_in(url, allow_pipe=tars.allow_pipe))
-        places = list(islice(listed, _FIRST))
+        places = list(islice((place for url in self.urls for place in tars.places_in(url)), _FIRST))
         path = tars.tar(*places) if places else None
         return path is not None and 2 * self.prober.run([path]).out > len(places)
 
@@ -211,7 +210,7 @@ class ReadingInOrder:
             return run
         for shard in self.evidence.shards:
             if number < shard.runs.count:
-                places = places_in(shard.url, allow_pipe=self.prober.tars.allow_pipe)
+                places = self.prober.tars.places_in(shard.url)
                 path = self.prober.tars.tar(places[number]) if number < len(places) else None
                 alone = run if path is None else self.prober.run([path])
                 if path is not None and (alone.how, alone.out, alone.error) == (run.how, 0, run.error):
@@ -237,7 +236,7 @@ class ReadingInOrder:
         number = 0
         for shard in self.evidence.shards:
             if shard.url == sample.shard:
-                places = places_in(shard.url, allow_pipe=self.prober.tars.allow_pipe)
+                places = self.prober.tars.places_in(shard.url)
                 return number + places.index(sample) < facts.limit if sample in places else False
             number += shard.samples
         return False

@@ -26,7 +26,7 @@ from ..tracing.pipeline_steps import (
     title,
 )
 from .load_pipeline import PipelineError
-from .stand_ins import AloneInBatch, Items, Rows, is_map_style, is_ray, order_of, without_left_out
+from .stand_ins import AloneInBatch, Items, is_map_style, is_ray, order_of, without_left_out
 
 _T = TypeVar("_T")
 
@@ -101,7 +101,7 @@ def _twin(thing: _T, **changes: object) -> _T:
 
 
 class Rewiring:
-    """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
+    """Copies a pipeline: other shards, and ``batched(1)`` if ``singly``. The object itself is not changed."""
 
     def __init__(
         self, urls: Sequence[str], *, made_for_them: bool, singly: bool, change: tuple[int, str] | None = None
@@ -129,7 +129,7 @@ class Rewiring:
         made_by = (name for start, name in _MAKE_COLUMNS.items() if type(thing).__module__.startswith(start))
         self.facts.columns_by = next(made_by, self.facts.columns_by)
         if self.made_for_them:
-            return Rows(thing) if is_ray(thing) else Items(thing) if is_map_style(thing) else thing
+            return thing.iter_rows() if is_ray(thing) else Items(thing) if is_map_style(thing) else thing
         if is_ray(thing) or is_map_style(thing):
             raise _irreplaceable(thing)
         return self._redirected(thing)

@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from ..tracing.meter import rows_in
 from ..tracing.pipeline_steps import LEFT_OUT, Call, Loader
@@ -21,14 +21,11 @@ class Items:
         return (self.dataset[index] for index in (own if self.order is None else self.order))
 
 
-class Rows:
-    """The rows of a Ray Dataset."""
+class RayDataset(Protocol):
+    """A Ray Dataset, without an import of Ray."""
 
-    def __init__(self, dataset: object) -> None:
-        self.rows: Callable[[], Iterable[object]] = getattr(dataset, "iter_rows")  # noqa: B009 - Ray is not imported
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(self.rows())
+    def iter_rows(self) -> Iterable[object]:
+        """Return an iterable that runs the dataset and yields its rows."""
 
 
 def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
@@ -42,7 +39,7 @@ def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
     return hasattr(kind, "__len__") or (data is not None and isinstance(thing, data.Dataset))
 
 
-def is_ray(thing: object) -> bool:
+def is_ray(thing: object) -> TypeGuard[RayDataset]:
     """Return whether an object is a Ray Dataset."""
     return type(thing).__module__.startswith("ray.data") and hasattr(thing, "iter_rows")
 

@@ -42,15 +42,16 @@ def to_dict(report: "Report") -> dict[str, Any]:
     return cleaned
 
 
-def _picked(thing: object, names: str) -> dict[str, object]:
+def picked(thing: object, names: str) -> dict[str, object]:
+    """Return some attributes of an object, by their names, which are separated by spaces."""
     return {name: getattr(thing, name) for name in names.split()}
 
 
 def _shard(shard: ShardEvidence) -> dict[str, object]:
     return {
-        **_picked(shard, "url size members samples error error_detail"),
+        **picked(shard, "url size members samples error error_detail"),
         "stop": None if shard.error else shard.stop._asdict(),
-        **_picked(shard, "compression beyond"),
+        **picked(shard, "compression beyond"),
         "fields": {name: each.count for name, each in shard.fields.items()},
         "bytes_read": shard.bytes_read,
     }
@@ -58,31 +59,27 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
 
 def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
-    forecasts = [as_dict(each) for each in report.forecasts]
     judged = [each.reader for each in report.verdicts]
     # Advice for a reader that was not chosen belongs to the first one.
     own = [each for each in report.advice if verdict.reader == (each.reader if each.reader in judged else judged[0])]
     return {
-        **_picked(verdict, "reader outcome samples usable"),
+        **picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
-        **_picked(verdict, "title exact"),
+        **picked(verdict, "title exact"),
         "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
         "funnel": asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
-        "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
-        "advice": [_picked(each, _ADVICE) for each in own],
+        "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
+        "advice": [picked(each, "regains usable exact text command language flags reader safe") for each in own],
     }
-
-
-_ADVICE = "regains usable exact text command language flags reader safe"
 
 
 def _finding(finding: Finding) -> dict[str, object]:
     return {
-        **_picked(finding, "code severity shard key offset count message readers"),
-        "repair": None if finding.repair is None else _picked(finding.repair, "command safe note"),
+        **picked(finding, "code severity shard key offset count message readers"),
+        "repair": None if finding.repair is None else picked(finding.repair, "command safe note"),
         "rate": finding.rate,
         "fingerprint": fingerprint(finding),
     }

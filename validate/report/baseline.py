@@ -41,11 +41,11 @@ def split_by_baseline(
         BaselineError: the file cannot be read.
     """
     known = load_baseline(baseline) if isinstance(baseline, str | Path) else frozenset(baseline)
-    fresh: list[Finding] = []
+    new: list[Finding] = []
     accepted: list[Finding] = []
     for finding in findings:
-        (accepted if fingerprint(finding) in known else fresh).append(finding)
-    return fresh, accepted
+        (accepted if fingerprint(finding) in known else new).append(finding)
+    return new, accepted
 
 
 def load_baseline(path: str | Path) -> frozenset[str]:
@@ -63,8 +63,7 @@ def load_baseline(path: str | Path) -> frozenset[str]:
     if not isinstance(entries, list):
         raise BaselineError(f"the baseline {path} is not a JSON list; make one with --write-baseline {path}")
     prints = [entry.get("fingerprint") if isinstance(entry, dict) else entry for entry in entries]
-    wrong = next((entry for entry in prints if not isinstance(entry, str)), None)
-    if wrong is not None or None in prints:
+    if not all(isinstance(each, str) for each in prints):
         raise BaselineError(f"the baseline {path} has an entry without a fingerprint")
     return frozenset(map(str, prints))
 

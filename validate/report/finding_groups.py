@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from wdsflow.text.words import listed, plain, short, unique
 
-from ..finding import ORDER, Advice, Finding, Repair, Severity, promises
+from ..finding import ORDER, Advice, Finding, Repair, Severity, advice_text
 from ..rules.rule_catalog import catalogue
 
 if TYPE_CHECKING:
     from .report import Report
 
-SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}  # also the levels of SARIF
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,10 @@ def steps(report: "Report") -> list[NextStep]:
     groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:
         groups.setdefault((each.does, each.command), []).append(each)
-    found = [NextStep(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
+    found = [
+        NextStep(plain(advice_text(group)), group[0].command, group[0].safe, group[0].language)
+        for group in groups.values()
+    ]
     for repair, codes in fixes(report.errors):
         if number_of(repair.command, found) is None:
             found.append(repair_step(repair, codes))
@@ -96,8 +99,3 @@ def repair_step(repair: Repair, codes: Sequence[str]) -> NextStep:
 def number_of(command: str, found: Sequence[NextStep]) -> int | None:
     """Return the number of the step, counted from 1, that is this command; None if there is none."""
     return next((number for number, step in enumerate(found, 1) if step.command == command), None)
-
-
-def _text(group: Sequence[Advice]) -> str:
-    told = promises(group)
-    return plain(f"{group[0].does}: {told}" if told else group[0].does)

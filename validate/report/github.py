@@ -11,7 +11,7 @@ from ..finding import Severity
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import fixes, group, shards_of
 from .report import Report
-from .report_text import said
+from .report_text import summary_and_reasons
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 _NAMED = 5  # shards named in one annotation
@@ -24,7 +24,7 @@ def render(report: Report) -> str:
         title = "nothing could be read" if report.nothing_read else "no samples"
         lines.append(_command("error", why, title=title))
     for verdict in report.verdicts:
-        summary, reasons = said(verdict)
+        summary, reasons = summary_and_reasons(verdict)
         command = "notice" if verdict.outcome == "trains" else "error"
         title = f"{plain(verdict.title)} {verdict.outcome}"
         lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))

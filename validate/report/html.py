@@ -1,14 +1,11 @@
 """The report as one self-contained page, with pictures; and as an element for notebooks, without."""
 
-import gzip
-import importlib.util
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.images.image_header import read_header
@@ -19,13 +16,14 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import TALLIES, caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
 from wdsflow.shards.source.base import local_file
+from wdsflow.stages.scores.model.clip_tokens import clip_words
 from wdsflow.text.words import how_many, place, plain, short, size
 
 from ..forecast.forecast import Forecast, sentences
 from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
-from .report_text import closing_line, ignored_lines, means, notes, said
+from .report_text import closing_line, consequence, ignored_lines, notes, summary_and_reasons
 
 if TYPE_CHECKING:
     from .report import Report
@@ -47,23 +45,24 @@ _SAMPLE_RULES = ("F", "I")  # codes of rules about fields and images
 
 @dataclass(slots=True)
 class Look:
-    """What the samples looked at are like."""
+    """Statistics of the samples that were read."""
 
     samples: int = 0
     shards: int = 0
-    whole: bool = True  # all samples of all shards were looked at
+    whole: bool = True  # all samples of all shards were read
     widths: list[int] = field(default_factory=list)
     heights: list[int] = field(default_factory=list)
     formats: Counter[str] = field(default_factory=Counter)
     captions: list[str] = field(default_factory=list)
 
     def charts(self) -> Iterator[Chart]:
-        """Yield the histograms of what there is."""
+        """Yield the histograms that are not empty."""
         sides = list(zip(self.widths, self.heights, strict=True))
         step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
-        tokens = _token_counter() if self.captions else None  # where OpenCLIP is installed
-        lengths = [tokens(caption) if tokens else len(caption.split()) for caption in self.captions[::step]]
-        title = f"Caption length in {'tokens' if tokens else 'words'}"
+        clip = clip_words() if self.captions else None  # None without OpenCLIP
+        captions = self.captions[::step]
+        lengths = [len(clip.tokens(each, sys.maxsize) if clip else each.split()) for each in captions]
+        title = f"Caption length in {'tokens' if clip else 'words'}"
         title += f", every {_ORDINALS.get(step, f'{step}th')} caption" if step > 1 else ""
         found = (
             chart("width", "Width in pixels", self.widths),
@@ -71,14 +70,14 @@ class Look:
             chart("megapixels", "Megapixels", [width * height / 1e6 for width, height in sides]),
             chart("aspect", "Width / height", [width / height for width, height in sides]),
             chart("caption", title, lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
-            if tokens
+            if clip
             else chart("caption", title, lengths),
         )
         yield from (each for each in found if each is not None)
 
 
 def look(shards: Sequence[ShardEvidence], most: int = MOST_SAMPLES) -> Look:
-    """Look at the first samples of each shard on this machine, ``most`` in all."""
+    """Read the first samples of each shard on this machine, ``most`` in total."""
     found = Look()
     near = [shard for shard in shards if shard.error is None and local_file(shard.url) is not None]
     named = caption_name(shards)
@@ -107,25 +106,6 @@ def _note(sample: FoundSample, name: str | None, found: Look) -> None:
         found.captions.append(sample.read("txt", 8_192).decode("utf-8", "replace"))
     elif name is not None and (caption := caption_of(sample.read("json", LARGEST), (name,))):
         found.captions.append(caption)
-
-
-@cache
-def _token_counter() -> Callable[[str], int] | None:
-    """Return a function from a caption to its CLIP tokens, or None without OpenCLIP, whose file alone is loaded."""
-    package = importlib.util.find_spec("open_clip")
-    if package is None or package.origin is None:
-        return None
-    path = Path(package.origin).with_name("tokenizer.py")
-    spec = importlib.util.spec_from_file_location("wdsflow_open_clip_tokenizer", path)
-    if spec is None or spec.loader is None:
-        return None
-    module: Any = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        tokenizer = module.SimpleTokenizer()
-    except (ImportError, AttributeError, OSError, gzip.BadGzipFile):
-        return None
-    return lambda caption: len(tokenizer.encode(caption)) + 2
 
 
 def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
@@ -162,7 +142,7 @@ def render(report: "Report") -> str:
         **_parts(report),
         charts=charts,
         formats=_shares(seen.formats),
-        seen=_said_of(seen),
+        seen=_coverage(seen),
         views=pictures(group(report.findings)),
         heat=_heat(report),
     )
@@ -174,7 +154,7 @@ def fragment(report: "Report") -> str:
 
 
 def _parts(report: "Report") -> dict[str, Any]:
-    """Return what both forms show."""
+    """Return the template variables of both forms."""
     shards = report.evidence.shards
     return {
         "no_verdict": no_verdict_text(shards),
@@ -202,8 +182,8 @@ def _parts(report: "Report") -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, object]:
-    summary, reasons = said(verdict)
-    meaning = means(verdict)
+    summary, reasons = summary_and_reasons(verdict)
+    meaning = consequence(verdict)
     return {
         "title": verdict.title,
         "outcome": verdict.outcome,
@@ -260,8 +240,8 @@ def _shares(counts: Counter[str]) -> list[dict[str, object]]:
     return [_bar(name, count, count / counts.total()) for name, count in counts.most_common(12)]
 
 
-def _said_of(seen: Look) -> str:
-    """Return which samples the histograms are of."""
+def _coverage(seen: Look) -> str:
+    """Return a sentence on the samples in the histograms."""
     where = how_many(seen.shards, "shard")
     if seen.whole:
         return f"All {how_many(seen.samples, 'sample')} of {where}."
@@ -300,7 +280,7 @@ def _heat(report: "Report") -> dict[str, object] | None:
 
 
 def _defects(shard: ShardEvidence) -> Counter[str]:
-    """Return how often each thing was seen in a shard that a rule may complain about, by what it means."""
+    """Return how often each possible defect was seen in a shard, by its description."""
     found = Counter({TALLIES[name]: tally.count for name, tally in shard.tallies.items() if tally.count})
     if shard.unreached:
         found["samples after damage at which readers stop"] = shard.unreached

@@ -10,7 +10,7 @@ from ..finding import Finding
 from ..verdicts.verdict import Verdict
 from .finding_groups import SEVERITIES, titles
 from .report import Report
-from .report_text import said
+from .report_text import summary_and_reasons
 
 # XML 1.0 cannot write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,10 +19,9 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def render(report: Report) -> str:
     """Return the report as XML text."""
     root = Element("testsuites", name="wdsflow", time=f"{report.seconds:.3f}")
-    names = titles()
     for verdict in report.verdicts:
         _verdict_suite(root, verdict)
-    _shard_suite(root, report, names)
+    _shard_suite(root, report)
     suites = root.findall("testsuite")
     for total in ("tests", "failures"):
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in suites)))
@@ -34,7 +33,7 @@ def render(report: Report) -> str:
 def _verdict_suite(root: Element, verdict: Verdict) -> None:
     suite = SubElement(root, "testsuite", name=_text(verdict.reader))
     case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.reader}"))
-    summary, reasons = said(verdict)
+    summary, reasons = summary_and_reasons(verdict)
     text = _text(f"{verdict.title} {verdict.outcome}: {summary}")
     if verdict.outcome == "trains":
         SubElement(case, "system-out").text = text
@@ -43,9 +42,9 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
     _totals(suite)
 
 
-def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
+def _shard_suite(root: Element, report: Report) -> None:
     """Add cases for each shard: for each rule with findings in it, and for readers that use none of its samples."""
-    suite = SubElement(root, "testsuite", name="shards")
+    suite, names = SubElement(root, "testsuite", name="shards"), titles()
     unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}
     by_shard: dict[str, dict[str, list[Finding]]] = {shard.url: {} for shard in report.evidence.shards}
     for finding in report.findings:
@@ -71,7 +70,7 @@ def _findings(case: Element, findings: list[Finding]) -> None:
     if errors:
         SubElement(case, "failure", type="error", message=_text(errors[0].message)).text = _lines(errors)
     others = [finding for finding in findings if finding.severity != "error"]
-    if others:  # JUnit knows no warnings: they are shown, and do not fail
+    if others:  # JUnit has no warnings: they are shown, and do not fail
         SubElement(case, "system-out").text = _lines(others)
 
 

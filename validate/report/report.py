@@ -80,6 +80,6 @@ class Report:
         return render(self, width=100)
 
     def _repr_html_(self) -> str:
-        from .html import fragment  # needs numpy: only a notebook asks for it
+        from .html import fragment  # needs numpy, and only notebooks call this
 
         return fragment(self)

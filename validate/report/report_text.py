@@ -1,4 +1,4 @@
-"""Lines on a console: wrapped with a hanging indent, or not wrapped if they are to be copied."""
+"""The report as text: lines wrapped with a hanging indent, except commands, which are to be copied."""
 
 import io
 from collections import Counter
@@ -67,7 +67,7 @@ class Writer:
 SHOWN = 5  # places of one rule that are listed
 _COLOURS = {"trains": "green"}  # all others are red
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
-_MEANS: dict[Outcome, str] = {
+_CONSEQUENCES: dict[Outcome, str] = {
     "trains": "",
     "loses": "it runs, but the loss is silent",
     "stalls": "training would hang, without an error",
@@ -137,7 +137,7 @@ def _verdicts(report: "Report", writer: Writer) -> None:
             writer.line(reason, indent=4, hang=2)
         if len(reasons) > SHOWN:
             writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
-        if meaning := means(verdict):
+        if meaning := consequence(verdict):
             writer.line((meaning, "italic"), indent=4)
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
@@ -147,21 +147,21 @@ def _verdicts(report: "Report", writer: Writer) -> None:
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
     colour = f"bold {_COLOURS.get(verdict.outcome, 'red')}"
-    summary, reasons = said(verdict)
+    summary, reasons = summary_and_reasons(verdict)
     writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
     return reasons
 
 
-def means(verdict: Verdict) -> str:
+def consequence(verdict: Verdict) -> str:
     """Return what an outcome means for the run; "" if nothing is wrong."""
     if verdict.outcome == "loses" and verdict.reports_losses:
         return "it runs, and reports what it leaves out"
     if verdict.outcome == "loses" and verdict.reader == PIPELINE:  # its handlers may well warn
         return "it runs, on fewer samples" if verdict.usable else "an epoch ends without a sample"
-    return _MEANS[verdict.outcome]
+    return _CONSEQUENCES[verdict.outcome]
 
 
-def said(verdict: Verdict) -> tuple[str, list[str]]:
+def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
     """Return the numbers of the outcome, and the reasons that need separate lines."""
     if verdict.outcome == "refused":
         why, *others = (plain(reason.message) for reason in verdict.reasons)
@@ -173,9 +173,9 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
     reasons = [plain(reason.message) for reason in verdict.reasons]
     counted = [each for each in verdict.reasons if each.count]
     if verdict.usable == verdict.samples and verdict.outcome in ("trains", "loses") and not counted:
-        return text, []  # only junk is left out, of which no sample is counted
+        return text, []  # only junk is left out, and junk is not counted as samples
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
-        # "12 of 12 samples: no caption field" says the count again.
+        # "12 of 12 samples: no caption field" repeats the count.
         only = verdict.reasons[0]
         lack = lack_text(only.slug, only.count) if verdict.usable else ""
         return (f"{text} ({lack})" if lack else f"{text}: {reasons[0].partition(' samples: ')[2] or reasons[0]}"), []
@@ -189,7 +189,7 @@ def _funnel(verdict: Verdict) -> str:
         (funnel.members, "member" if funnel.members == 1 else "members"),
         (funnel.samples, f"{'sample' if one else 'samples'}{grouped}"),
     ]
-    if verdict.reader != PIPELINE:  # what a pipeline asks of a sample is its own affair
+    if verdict.reader != PIPELINE:  # the fields that a pipeline needs are unknown
         steps.append((funnel.complete, f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}"))
         steps.append((funnel.decoded, "decode"))
     steps.append((funnel.usable, "in batches" if verdict.reaches_batches else "usable"))
@@ -204,10 +204,10 @@ def _findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
         writer.heading(f"Found: {totals(groups)}")
-        told: dict[str, str] = {}
+        shown: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
-            _fixes(each, todo, told, writer)
+            _fixes(each, todo, shown, writer)
     elif report.verdicts and report.ok:
         writer.blank()
         writer.line("No problems found.")
@@ -250,17 +250,17 @@ def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
     writer.line(prefix, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
 
 
-def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], writer: Writer) -> None:
+def _fixes(each: FindingGroup, todo: list[NextStep], shown: dict[str, str], writer: Writer) -> None:
     """Print the commands that fix a group; for one that was shown before, only a reference."""
     if each.severity == "info":  # nothing needs to be done; the manual page explains what could be
         return
     for repair, _ in fixes(each.findings)[:2]:
         number = number_of(repair.command, todo)
-        before = told.get(repair.command) if number is None else f"{number} above"
+        before = shown.get(repair.command) if number is None else f"{number} above"
         if before is not None:
             writer.line((f"fix: {before}", "dim"), indent=4)
             continue
-        told[repair.command] = f"as for {each.code}"
+        shown[repair.command] = f"as for {each.code}"
         note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
         kind = "fix" if repair.safe else "unsafe fix"
         writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
@@ -277,7 +277,7 @@ def ignored_lines(report: "Report") -> Iterator[str]:
 
 
 def notes(report: "Report") -> list[str]:
-    """Return notes on the limits of the verdict: what the level could not see, what was assumed."""
+    """Return notes on the verdict: limits of the level, and assumptions."""
     return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
 
 

@@ -9,11 +9,10 @@ from wdsflow.text.words import command_lines, plain, relative
 from ..finding import Finding
 from ..rules.rule_catalog import explain
 from .baseline import fingerprint
-from .finding_groups import titles
+from .finding_groups import SEVERITIES, titles
 from .report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SAFE = "/:@!$&'()*+,;=~-._"  # characters that a path inside a URI may hold as they are
 
 
@@ -32,7 +31,7 @@ def to_sarif(report: Report) -> dict[str, object]:
         "name": "wdsflow",
         "semanticVersion": version.__version__,
         "version": version.__version__,
-        "rules": [_rule(code, names.get(code), _LEVELS[severity[code]]) for code in codes],
+        "rules": [_rule(code, names.get(code), SEVERITIES[severity[code]]) for code in codes],
     }
     verdicts = [
         {"reader": each.reader, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
@@ -69,7 +68,7 @@ def _result(finding: Finding, codes: list[str], fallback: str | None, reason: st
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
-        "level": _LEVELS[finding.severity],
+        "level": SEVERITIES[finding.severity],
         "message": {"text": text},
         "partialFingerprints": {"wdsflow/v1": fingerprint(finding)},
         "properties": {"count": finding.count, "readers": list(finding.readers)},

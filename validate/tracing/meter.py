@@ -39,7 +39,7 @@ def error_text(error: BaseException) -> str:
     """
     try:
         text = _ADDRESS.sub("", str(error).strip().partition("\n")[0])
-    except Exception:  # noqa: BLE001 - errors of other people's making
+    except Exception:  # noqa: BLE001 - the user's own exception class
         text = ""
     return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)
 

@@ -70,9 +70,7 @@ def bare_name(stage: object) -> str:
 def title(stage: object) -> str:
     """Describe a stage as code, without its handler: ``batched(64, partial=False)``."""
     positional = getattr(stage, "args", None)
-    named = getattr(stage, "kw", None)
-    if named is None:
-        named = getattr(stage, "keywords", None)
+    named = getattr(stage, "kw", getattr(stage, "keywords", None))
     if not isinstance(positional, tuple) or not isinstance(named, dict):
         return bare_name(stage)
     shown = {name: value for name, value in named.items() if name not in ("handler", "collation_fn")}

@@ -242,7 +242,7 @@ class _Ear(logging.Handler):
         if record.thread == self.thread.ident:
             try:
                 message = record.getMessage()
-            except Exception:  # noqa: BLE001 - a log call with wrong arguments is no reason to end a run
+            except Exception:  # noqa: BLE001 - a log call with wrong arguments must not end a run
                 message = str(record.msg)
             self.run.seen[self.run.owner].log(message)
 

@@ -1,13 +1,14 @@
 """One pass of a reader over shards, computed from evidence: samples formed, lost and usable.
 
 Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the ends of
-shards are walked one by one, because a reader that does not mark the end of a shard continues the open sample in the
+shards are walked individually, because a reader that does not mark the end of a shard continues the open sample in the
 next one.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from wdsflow.readers.base import Fate, Reader
@@ -16,7 +17,7 @@ from wdsflow.shards.tar.members import Stop
 
 
 class LossPlace(NamedTuple):
-    """Where something was seen first."""
+    """The first place of a loss or crash."""
 
     shard: str | None
     key: str | None
@@ -79,21 +80,14 @@ class PassResult:
 
 class _Pass:
     def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+        self.reader, self.fates_of = reader, cache(reader.fates)
         self.result = PassResult()
-        self.fates: dict[Shape, tuple[Fate, ...]] = {}
         self.open: Run | None = None
         self.open_shard = ""
         self.joined = 0  # runs of further shards in the open one
 
-    def of(self, shape: Shape) -> tuple[Fate, ...]:
-        fates = self.fates.get(shape)
-        if fates is None:
-            fates = self.fates[shape] = self.reader.fates(shape)
-        return fates
-
     def take(self, shape: Shape, count: int, place: LossPlace, joined: int = 0) -> bool:
-        fates = self.of(shape)
+        fates = self.fates_of(shape)
         self.result.split += count * max(0, len(fates) - 1 - joined)
         for fate in fates:
             self.result.add(fate, count, place, shape)
@@ -116,13 +110,9 @@ class _Pass:
         return True
 
     def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
-        counts = [item.count for item in runs.inner]
-        crashing = None
-        for item in runs.inner:
-            if any(fate.kind == "crash" for fate in self.of(item.shape)):
-                crashing = item
-                counts = list(item.before)
-                break
+        crashes = (item for item in runs.inner if any(fate.kind == "crash" for fate in self.fates_of(item.shape)))
+        crashing = next(crashes, None)
+        counts = [item.count for item in runs.inner] if crashing is None else crashing.before
         for item, count in zip(runs.inner, counts, strict=False):
             if count:
                 self.take(item.shape, count, LossPlace(shard.url, item.key, item.offset))

@@ -29,7 +29,7 @@ class Reason:
     slug: str
     count: int  # samples; 0 if the reason is not about samples (such as a crash at the start)
     message: str  # "3,000 of 3,000 samples have no txt field (they have: json, jpg)"
-    shard: str | None = None  # where first
+    shard: str | None = None  # of the first one
     key: str | None = None
     offset: int | None = None
 
@@ -52,17 +52,17 @@ class Verdict:
     reader: str
     title: str
     outcome: Outcome
-    samples: int  # keys in the shards, and what the reader cuts off from a run of one key
+    samples: int  # keys in the shards, plus samples that the reader splits off from a run of one key
     usable: int
     reasons: tuple[Reason, ...]
     funnel: Funnel
     exact: bool  # False if the level could not know (names, headers)
-    note: str = ""  # what the level could not see, or what was assumed
+    note: str = ""  # limits of the level, and assumptions
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
     advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
-    pairs_with: str = "caption"  # what the reader wants besides an image: "caption" or "label"
+    pairs_with: str = "caption"  # required by the reader in addition to an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     @property
@@ -77,7 +77,7 @@ class Verdict:
 
 
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
-    """Return the verdict of a reader on the shards in one pass, in its own order.
+    """Return the verdict of a reader on one pass over the shards, in the reader's own order.
 
     Args:
         evidence: evidence of the scan.
@@ -85,7 +85,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         max_loss: share of samples, 0 to 1, that may be lost before "trains" becomes "loses".
     """
     result = PassResult()
-    starved = False  # some worker gives nothing: the loader waits for it, whatever the others have
+    starved = False  # some worker yields nothing: the loader waits for it, regardless of the others
     for worker in reader.order(evidence.shards):
         one = run_pass(reader, worker)
         starved = starved or not one.usable
@@ -98,7 +98,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     lost: Counter[str] = Counter()
     for loss, count in result.lost.items():
         lost[loss.reason] += count
-    samples = evidence.samples + result.split
+    samples, members = evidence.samples + result.split, sum(shard.members for shard in evidence.shards)
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
     guessed = any(
@@ -111,14 +111,8 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_adding_up([*_reasons(result, evidence, samples, reader)], result, evidence, samples, reader)),
-        funnel=Funnel(
-            members=sum(shard.members for shard in evidence.shards),
-            samples=result.formed,
-            complete=result.complete,
-            decoded=result.decoded,
-            usable=result.usable,
-        ),
+        reasons=tuple(_adding_up(result, evidence, samples, reader)),
+        funnel=Funnel(members, result.formed, result.complete, result.decoded, result.usable),
         exact=exact,
         note="; ".join(filter(None, [_note(evidence, pickled, unknown), _OPEN_END * open_end])),
         least=0 if open_end else None,
@@ -157,7 +151,7 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
-    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
+    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never unpickles."""
     shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
     return any(reader.fates(shape) != reader.fates(_spoiled(shape)) for shape in shapes)
 
@@ -205,9 +199,12 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
     if joined:
         text = f"{_title(reader)} does not find them as samples of their own"
         yield _counted("joined", sum(more for more, _ in joined), samples, text, LossPlace(joined[0][1], None, None))
-    behind = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
-    if behind:
-        count, place = sum(shard.unreached for shard in behind), LossPlace(behind[0].url, None, behind[0].stop.offset)
+    after_damage = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
+    if after_damage:
+        count, place = (
+            sum(shard.unreached for shard in after_damage),
+            LossPlace(after_damage[0].url, None, after_damage[0].stop.offset),
+        )
         yield _counted("unreached", count, samples, "they are after damage at which readers stop", place)
 
 
@@ -215,33 +212,34 @@ def _title(reader: Reader) -> str:
     return reader.title.split(" (")[0]
 
 
-def _adding_up(
-    reasons: list[Reason], result: PassResult, evidence: Evidence, samples: int, reader: Reader
-) -> list[Reason]:
+def _adding_up(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> list[Reason]:
     """Return the reasons with counts that add up to the samples that do not reach a batch.
 
     A reader may form one sample of many, if dots in their keys merge them, or several of one, and others of junk.
     """
+    reasons = list(_reasons(result, evidence, samples, reader))
     if result.crash is not None:
         return reasons
-    lost, told = max(0, samples - result.usable), sum(reason.count for reason in reasons)
-    if told > lost:
-        formed = [replace(each, count=0, message=f"{each.count:,} of the {told:,}: {_text(each)}") for each in reasons]
+    lost, counted = max(0, samples - result.usable), sum(reason.count for reason in reasons)
+    if counted > lost:
+        formed = [
+            replace(each, count=0, message=f"{each.count:,} of the {counted:,}: {_text(each)}") for each in reasons
+        ]
         junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
-        text = (
-            f"{_title(reader)} makes {told:,} incomplete samples of their members{' and of junk files' if junk else ''}"
-        )
+        text = f"{_title(reader)} makes {counted:,} incomplete samples of their members{' and of junk files' if junk else ''}"
         place = LossPlace(reasons[0].shard, reasons[0].key, reasons[0].offset)
         return [_counted("pieces", lost, samples, text, place), *formed] if lost else formed
     for index, loss in enumerate(loss for loss, _ in result.lost.most_common()):
         hidden = sum(count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items())
-        if more := min(lost - told, hidden):
-            told += more
+        if more := min(lost - counted, hidden):
+            counted += more
             count, text = reasons[index].count + more, _text(reasons[index])
             reasons[index] = replace(reasons[index], count=count, message=f"{count:,} of {samples:,} samples: {text}")
-    if told < lost:
+    if counted < lost:
         reasons.append(
-            _counted("joined", lost - told, samples, f"{_title(reader)} takes their members as parts of other samples")
+            _counted(
+                "joined", lost - counted, samples, f"{_title(reader)} takes their members as parts of other samples"
+            )
         )
     return sorted(reasons, key=lambda reason: -reason.count)
 

@@ -1,4 +1,4 @@
-"""The words for the fates of samples, in one place for report, rules and reasons."""
+"""Texts for the fates of samples, shared by report, rules and reasons."""
 
 import os
 from collections import Counter
@@ -71,7 +71,7 @@ UNREADABLE: dict[str, str] = {
 
 
 def lack_text(reason: str, count: int) -> str:
-    """Return in a few words what some samples lack, "" if there are no such words.
+    """Return a short text for a reason, such as a missing field; "" if there is none.
 
     >>> lack_text("no-caption", 11)
     '11 lack a caption'
@@ -80,11 +80,12 @@ def lack_text(reason: str, count: int) -> str:
     return f"{count:,} {words[count != 1]}" if words else ""
 
 
-_NAMED = 3  # empty shards
+_NAMED = 3  # empty shards that are listed
+_FIELDS = 4  # field names that are listed
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether some shards were read to their ends, and none has a sample: nothing to judge."""
+    """Return whether all readable shards were read to their ends, and none has a sample: there is nothing to judge."""
     read = [shard for shard in shards if shard.error is None]
     return bool(read) and not any(shard.samples or shard.stop.kind not in ("end", "eof") for shard in read)
 
@@ -107,13 +108,15 @@ def _where(shard: ShardEvidence) -> str:
 
 def _why(shard: ShardEvidence) -> str:
     detail = escape(shard.error_detail or shard.error or "", 300)
-    if shard.error == "denied" and local_file(shard.url) is None:  # a server says why; credentials may be missing
+    if (
+        shard.error == "denied" and local_file(shard.url) is None
+    ):  # the server's reason is more exact: credentials may be missing
         return detail
     return UNREADABLE.get(shard.error or "") or detail
 
 
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
-    """Return one line on shards of which none could be read: the first one, the reason, and the command that helps."""
+    """Return one line on shards if none could be read: the first one, the reason, and a command that helps."""
     if not shards:
         return "nothing could be read: no shards given"
     first = shards[0]
@@ -133,12 +136,12 @@ def loss_text(reason: str, detail: str, fields: str = "") -> str:
 
 
 def crash_text(reason: str, detail: str) -> str:
-    """Return what ends the reader with an exception."""
+    """Return why the reader raises an exception."""
     text = CRASHES.get(reason) or f"{LOSSES.get(reason, reason)}, and the reader raises an error"
     return f"{text} ({escape(detail)})" if detail else text
 
 
-def fields_of(shapes: Mapping[Shape, int], most: int = 4) -> str:
+def fields_of(shapes: Mapping[Shape, int]) -> str:
     """List the field names of shapes, the most frequent first.
 
     >>> from wdsflow.scan.evidence import Part
@@ -150,5 +153,5 @@ def fields_of(shapes: Mapping[Shape, int], most: int = 4) -> str:
         for suffix in {part.suffix.lower() for part in shape}:
             counts[suffix] += count
     names = sorted(counts, key=lambda name: (-counts[name], name))
-    shown = ", ".join(escape(name, 30) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    shown = ", ".join(escape(name, 30) for name in names[:_FIELDS])
+    return shown + (f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else "")

@@ -19,13 +19,13 @@ from wdsflow.text.words import duration, how_many
 
 WORK = ".work"
 NEW_FOLDER = "NEW-FOLDER"  # in a command to be run by hand
-_SLOWER = 2.0  # a part has this many times the time of the longest run that ended, and
-_MORE = 60.0  # so many seconds
+_SLOWER = 2.0  # the time limit of a run is this many times the longest one that ended,
+_MORE = 60.0  # plus this many seconds
 _SHOWN = 5  # last lines of the first run
 
 
 class DoesNotFail(Exception):
-    """The command does not fail with all shards, or not each time; see the message."""
+    """The command does not fail with all shards, or fails only sometimes; see the message."""
 
 
 class Passes(DoesNotFail):
@@ -77,7 +77,7 @@ def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Ca
         urls: shards; remote and compressed ones are copied first.
         out: a folder that does not exist yet, or is empty.
         command: the command, and its kind of failure.
-        say: gets a line for each run.
+        say: called with a line for each run.
 
     Raises:
         DoesNotFail: there is no failure, or it does not depend on the shards.
@@ -99,7 +99,7 @@ def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Ca
 
 
 def named_shards(folder: Path, number: int) -> Path:
-    """Return the numbered shards in a folder: one path, or a range in braces, as OpenCLIP and webdataset take it."""
+    """Return the numbered shards in a folder: one path, or a range in braces, as in OpenCLIP and webdataset."""
     return folder / ("000000.tar" if number == 1 else f"{{000000..{number - 1:06d}}}.tar")
 
 
@@ -152,7 +152,7 @@ class _Search:
             with open_source(url, allow_pipe=True) as stored:
                 local = local_file(url) if stored.compression is None else None
             with seekable(url, self.work, allow_pipe=True) as (source, _):
-                if source.fault is not None:  # an unpacked copy does not have it
+                if source.fault is not None:  # which an unpacked copy would not have
                     raise SourceError("io", f"{source.fault}; fetch the shard again, then bisect")
                 path = Path(local or self.work / f"copy-{number:06d}.tar").absolute()
                 if local is None:
@@ -198,8 +198,8 @@ class _Search:
 
     @contextmanager
     def _named(self, shards: list[_Shard]) -> Iterator[Path]:
-        """Yield the shards as one word for the command."""
-        # Not below OUT: a path with braces would be a pattern. Links take no room.
+        """Yield the shards as one argument for the command."""
+        # Not below OUT: braces in its path would be taken for a pattern. Links take no space.
         with TemporaryDirectory(prefix="wdsflow-bisect-") as name:
             folder = Path(name)
             for number, shard in enumerate(shards):
@@ -211,15 +211,15 @@ T = TypeVar("T")
 
 
 def minimize(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
-    """Return a part of ``items``, in their order, that fails, but not without any one of its items.
+    """Return a part of ``items``, in their order, that fails, but passes if any one of its items is removed.
 
-    One item at fault among n takes about 2 log2(n) calls; several that fail only together take more, n² at worst.
+    A single item at fault among n takes about 2 log2(n) calls; several that fail only together take up to n².
 
     Args:
-        items: fail all together, which is not tried again.
+        items: known to fail all together.
         fails: whether a part fails; never called with an empty one.
 
-    Source: the algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
+    Source: the ddmin algorithm of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 
     >>> minimize(range(1000), lambda part: 17 in part and 800 in part)
     [17, 800]

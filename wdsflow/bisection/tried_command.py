@@ -13,16 +13,16 @@ from typing import Literal
 
 from wdsflow.engines.peer import Peer, killed_by
 
-_END = 64 << 10  # bytes of the output that are looked at
+_END = 64 << 10  # bytes of the output that are read, at its end
 _PLACEHOLDER = re.compile(r"\{(shards|folder|samples|run)\}")
-_CHANGES = re.compile(r"0x[0-9a-f]+|\d+|\S*/\S*")  # from run to run: addresses, numbers, paths
+_CHANGES = re.compile(r"0x[0-9a-f]+|\d+|\S*/\S*")  # addresses, numbers and paths differ between runs
 
 SHARDS, FOLDER = "{shards}", "{folder}"
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 def filled(command: Sequence[str], shards: Path, samples: int, run: str) -> list[str]:
-    """Return the words of a command without placeholders; ``shards``: a path, or a range of paths in braces.
+    """Return the words of a command with its placeholders replaced; ``shards``: a path, or a range in braces.
 
     >>> filled(["train", "--data={shards}", "{folder}", "{samples}"], Path("new/0.tar"), 7, "/tmp/new")
     ['train', '--data=new/0.tar', 'new', '7']
@@ -78,7 +78,7 @@ class TriedCommand:
     match: str | None = None  # a run fails only if it prints this
 
     def run(self, shards: Path, samples: int, limit: float | None = None) -> RunEnd:
-        """Run the command, at most for ``limit`` seconds; then it is unfinished. Raises CannotStart."""
+        """Run the command for at most ``limit`` seconds; after that, it is unfinished. Raises CannotStart."""
         until = self.hang_after if self.hang_after is not None else limit
         program = filled(self.command[:1], shards, samples, "")[0]
         if shutil.which(program) is None:

@@ -265,9 +265,9 @@ class ServeReport:
     @property
     def counts(self) -> bool:
         """Whether samples are counted while requests are already answered."""
-        from wdsflow.serving.shard_tars import is_local
+        from wdsflow.shards.source.base import local_file
 
-        return self.resharded is None and (self.tars.filters or all(map(is_local, self.tars.urls)))
+        return self.resharded is None and (self.tars.filters or all(map(local_file, self.tars.urls)))
 
     def started(self, url: str) -> None:
         """Report that the server answers requests."""

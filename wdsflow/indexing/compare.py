@@ -12,7 +12,7 @@ from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.certificate import Certificate, by_name, found_folder, in_order, listed
 from wdsflow.shards.shard_identity import Stored, stored
 from wdsflow.shards.shard_names import SUFFIXES
-from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.base import SourceError, local_path, place_of
 from wdsflow.shards.source.remote import is_listing
 from wdsflow.shards.urls import compact, expand
 from wdsflow.text.shell import escape, quote, quote_path
@@ -24,7 +24,7 @@ _ASKED_AT_ONCE = 16  # requests to servers
 
 
 class Difference(NamedTuple):
-    """One shard that is not as it was certified, or of which that is not known."""
+    """A shard that differs from its certificate, or may differ."""
 
     name: str
     url: str
@@ -43,9 +43,9 @@ class Comparison:
     added: list[Difference] = field(default_factory=list)
     unknown: list[Difference] = field(default_factory=list)  # of the same size: only their bytes could decide
     unreadable: list[Difference] = field(default_factory=list)
-    unlisted: str = ""  # why added shards were not looked for
+    unlisted: str = ""  # why added shards were not searched for
     folder: str = ""  # that holds all shards, and no others
-    urls: list[str] = field(default_factory=list)  # all shards that are there now, also if a part was compared
+    urls: list[str] = field(default_factory=list)  # all shards that exist now, even if only some were compared
 
     @property
     def ok(self) -> bool:
@@ -80,12 +80,12 @@ def compare(
     """Compare shards with their certificate.
 
     Args:
-        certificate: what was certified.
-        file: path of the certificate, which it may name shards relative to.
-        urls: where the shards are now: one folder, or all shards; none for where the certificate says.
-        full: hash all bytes; otherwise size and ETag, or time of change, are compared.
+        certificate: the certificate or manifest.
+        file: its path; shards in it may be relative to this.
+        urls: the present location of the shards: one folder, or all shards; none for that in the certificate.
+        full: hash all bytes; otherwise compare size, and ETag or modification time.
         jobs: processes that hash; None for one per core if there is enough to read.
-        begin: called with the number of shards to hash; what it returns is called after each.
+        begin: called with the number of shards to hash; it returns a function that is called after each.
 
     Raises:
         NoShards: a pattern matches nothing.
@@ -94,10 +94,9 @@ def compare(
     places = _places(found, os.fspath(file), urls)
     remain = _by_size_and_mark(found, places)
     if full and remain:
-        told = begin(len(remain)) if begin is not None else None
-        _by_hash(found, places, remain, jobs, told)
-    gone = {each.name for each in found.missing}
-    there = [url for name, url in places.items() if name not in gone] + [each.url for each in found.added]
+        _by_hash(found, places, remain, jobs, begin(len(remain)) if begin is not None else None)
+    missing = {each.name for each in found.missing}
+    there = [url for name, url in places.items() if name not in missing] + [each.url for each in found.added]
     if any(not each.url for each in found.missing):
         found.urls = _whole_set(certificate, os.fspath(file), found.added, places)
     else:
@@ -108,10 +107,10 @@ def compare(
 def _whole_set(
     certificate: Certificate, file: str, added: Sequence[Difference], places: Mapping[str, str]
 ) -> list[str]:
-    """Return all shards where the certificate says, if those given are a part of them; none if they are elsewhere."""
+    """Return all shards at the location in the certificate; none if the given shards are elsewhere."""
     home = found_folder(certificate.folder, file)
     given = [(url, home + name) for name, url in places.items()] + [(each.url, home + each.name) for each in added]
-    if any(_real(url) != _real(there) for url, there in given):
+    if any(place_of(url) != place_of(there) for url, there in given):
         return []
     if certificate.whole and home and not any("/" in name for name in certificate.shards):
         return [home]
@@ -119,13 +118,8 @@ def _whole_set(
     return sorted(url for url in urls if local_path(url) is None or os.path.exists(url))
 
 
-def _real(url: str) -> str:
-    path = local_path(url)
-    return url if path is None else os.path.realpath(path)
-
-
 def _places(found: Comparison, file: str, urls: Sequence[str]) -> dict[str, str]:
-    """Return the url of each certified shard, and note those that were added."""
+    """Return the url of each certified shard, and record added shards."""
     certificate, names = found.certificate, in_order(found.certificate.shards)
     folder = found_folder(certificate.folder, file) if not urls else _as_folder(urls)
     if folder is None:
@@ -141,7 +135,7 @@ def _places(found: Comparison, file: str, urls: Sequence[str]) -> dict[str, str]
 
 
 def _as_folder(urls: Sequence[str]) -> str | None:
-    """Return the folder that a single url names, with its slash; None for everything else."""
+    """Return the folder, with its slash, if the only url is one; None otherwise."""
     if len(urls) != 1:
         return None
     path = local_path(urls[0])
@@ -167,7 +161,7 @@ def _look_for_added(found: Comparison, folder: str, names: Sequence[str]) -> Non
 
 
 def _by_size_and_mark(found: Comparison, places: Mapping[str, str]) -> list[str]:
-    """Sort shards by what is known without reading them; return those whose bytes have to be compared."""
+    """Sort shards by size, ETag and modification time; return those whose bytes have to be compared."""
     remain = []
     for name, now in _stored(places):
         url, then = places[name], found.certificate.shards[name]
@@ -214,10 +208,10 @@ def _stored(places: Mapping[str, str]) -> Iterator[tuple[str, Stored | SourceErr
 
 
 def _by_hash(
-    found: Comparison, places: Mapping[str, str], names: Sequence[str], jobs: int | None, begin: Progress | None
+    found: Comparison, places: Mapping[str, str], names: Sequence[str], jobs: int | None, progress: Progress | None
 ) -> None:
     urls = [places[name] for name in names]
-    shards = scan_shards(urls, ScanOptions(), jobs, begin, how=[identify_shard] * len(urls))
+    shards = scan_shards(urls, ScanOptions(), jobs, progress, how=[identify_shard] * len(urls))
     for name, shard in zip(names, shards, strict=True):
         then = found.certificate.shards[name]
         if shard.identity is None:
@@ -238,9 +232,9 @@ def comparison_lines(found: Comparison, file: str, again: str, full: str, as_jso
     Args:
         found: the comparison.
         file: path of the certificate or manifest.
-        again: the command that was typed, without options for depth and format.
-        full: the option by which it reads all bytes.
-        as_json: the option by which it lists everything.
+        again: the command of the user, without options for depth and format.
+        full: its option to read all bytes.
+        as_json: its option to list everything.
     """
     certificate = found.certificate
     yield f"{certificate.kind}: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
@@ -311,13 +305,8 @@ def _accept(found: Comparison, file: str) -> list[str]:
     if found.certificate.kind != "certificate":
         folder = found.folder or os.path.dirname(found.urls[0])
         in_place = os.path.realpath(file) == os.path.realpath(os.path.join(folder, MANIFEST))
-        return [
-            "wdsflow",
-            "index",
-            *urls,
-            "--checksums",
-            *(["--force"] if in_place else ["-o", quote_path(f"{stem}-2")]),
-        ]
+        output = ["--force"] if in_place else ["-o", quote_path(f"{stem}-2")]
+        return ["wdsflow", "index", *urls, "--checksums", *output]
     words = ["wdsflow", "validate", *urls]
     for verdict in found.certificate.verdicts:
         if verdict["reader"] != "pipeline":

@@ -29,10 +29,10 @@ CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, pa
 
 
 class EnergonDatabase:
-    """Collects samples under a temporary name; ``commit`` puts the database in its place. Use as a context manager.
+    """Collects samples under a temporary name; ``commit`` renames the database. A context manager.
 
-    Shards may come in any order. Their samples are inserted in the order of the shards, on which the bytes of the database
-    depend; until the turn of a shard they wait on the disk.
+    Shards may come in any order. Their samples are inserted in the order of the shards, because the bytes of the database
+    depend on it; samples of later shards are kept in a temporary file until then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,13 +43,13 @@ class EnergonDatabase:
         self._connection = sqlite3.connect(self._name, isolation_level=None)
         with naming(path):
             self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
-        self._waiting: dict[int, int] = {}  # shard -> where its samples are in the spool
+        self._waiting: dict[int, int] = {}  # shard -> offset of its samples in the spool
         self._next = 0
 
     def add(self, number: int, contents: ShardContents | None) -> None:
-        """Add the samples of a shard, or None for one that has no place in the index; each number comes once, from 0 on.
+        """Add the samples of a shard, or None for one that is left out. ``number``: from 0 without gaps, each once.
 
-        Raises CannotIndex if a key was there before, OSError if the disk is full.
+        Raises CannotIndex if a key occurs twice, OSError if the disk is full.
         """
         if number != self._next:
             with naming(self._path):
@@ -61,7 +61,7 @@ class EnergonDatabase:
         self._next += 1
         while (place := self._waiting.pop(self._next, None)) is not None:
             self._spool.seek(place)
-            self._insert(self._next, pickle.load(self._spool))  # noqa: S301 - what this object has written
+            self._insert(self._next, pickle.load(self._spool))  # noqa: S301 - written by this object
             self._next += 1
 
     def _insert(self, number: int, contents: ShardContents | None) -> None:
@@ -80,7 +80,7 @@ class EnergonDatabase:
             raise CannotIndex("a name is not UTF-8") from None
 
     def commit(self, order: Sequence[int]) -> None:
-        """Number the shards by their place in ``order``, and give the file its name. Raises OSError."""
+        """Number the shards by their place in ``order``, and rename the file. Raises OSError."""
         for place, number in enumerate(order):
             if place != number:
                 for table in ("samples", "sample_parts"):
@@ -97,7 +97,7 @@ class EnergonDatabase:
     def __enter__(self) -> "EnergonDatabase":  # noqa: PYI034 - Self needs Python 3.11
         try:
             with _full_disk(self._path):
-                # Nobody reads it before it is whole: a journal would only cost time.
+                # It is not read before it is complete: a journal would only cost time.
                 self._connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_TABLES} BEGIN;")
         except OSError:
             self.__exit__()
@@ -107,11 +107,11 @@ class EnergonDatabase:
     def __exit__(self, *_: object) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()
-        with suppress(OSError):  # of what a full disk did not take
+        with suppress(OSError):  # of unwritten data, on a full disk
             self._spool.close()
         discard(self._name, self._file)
         with suppress(OSError):
-            self._path.parent.rmdir()  # if nothing was written into it
+            self._path.parent.rmdir()  # if it is empty
 
     def _run(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         with _full_disk(self._path):
@@ -130,7 +130,7 @@ class EnergonDatabase:
 
 @contextmanager
 def _full_disk(path: Path) -> Iterator[None]:
-    """Make an OSError that names the file of what sqlite reports if the disk fails."""
+    """Convert sqlite's error for a failing disk to an OSError with the name of the file."""
     try:
         yield
     except sqlite3.OperationalError as error:

@@ -1,4 +1,4 @@
-"""What an index is asked for."""
+"""The options of ``index``."""
 
 import os
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ DEFAULT = ("sizes", "len")
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """What an index is asked for.
+    """The options of ``index_shards``.
 
     Attributes:
         kinds: names of ``IndexKinds``.
-        begin: called with the number of shards to read; what it returns is called after each of them.
+        begin: called with the number of shards to read; it returns a function that is called after each of them.
     """
 
     kinds: Sequence[str] = DEFAULT

@@ -22,7 +22,7 @@ NV_INFO, NV_SPLIT, NV_DATASET = f"{NV_META}/.info.json", f"{NV_META}/split.yaml"
 NV_SQLITE, NV_UUID = f"{NV_META}/index.sqlite", f"{NV_META}/index.uuid"
 MANIFEST = "checksums.json"
 
-OF_OFFSETS = frozenset(("dali", "energon", "webshart"))  # name places in the tar as it is stored
+OF_OFFSETS = frozenset(("dali", "energon", "webshart"))  # hold offsets into the stored tar
 
 _HELD_OUT = re.compile(r"(?:^|[-_.])(val|valid|validation|test)(?:[-_.]|$)", re.IGNORECASE)
 
@@ -60,27 +60,27 @@ _SHOWN = 20
 
 @dataclass
 class IndexReport:
-    """The outcomes of all shards."""
+    """The outcome of an indexing run."""
 
     shards: int = 0
-    resumed: int = 0  # shards whose sidecars were there already
+    resumed: int = 0  # shards whose sidecars already existed
     samples: int = 0
     indexed: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
     refused: list[tuple[str, str]] = field(default_factory=list)  # damaged shard, why
-    unpack: dict[str, str] = field(default_factory=dict)  # damaged shard -> command, where repair brings nothing back
+    unpack: dict[str, str] = field(default_factory=dict)  # damaged shard -> command, if repair recovers nothing
     lacking: list[tuple[str, str]] = field(default_factory=list)  # file that could not be made, why
-    kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
-    settings: list[str] = field(default_factory=list)  # files of the user's, which stay
+    kept: list[str] = field(default_factory=list)  # files of other programs with other contents
+    settings: list[str] = field(default_factory=list)  # files that the user has edited
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)  # files of removed shards
-    manifests: list[str] = field(default_factory=list)  # those of --checksums, that are now right
-    same: int = 0  # files that were right already
+    manifests: list[str] = field(default_factory=list)  # files of --checksums that are up to date
+    same: int = 0  # files that were up to date already
     stale_removed: int = 0  # temporary files of runs that were killed
 
     @property
     def ok(self) -> bool:
-        """Whether all that was asked for is there."""
+        """Whether all requested files are up to date."""
         return not (self.refused or self.lacking or self.kept)
 
     def check(self) -> None:
@@ -133,9 +133,9 @@ class IndexRecord(OutputRecord[IndexLine]):
     """The files next to shards that runs wrote: what something else wrote there stays, unless it is the same.
 
     Args:
-        folder: where they are.
+        folder: their folder.
         report: gets what became of each.
-        force: replace files that something else wrote, too.
+        force: also replace files that something else wrote.
     """
 
     def __init__(self, folder: Path, report: IndexReport, *, force: bool) -> None:

@@ -15,7 +15,7 @@ from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.certificate import dump
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.source.base import SourceError, local_file, local_folder, place_of
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -46,7 +46,14 @@ class _Job:
     number: int
     identity: dict[str, object]  # before the pass
     kinds: tuple[str, ...]
-    hashed: bool
+
+    @property
+    def hashed(self) -> bool:
+        return "checksums" in self.kinds
+
+    @property
+    def made_from(self) -> dict[str, object]:
+        return {"code": _CODE, "shard": self.identity}
 
 
 @dataclass
@@ -108,11 +115,7 @@ def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]
         folder = out or folders.setdefault(home, Path(os.path.dirname(str(path)) or "."))
         name = os.path.basename(path if path is not None else urlsplit(url).path)
         first = places.setdefault(folder, {}).setdefault(name, url)
-        before = local_file(first)
-        is_same = first == url or (
-            path is not None and before is not None and os.path.realpath(os.path.dirname(before) or ".") == home
-        )
-        if not is_same:
+        if place_of(first) != place_of(url):
             raise ValueError(f"{places[folder][name]} and {url} have the same name: index one folder at a time")
     return places
 
@@ -131,7 +134,7 @@ def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) 
 
 
 def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str]) -> None:
-    """Raise PartOfSet if a file would no longer list shards that are still next to those given."""
+    """Raise PartOfSet if a file would no longer list shards that still exist next to the given ones."""
     local = {url: local_file(url) for shards in places.values() for url in shards.values()}
     homes = list(dict.fromkeys(os.path.dirname(path) or "." for path in local.values() if path is not None))
     for folder, shards in places.items():
@@ -182,12 +185,12 @@ class _FolderIndex:
 
     def _to_do(self, name: str) -> _Job:
         url = self._shards[name]
-        return _Job(name, url, self._numbers[name], _identity(url), self._kinds, "checksums" in self._kinds)
+        return _Job(name, url, self._numbers[name], _identity(url), self._kinds)
 
     def _is_done(self, job: _Job) -> bool:
-        """Return whether all files of a shard are there; then take over what is known of it."""
+        """Return whether all files of a shard exist; if so, take the facts from the record."""
         try:
-            found = self._record.known(_line_of(job.name), lambda: _made_from(job))[0]
+            found = self._record.known(_line_of(job.name), lambda: job.made_from)[0]
             facts = ShardFacts.from_dict(found.facts) if found and job.identity and found.facts else None
         except (TypeError, ValueError):
             return False
@@ -202,7 +205,7 @@ class _FolderIndex:
         return True
 
     def _note(self, job: _Job, passed: _Passed) -> None:
-        """Write the files of a shard, and remember what it holds."""
+        """Write the files of a shard, and record its facts."""
         report, facts = self._report, passed.facts
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
@@ -219,7 +222,7 @@ class _FolderIndex:
                 self._record.put(names[kind], data, job.identity)
         self._add_to_database(job, None if ("energon", job.name) in self._lacking else passed.contents)
         self._facts[job.name], self._of[job.name] = facts, job.identity
-        self._record.add(IndexLine(name=_line_of(job.name), made_from=_made_from(job), facts=facts.to_dict()))
+        self._record.add(IndexLine(name=_line_of(job.name), made_from=job.made_from, facts=facts.to_dict()))
 
     def _add_to_database(self, job: _Job, contents: ShardContents | None) -> None:
         if self._database is not None:
@@ -239,9 +242,9 @@ class _FolderIndex:
         if not shards:
             return
         of = {"shards": _digest(self._of)}
-        gone = [name for name in self._shards if name not in shards]
+        damaged = [name for name in self._shards if name not in shards]
         kinds = [kind for kind in self._kinds if kind != "energon"]
-        files = render_sizes(self._folder, shards, kinds, without=gone) | render_set(shards, kinds, self._folder)
+        files = render_sizes(self._folder, shards, kinds, without=damaged) | render_set(shards, kinds, self._folder)
         path = self._folder / MANIFEST
         if "checksums" in kinds:
             files[MANIFEST] = dump(manifest_of(list(shards.values()), path))
@@ -250,7 +253,7 @@ class _FolderIndex:
         if "checksums" in kinds and str(path) not in self._report.kept:
             self._report.manifests.append(str(path))
         lacking = any(kind == "energon" for kind, _ in self._lacking)
-        if "energon" in self._kinds and not lacking:  # its folder names all shards, or none
+        if "energon" in self._kinds and not lacking:  # its folder describes all shards, or none
             self._finish_energon(shards, of)
 
     def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, object]) -> None:
@@ -268,7 +271,7 @@ class _FolderIndex:
                 self._report.settings.append(str(self._folder / name))
 
     def _remove_gone(self) -> None:
-        """Remove the files of shards that are no longer next to them, if they are as they were written."""
+        """Remove the files of shards that no longer exist, if the files are unchanged."""
         homes = {os.path.dirname(path or "?") or "." for path in map(local_file, self._shards.values())}
         if any(os.path.realpath(home) != os.path.realpath(self._folder) for home in homes):
             return  # the files are in a folder without shards
@@ -282,7 +285,7 @@ class _FolderIndex:
                 self._record.lines.pop(line, None)
 
     def _is_there(self, line: str) -> bool:
-        """Return whether a shard of the record exists, or may: it was not next to its files."""
+        """Return whether a shard of the record exists, or may exist because it is not next to its files."""
         found = self._record.ours(line)
         path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
         return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
@@ -309,10 +312,6 @@ def _passed(job: _Job, stop: Event) -> _Passed:
     return passed
 
 
-def _made_from(job: _Job) -> dict[str, object]:
-    return {"code": _CODE, "shard": job.identity}
-
-
 def _identity(url: str) -> dict[str, object]:
     try:
         return input_identity(url)
@@ -321,7 +320,7 @@ def _identity(url: str) -> dict[str, object]:
 
 
 def _line_of(name: str) -> str:
-    """Return the name of the line about a shard in the record; there is no such file."""
+    """Return the name of a shard's line in the record; no file has that name."""
     return f"{INSIDE}/index/{name}"
 
 

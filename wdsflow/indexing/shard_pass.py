@@ -1,4 +1,4 @@
-"""One pass over one shard: what all sidecars need of it."""
+"""One pass over a shard, for all of its sidecars."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
-_FIELDS = 1000  # of one shard that are counted by name
+_FIELDS = 1000  # fields of a shard that are counted by name
 _BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids counts keys among distinct names, dot-files and metadata included
 
 _ALL = Grouping(beyond=True)
@@ -44,7 +44,7 @@ class IndexedSample(NamedTuple):
 
 @dataclass
 class ShardFacts:
-    """What is known of a shard after one pass."""
+    """Facts about a shard, from one pass."""
 
     url: str
     samples: int = 0
@@ -54,18 +54,18 @@ class ShardFacts:
     size: int = 0  # bytes as stored
     changed: float = 0.0  # seconds since 1970
     damage: list[str] = field(default_factory=list)  # why it is not indexed
-    unpack: str = ""  # the command that unpacks a damaged stream of which no byte can be trusted
-    obstacle: str = ""  # why its places cannot be named
+    unpack: str = ""  # the command that unpacks a damaged compressed stream in which no byte can be trusted
+    obstacle: str = ""  # why it cannot have an index of offsets
     identity: Identity | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as JSON holds it."""
+        """Return plain values for JSON."""
         identity = self.identity and [self.identity.size, self.identity.sha256.hex(), self.identity.mark]
         return {**vars(self), "identity": identity}
 
     @staticmethod
     def from_dict(found: Mapping[str, object]) -> "ShardFacts":
-        """Read what ``to_dict`` returned. Raises TypeError or ValueError if it is none."""
+        """Convert back from ``to_dict``. Raises TypeError or ValueError for other values."""
         facts = ShardFacts(**found)  # type: ignore[arg-type]
         if facts.identity is not None:
             size, digest, mark = facts.identity
@@ -82,7 +82,7 @@ class ShardContents:
 
 
 def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, ShardContents]:
-    """Read a shard once. ``places``: note each member, not only counts; ``hashed``: take the SHA-256 of all stored bytes."""
+    """Read a shard once. ``places``: list all members, not only counts; ``hashed``: compute the SHA-256 of all stored bytes."""
     facts, contents = ShardFacts(url), ShardContents()
     shard = ShardEvidence(url)
     try:

@@ -23,11 +23,11 @@ _BLANK = re.compile(r"[ \t\n\v\f\r]")
 
 
 class CannotIndex(ValueError):
-    """A shard that a kind of index cannot describe."""
+    """A kind of index cannot describe this shard."""
 
 
 def render(kind: str, name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
-    """Return the sidecar of a shard, of a kind that has a file for each. Raises CannotIndex if its reader could not read it."""
+    """Return the sidecar of one shard, of a kind with a file per shard. Raises CannotIndex if its reader could not read it."""
     if kind == "img2dataset":
         return _stats(facts)
     if facts.obstacle:
@@ -54,7 +54,7 @@ def _dali(contents: ShardContents) -> Iterator[str]:
 
 
 def _webshart(name: str, facts: ShardFacts, contents: ShardContents) -> bytes:
-    """Return the index of hfutils and webshart, which takes "size" for its own "length" but refuses both together."""
+    """Return the index of hfutils and webshart. webshart accepts "size" or its own "length", but not both."""
     files: dict[str, dict[str, object]] = {}
     for sample in contents.samples:
         paired = next((member for member in sample.members if member.field.lower() == "json"), None)
@@ -86,7 +86,7 @@ Shards = Mapping[str, ShardFacts]  # by base name, in order
 
 
 def render_sizes(folder: Path, shards: Shards, kinds: Sequence[str], without: Collection[str] = ()) -> dict[str, bytes]:
-    """Return ``sizes.json`` and ``__len__``; what ``sizes.json`` says of other shards that exist stays in it."""
+    """Return ``sizes.json`` and ``__len__``; entries of other shards that still exist are kept."""
     known = {name: count for name, count in known_counts(folder).items() if name not in without}
     sizes = dict(sorted((known | {name: facts.samples for name, facts in shards.items()}).items()))
     files = {
@@ -112,14 +112,14 @@ def render_set(shards: Shards, kinds: Sequence[str], folder: Path) -> dict[str, 
 
 
 def render_settings(shards: Shards) -> dict[str, bytes]:
-    """Return the files of Energon that people edit: they are written only where there are none."""
+    """Return Energon's files that users edit: they are written only if they do not exist."""
     splits = {{"validation": "val"}.get(split, split): names for split, names in _splits(shards).items()}
     parts = {"split_parts": {split: splits.get(split, []) for split in ("train", "val", "test")}, "exclude": []}
     return {NV_SPLIT: _yaml(parts), NV_DATASET: _yaml(_energon_dataset(shards))}
 
 
 def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
-    """Return which shards the files about all shards list now, by base name; files that cannot be read are left out."""
+    """Return the shards that each existing file about all shards lists, by base name; unreadable files are left out."""
     readers: dict[str, tuple[str, Callable[[Path], Iterable[object]]]] = {
         "wids": (WIDS, lambda path: [row["url"] for row in json.loads(path.read_bytes())["shardlist"]]),
         "timm": (
@@ -140,11 +140,11 @@ def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
 
 
 def manifest_of(shards: Sequence[ShardFacts], file: Path) -> Certificate:
-    """Return the manifest of shards that were hashed.
+    """Return the manifest of hashed shards.
 
     Args:
         shards: at least one.
-        file: path of the manifest; if shards are below its folder, or the other way round, both can be moved together.
+        file: path of the manifest. If its folder contains the shards, or theirs contains it, both can be moved together.
     """
     urls = [plain_url(facts.url) for facts in shards]
     folder = shared_folder(urls)
@@ -157,7 +157,7 @@ def manifest_of(shards: Sequence[ShardFacts], file: Path) -> Certificate:
 
 
 def _wids(shards: Shards, folder: Path) -> dict[str, object]:
-    """Return the index of wids, which looks for a shard without folder next to the index, and opens others where they are."""
+    """Return the index of wids, which resolves a bare file name relative to the index."""
     rows = []
     for name, facts in shards.items():
         path, url = local_path(facts.url), plain_url(facts.url)
@@ -176,7 +176,7 @@ def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]
 
 
 def _energon_dataset(shards: Shards) -> Mapping[str, object]:
-    """Return how Energon is to read the samples: as pictures with captions, or as they are."""
+    """Return Energon's settings for the samples: images with captions, or no conversion."""
     fields = set().union(*(facts.fields for facts in shards.values()))
     images = [name for name in IMAGE_FIELDS if name in fields]
     if not images or "txt" not in fields:

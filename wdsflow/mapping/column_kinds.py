@@ -17,7 +17,7 @@ Dataset: TypeAlias = Any
 Feature: TypeAlias = Any
 Features: TypeAlias = Any
 Arrow: TypeAlias = Any  # a type, schema, table or reader
-_OWN = 32 << 20  # bytes; a file of that size stays as it is, smaller ones are joined
+_OWN = 32 << 20  # bytes; smaller files are joined
 _FULL = 256 << 20
 _LISTS = {"List", "LargeList", "Sequence"}
 
@@ -39,7 +39,7 @@ class Parts:
         self._empty: Path | None = None  # a file without rows, whose types do not count
 
     def add(self, path: Path, rows: int) -> None:
-        """Move the next file, which has so many rows, here. Raises KindError if its types do not fit the others'."""
+        """Add the next file, of ``rows`` rows. Raises KindError if its types do not fit those of the others."""
         import datasets
         import pyarrow
 
@@ -51,7 +51,7 @@ class Parts:
         size = path.stat().st_size
         with pyarrow.memory_map(str(path)) as source, pyarrow.ipc.open_stream(source) as reader:
             found = datasets.Features.from_arrow_schema(reader.schema)
-            self._look(found)
+            self._widen(found)
             if size < _OWN:
                 self._copy(reader, found)
                 self._size += size
@@ -60,7 +60,7 @@ class Parts:
         os.replace(path, self._new())
 
     def finish(self) -> None:
-        """Close the present file. There is at least one file, if any was added."""
+        """Close the current file. Afterwards there is at least one file if any was added."""
         self._close()
         if self._empty is not None:
             if self.files:
@@ -68,13 +68,13 @@ class Parts:
             else:
                 self.files.append(self._empty)
 
-    def _look(self, found: Features) -> None:
+    def _widen(self, found: Features) -> None:
         before = self._wanted
         self._wanted = found if before is None else unified([before, found])
         for name, kind in self._wanted.items() if before is not None else ():
             if holds_json(kind) and not holds_json(before[name]):
-                told = f"column {name!r} becomes Json: it is {before[name]} in some rows, {found[name]} in others"
-                log.warning("%s", escape(told, 500))
+                text = f"column {name!r} becomes Json: it is {before[name]} in some rows, {found[name]} in others"
+                log.warning("%s", escape(text, 500))
 
     def _copy(self, reader: Arrow, found: Features) -> None:
         import pyarrow
@@ -86,10 +86,7 @@ class Parts:
             self._schema, self._size = schema, 0
             self._writer = pyarrow.ipc.new_stream(str(self._new()), schema)
         for batch in reader:
-            if batch.schema == schema:
-                self._writer.write_batch(batch)
-            else:
-                self._writer.write_table(widened(pyarrow.Table.from_batches([batch]), found, self._wanted))
+            self._writer.write_batch(batch if batch.schema == schema else widened(batch, found, self._wanted))
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -105,7 +102,7 @@ def to_dataset(files: list[Path], like: Dataset) -> Dataset:
     """Return the Dataset in the files, with the description, split and format of another.
 
     Files in which a column has a narrower type, because they have only nulls or only whole numbers, are written again.
-    Raises KindError if there is no type for all.
+    Raises KindError if no type holds all.
     """
     import datasets
 
@@ -130,7 +127,7 @@ def _cast(path: Path, kinds: Features, wanted: Features) -> None:
         pyarrow.ipc.new_stream(str(wider), wanted.arrow_schema) as writer,
     ):
         for batch in reader:
-            writer.write_table(widened(pyarrow.Table.from_batches([batch]), kinds, wanted))
+            writer.write_batch(widened(batch, kinds, wanted))
     os.replace(wider, path)
 
 
@@ -156,8 +153,8 @@ def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
     first, *others = features
     for found in others:
         if set(found) != set(first):
-            told = ", ".join(sorted(set(found) ^ set(first)))
-            raise KindError(f"fn gave some rows columns that others lack: {told}")
+            names = ", ".join(sorted(set(found) ^ set(first)))
+            raise KindError(f"fn gave some rows columns that others lack: {names}")
         first = {name: _merged(name, kind, found[name]) for name, kind in first.items()}
     return datasets.Features(first)
 
@@ -170,20 +167,19 @@ def holds_json(kind: Feature) -> bool:
     return holds_json(inner) if inner is not None else _is_json(kind)
 
 
-def widened(table: Arrow, kinds: Mapping[str, Feature], wanted: Features) -> Arrow:
-    """Convert an Arrow table from the features ``kinds`` to the wider features ``wanted``."""
+def widened(batch: Arrow, kinds: Mapping[str, Feature], wanted: Features) -> Arrow:
+    """Convert an Arrow record batch from the features ``kinds`` to the wider features ``wanted``."""
     import pyarrow
     from datasets.table import cast_array_to_feature
 
     columns = []
     for name, kind in wanted.items():
-        column = table.column(name)
+        column = batch.column(name)
         if holds_json(kind) and kinds[name] != kind:
             values = [_encoded(value, kinds[name], kind) for value in column.to_pylist()]
-            column = pyarrow.chunked_array([pyarrow.array(values, _arrow(name, _stored(kind)))])
-        chunks = [cast_array_to_feature(chunk, kind) for chunk in column.chunks]
-        columns.append(pyarrow.chunked_array(chunks, _arrow(name, kind)))
-    return pyarrow.Table.from_arrays(columns, schema=wanted.arrow_schema)
+            column = pyarrow.array(values, _arrow(name, _stored(kind)))
+        columns.append(cast_array_to_feature(column, kind))
+    return pyarrow.RecordBatch.from_arrays(columns, schema=wanted.arrow_schema)
 
 
 def _merged(name: str, one: Feature, other: Feature) -> Feature:
@@ -216,7 +212,7 @@ def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
                     f"column {name!r} has types that do not go together: give features= ({error})"
                 ) from None
         else:
-            # A column's own feature (an image, class names) stays where its type does.
+            # Keep a column's own feature (an image, class names) if its type stays.
             same = [kind for kind, each in zip((one, other), types, strict=True) if each == common.field(0).type]
             return same[0] if same else datasets.Features.from_arrow_schema(common)[name]
     return datasets.Json()
@@ -272,7 +268,7 @@ def _stored(kind: Feature) -> Feature:
 
 
 def _encoded(value: Any, kind: Feature, wanted: Feature) -> object:
-    """Return a value with JSON text where ``wanted`` is Json and ``kind`` is not."""
+    """Return a value in which parts that become Json are JSON text."""
     if value is None or not holds_json(wanted) or kind == wanted:
         return value
     if isinstance(wanted, dict):

@@ -17,8 +17,7 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import HeldMemory
 from wdsflow.text.shell import escape
 
-from .map_process import MapWorker, Watch
-from .map_worker import Done, Failed, MappingError, MapSetup, RowBatch
+from .map_worker import Done, Failed, MappingError, MapSetup, MapWorker, RowBatch, Watch
 
 log = logging.getLogger("wdsflow.mapping")
 
@@ -26,15 +25,15 @@ _NEAR = 0.8  # of its room: a failure beyond it counts as a lack of memory, rega
 _SILENCE = 1.0  # seconds until workers are checked: other processes may keep a dead worker's line open
 _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
 _COMFORT = 0.6  # of the room that a worker has; rows differ
-_CLEAN = 8  # batches without trouble, after which they may grow beyond what was too much
+_CLEAN = 8  # successful batches, after which they may grow beyond the limit of one that ran out of memory
 _EACH = 2  # rows that each of several workers has room for, at least
 
 
 class Sizer:
-    """Learns how much memory a row takes.
+    """Estimates how much memory a row takes.
 
-    A batch is at most twice as long as the longest so far, and half as long as one that was too much; that limit fades,
-    because another program may have held the memory for a while.
+    A batch is at most twice as long as the longest so far, and half as long as one that ran out of memory. The second
+    limit fades, because another program may have held the memory for a while.
     """
 
     def __init__(self, most: int) -> None:
@@ -46,7 +45,7 @@ class Sizer:
 
     @property
     def need(self) -> float:
-        """Bytes of a row, by the greediest of the latest batches."""
+        """Bytes of a row, the maximum over the latest batches."""
         return max(self._needs, default=0.0)
 
     def rows(self, room: int) -> int:
@@ -93,7 +92,7 @@ class Team:
         return [worker for worker in self.workers if worker.batch is not None]
 
     def fill(self, count: int) -> MapWorker | None:
-        """Start or end workers without a batch until there are so many; return one that is ready for a batch."""
+        """Start or end idle workers until there are ``count`` of them; return one that is ready for a batch."""
         spare = [worker for worker in self.workers if worker.batch is None]
         for worker in sorted(spare, key=lambda worker: worker.idle, reverse=True)[: max(len(self.workers) - count, 0)]:
             self.drop(worker)
@@ -107,7 +106,7 @@ class Team:
         worker.close()
 
     def room(self, worker: MapWorker, *, alone: bool) -> int:
-        """Return by how many bytes a worker may grow. Raises MappingError if that is next to nothing."""
+        """Return by how many bytes a worker may grow; 0 if too few. Raises MappingError if that cannot change."""
         here = self._held(os.getpid())
         room = (self.usable - here) // (1 if alone else self.target) - worker.idle
         if room >= _LEAST:
@@ -124,42 +123,43 @@ class Team:
         """Measure a worker after a batch, and decide how many workers there should be."""
         worker.idle = self._held(worker.pid)
         worker.base = worker.base or worker.idle
-        if worker.idle - worker.base > worker.room // 2:  # it keeps more and more
+        if worker.idle - worker.base > worker.room // 2:  # it leaks memory
             self.drop(worker)
         memory, most = self.usable - self._held(os.getpid()), self.most
         if batches_left is not None:
             most = max(1, min(most, batches_left + len(self.busy())))
         fits = fitting(memory, worker.idle, self.sizer.need, most)
-        # One more is not worth its start if it would soon be one too many.
+        # Starting another one is not worth it if it would soon have to end.
         self.target = max(min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most))
 
 
-class Doubts:
-    """Remembers batches that failed until one of their rows did. The first of which none did is reported, once."""
+class BatchFailures:
+    """Warns, once, about a batch that failed although none of its rows fails in a smaller batch."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[int, int, str]] = []
-        self._told = False
+        self._open: list[tuple[int, int, str]] = []  # first row, row after the last, error
+        self._warned = False
 
-    def note(self, batch: RowBatch, failed: Failed) -> None:
-        """Record a batch that failed, and not for a lack of memory."""
-        if not self._told:
+    def add(self, batch: RowBatch, failed: Failed) -> None:
+        """Record a batch that failed for another reason than memory."""
+        if not self._warned:
             self._open.append((batch.start, batch.stop, failed.text))
 
-    def pass_by(self, batch: RowBatch, *, failed: bool) -> None:
+    def done(self, batch: RowBatch, *, failed: bool) -> None:
         """Record that the rows before ``batch.stop`` are done. ``failed``: the batch is one row, which failed."""
         if failed:
             self._open = [each for each in self._open if not each[0] <= batch.start < each[1]]
-        for start, stop, text in [each for each in self._open if each[1] <= batch.stop]:
-            self._open.remove((start, stop, text))
-            if not self._told:
-                log.warning(
-                    "rows %d to %d failed together (%s), but not in smaller batches: does fn take a batch for a whole?",
-                    start,
-                    stop - 1,
-                    escape(text, 300),
-                )
-            self._told = True
+        ended = [each for each in self._open if each[1] <= batch.stop]
+        if ended and not self._warned:
+            start, stop, text = ended[0]
+            log.warning(
+                "rows %d to %d failed together (%s), but not in smaller batches: does fn take a batch for a whole?",
+                start,
+                stop - 1,
+                escape(text, 300),
+            )
+            self._warned = True
+        self._open = [each for each in self._open if each not in ended]
 
 
 class BatchSource(Protocol):
@@ -194,10 +194,10 @@ class MapEngine:
         self._files = 0
         self._ended = False  # the source has
         self._failed_starts = 0
-        self._doubts = Doubts()
+        self._batch_failures = BatchFailures()
 
     def run(self) -> Generator[Result, None, None]:
-        """Yield the result of each batch, in order. Its file is removed when the next result is asked for."""
+        """Yield the result of each batch, in order. Its file is removed when the next result is requested."""
         position = 0
         try:
             with contextlib.closing(Watch(self.team.memory - self.team.memory // 50, lambda: self.team.workers)):
@@ -206,7 +206,7 @@ class MapEngine:
                     while position in self._results:
                         result = self._results.pop(position)
                         position = result.batch.stop
-                        self._doubts.pass_by(result.batch, failed=result.failed is not None)
+                        self._batch_failures.done(result.batch, failed=result.failed is not None)
                         yield result
                         if result.path is not None:
                             result.path.unlink(missing_ok=True)
@@ -299,16 +299,16 @@ class MapEngine:
         rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
         if answer.kind == "refused":
             raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
-        if answer.kind == "full":  # no fault of a row
-            where = f"results go to {self.folder.parent}"
-            raise MappingError(f"the disk is full, at {rows}: {answer.text}; {where}", detail=answer.detail)
+        if answer.kind == "full":  # the row is not at fault
+            text = f"the disk is full, at {rows}: {answer.text}; results go to {self.folder.parent}"
+            raise MappingError(text, detail=answer.detail)
         log.info("%s: %s (the worker may grow by %s)", rows, answer.text, format_size(worker.room))
         what = rows_again(len(batch), had_all=full, may_be_blameless=memory or answer.kind == "died")
         if what == "halves":
             if memory:
                 self.team.sizer.too_much(len(batch))
             elif answer.kind == "error":
-                self._doubts.note(batch, answer)
+                self._batch_failures.add(batch, answer)
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
         elif what == "alone":

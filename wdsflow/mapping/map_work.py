@@ -20,11 +20,11 @@ from wdsflow.memory.usage import mapped_files
 from .column_kinds import Arrow, Dataset, Features
 from .map_worker import RowBatch, UnreadableError, packed
 
-_REOPEN = 64 << 20  # bytes of an input that may stay mapped
+_REOPEN = 64 << 20  # bytes of an input that may stay mapped into memory
 _DONT_NEED = 4  # MADV_DONTNEED of Linux
 _SMALL = 1 << 20  # bytes of a table that travels to workers
 _LENGTH = struct.Struct("<Q")
-_MANY, _LOOKED_AT = 256, 64
+_MANY, _LOOKED_AT = 256, 64  # entries of a list, and those that are weighed if it has more
 
 
 class SliceSource:
@@ -73,7 +73,7 @@ class DatasetWork(_Work):
     def map(self, batch: RowBatch, path: str) -> int | None:
         """Write the results as an Arrow file, and return the number of rows, or None if the function changes nothing."""
         if mapped_files() - self._mapped > _REOPEN:
-            self._open()  # lets go of what was read
+            self._open()  # unmaps the pages that were read
         part = self._dataset.select(range(batch.start, batch.stop))
         found = part.map(
             self._function(batch.start),
@@ -122,14 +122,14 @@ def on_disk(dataset: Dataset, folder: Path) -> Iterator[Dataset]:
             split=dataset.split,
             indices_table=None if dataset._indices is None else _stored(dataset._indices, given),  # noqa: SLF001
         )
-        let_go([file["filename"] for file in dataset.cache_files])
+        release_pages([file["filename"] for file in dataset.cache_files])
         yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
     finally:
         shutil.rmtree(given, ignore_errors=True)
 
 
-def let_go(files: Collection[str]) -> None:
-    """Let go of the pages of files that this process has mapped for reading, on Linux."""
+def release_pages(files: Collection[str]) -> None:
+    """Release the pages of files that this process has mapped for reading, on Linux."""
     if not sys.platform.startswith("linux"):
         return
     wanted = {os.path.realpath(file) for file in files}
@@ -205,7 +205,7 @@ class RowSource:
                 columns = tuple(row) if isinstance(row, Mapping) else None
                 try:
                     return pickle.dumps(row, pickle.HIGHEST_PROTOCOL), columns
-                except Exception:  # noqa: BLE001 - dill may do, or explains it
+                except Exception:  # noqa: BLE001 - dill may manage, or its error has the reason
                     return packed(row, "a row"), columns
         except Exception as error:  # noqa: BLE001 - raised after the results of the rows before it
             self._error = error
@@ -260,9 +260,9 @@ def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, object]]:
             raise TypeError(f"fn returned {type(values).__name__} for {name!r}; a column is a list of values")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(
-            f"the columns have different numbers of rows ({told}); remove the replaced columns with remove_columns"
+            f"the columns have different numbers of rows ({listed}); remove the replaced columns with remove_columns"
         )
     for row in zip(*columns.values(), strict=True):  # not by number: a pandas Series has its own index
         # A tensor that is a view would be pickled with its whole storage.

@@ -1,4 +1,4 @@
-"""The main loop of a worker process, and the messages between it and its parent."""
+"""Worker processes: their main loop and messages, their handles in the parent, and a limit on the memory of all."""
 
 import contextlib
 import errno
@@ -7,13 +7,17 @@ import pickle
 import resource
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from wdsflow.engines.peer import receive, send, take_line, when_gone
-from wdsflow.memory.usage import forget_peak, peak, private_data, resident
+from wdsflow.engines.peer import Peer, ending, likely_memory, receive, send, take_line, when_gone
+from wdsflow.memory.batching.attempt import chain, is_out_of_memory, text_of
+from wdsflow.memory.sizes import format_size
+from wdsflow.memory.usage import descendants, forget_peak, held, peak, private_data, resident
 
 
 class MappingError(RuntimeError):
@@ -28,7 +32,7 @@ class MappingError(RuntimeError):
 
 
 class UnreadableError(ValueError):
-    """A row cannot be unpickled in a worker, for which the row is not to blame."""
+    """A row cannot be unpickled in a worker; the row itself is not at fault."""
 
 
 class MapSetup(NamedTuple):
@@ -97,7 +101,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A batch is not mapped. ``kind``: what failed: memory, the disk ("full"), ``fn``, the process, the setup."""
+    """A batch is not mapped. ``kind``: too little memory, a full disk, an error of ``fn``, a dead process, a bad setup."""
 
     kind: Kind
     text: str
@@ -115,7 +119,7 @@ class FailedRow:
 
 
 def packed(value: object, what: str) -> bytes:
-    """Pickle a value for a worker. Raises TypeError, with ``what`` it is, if that is impossible."""
+    """Pickle a value for a worker. Raises TypeError if that is impossible; ``what``: its name in the message."""
     import dill
 
     try:
@@ -128,7 +132,8 @@ def packed(value: object, what: str) -> bytes:
 
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # EFBIG: a limit on the size of files
-_SIGNS = (
+_LOOKED_AT = 10_000  # characters of an exception's text
+_SIGNS = (  # is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a retry
     "out of memory",
     "can't allocate memory",
     "cannot allocate memory",
@@ -151,7 +156,7 @@ class MapWork(Protocol):
 
 
 def serve() -> None:
-    """Work on batches until the line ends."""
+    """Map batches until the parent closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     line = take_line(prints=True)
     when_gone(line, _end)
@@ -180,19 +185,19 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = _failed(error)
     most = peak()
-    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception holds nothing any more
+    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception is freed before this
     return Done(answer, measure) if failed is None else replace(failed, measure=measure)
 
 
 @contextlib.contextmanager
 def _bound(room: int) -> Iterator[None]:
     """Let allocations fail that would make this process grow by more than ``room`` bytes, on Linux."""
-    held = private_data()
-    if not held or not sys.platform.startswith("linux"):
+    before = private_data()
+    if not before or not sys.platform.startswith("linux"):
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [held + room, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
+    limits = [before + room, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield
@@ -202,32 +207,15 @@ def _bound(room: int) -> Iterator[None]:
 
 def _failed(error: Exception, kind: Kind | None = None) -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    full = any(isinstance(each, OSError) and each.errno in _FULL for each in _chain(error))
+    full = any(isinstance(each, OSError) and each.errno in _FULL for each in chain(error))
     found: Kind = "memory" if _is_memory(error) else "full" if full else "error"
     return Failed("refused" if isinstance(error, UnreadableError) else kind or found, text, traceback.format_exc())
 
 
-def _is_memory(error: BaseException | None) -> bool:
+def _is_memory(error: BaseException) -> bool:
     """Return whether an exception, or one of its causes, means a lack of memory."""
-    for each in _chain(error):
-        if isinstance(each, MemoryError) or type(each).__name__ == "OutOfMemoryError":
-            return True
-        if isinstance(each, OSError) and each.errno == errno.ENOMEM:
-            return True
-        text = ""
-        with contextlib.suppress(Exception):  # some cannot be printed
-            text = str(each).lower()
-        if isinstance(each, Exception) and any(sign in text for sign in _SIGNS):
-            return True
-    return False
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    for _ in range(20):
-        if error is None:
-            return
-        yield error
-        error = error.__cause__ or error.__context__
+    texts = (text_of(each, _LOOKED_AT).lower() for each in chain(error) if isinstance(each, Exception))
+    return is_out_of_memory(error) or any(sign in text for text in texts for sign in _SIGNS)
 
 
 def _end() -> None:
@@ -236,3 +224,93 @@ def _end() -> None:
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+# Freed memory should return to the system: large blocks at once, small ones when possible.
+_GIVE_BACK = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
+    "MALLOC_TRIM_THRESHOLD_": "1048576",
+}
+
+
+class MapWorker(Peer):
+    """A new Python process that maps batches. It is not a fork: the caller's threads, models and locks stay there."""
+
+    def __init__(self, setup: MapSetup) -> None:
+        # The worker does not import from the working directory until it has the caller's path.
+        start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve; serve()"
+        super().__init__(start, environment=_GIVE_BACK)
+        self.batch: RowBatch | None = None
+        self.room = 0  # bytes by which it may grow
+        self.idle = 0  # bytes that it takes between batches; 0 until it has begun
+        self.base = 0  # resident bytes after its first batch; 0 until then
+        self.killed = ""  # why it was killed
+        with contextlib.suppress(OSError):  # it has died: answer() will return its end
+            self.send(setup)
+
+    def give(self, batch: RowBatch, path: Path, room: int) -> None:
+        """Send a batch."""
+        self.batch, self.room = batch, room
+        with contextlib.suppress(OSError):
+            self.send(MapOrder(batch, str(path), room))
+
+    def answer(self) -> Done | Failed | int:
+        """Receive an answer: its resident bytes at the beginning, later the result of a batch."""
+        try:
+            return self.receive()  # type: ignore[no-any-return]
+        except EOFError:
+            return self.death()
+
+    def death(self) -> Failed:
+        """Wait for its end and that of its children, and return why it ended."""
+        status = self.wait()
+        by_itself = ending(status, "ended by itself (exit status") + ")" * (status >= 0)
+        how = f"its process {by_itself}{likely_memory(status, 'a process')}"
+        return Failed("memory" if self.killed else "died", self.killed or how)
+
+    def takes(self) -> int:
+        """Return the bytes that it and its children take now."""
+        return held(self.pid) + sum(map(held, descendants(self.pid)))
+
+    def kill(self, why: str) -> None:
+        """Kill it and its children, unless it has ended."""
+        if not self.gone():
+            self.killed = self.killed or why
+            self.end()
+
+
+_EVERY = 0.03  # seconds
+_FAMILY = 8  # checks between two searches for children of workers
+
+
+class Watch:
+    """A thread that watches the memory of this process and its workers until it is closed."""
+
+    def __init__(self, memory: int, workers: Callable[[], Sequence[MapWorker]]) -> None:
+        self.memory, self._workers = memory, workers
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="wdsflow-memory")
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        looks, family = 0, dict[int, list[int]]()
+        while not self._ended.wait(_EVERY):
+            workers = list(self._workers())
+            if looks % _FAMILY == 0:
+                family = {worker.pid: descendants(worker.pid) for worker in workers}
+            looks += 1
+            pids = [pid for worker in workers for pid in (worker.pid, *family.get(worker.pid, ()))]
+            # Resident bytes count shared pages more than once, but are quick to read.
+            if sum(map(resident, (os.getpid(), *pids))) <= self.memory:
+                continue
+            takes = {worker: worker.takes() for worker in workers}
+            busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
+            if busy and held(os.getpid()) + sum(takes.values()) > self.memory:
+                max(busy, key=takes.__getitem__).kill(f"it took more memory than is left of {format_size(self.memory)}")

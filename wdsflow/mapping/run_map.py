@@ -54,37 +54,38 @@ def bounded_map(
     """Map a function over many rows, within a bound on the memory of all processes together.
 
     The result is that of ``dataset.map(fn, batched=True)``: ``fn`` takes columns and returns columns. Batches have as
-    many rows as fit, by what rows took before, 1 at first and ``batch_size`` at most; so what ``fn`` makes of a row
-    must not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit, one
-    for each core at most. A batch that fails, or whose worker dies, is mapped again in halves, until the row is found
-    that is to blame. Workers are fresh processes; they map nothing that the system forbids them to allocate.
+    many rows as fit, estimated from earlier rows: 1 at first, ``batch_size`` at most. The result of a row must
+    therefore not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit,
+    at most one per core. A batch that fails, or whose worker dies, is mapped again in halves until the row at fault is
+    found. Workers are new processes, not forks; on Linux, the system limits their allocations.
 
     Args:
         dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
             is mapped as the result is iterated over: rows that are mappings become columns for ``fn``, which returns
             columns; of other rows ``fn`` takes a list and returns a list.
         fn: The function, of a module or of a script, or a lambda. It is pickled by dill.
-        memory: Bytes for this process, its workers and what they start: "4GiB". What this process holds counts.
+        memory: Bytes for this process, its workers and their children: "4GiB". Memory that this process already holds
+            counts.
         workers: The most worker processes.
-        on_error: What becomes of a row that cannot be mapped. ``"raise"`` stops with MappingError, ``"drop"`` leaves it
-            out and logs how many there were, ``"quarantine"`` leaves it out and returns ``Mapped(rows, quarantined)``.
+        on_error: For a row that cannot be mapped: ``"raise"`` raises MappingError, ``"drop"`` leaves it out and logs
+            how many there were, ``"quarantine"`` leaves it out and returns ``Mapped(rows, quarantined)``.
         batch_size: The most rows of a batch.
         remove_columns: Columns that the result lacks, unless ``fn`` returns them.
-        with_indices: Whether ``fn`` takes the numbers of the rows, too.
+        with_indices: Whether ``fn`` also takes the row numbers.
         fn_kwargs: Further arguments of ``fn``.
         features: The types of the result's columns, of a Dataset only.
-        folder: Where the files of the result go; it must be empty or missing. By default they are temporary, next to
-            the caches of datasets, and removed when Python ends.
+        folder: For the files of the result; it must be empty or missing. By default they are temporary, next to the
+            caches of datasets, and removed when Python ends.
 
     Raises:
-        MappingError: A row could not be mapped; ``index`` is its number. Or ``memory`` is too little for anything.
+        MappingError: A row could not be mapped; ``index`` is its number. Or ``memory`` is too little.
         TypeError: ``fn`` or a row cannot be sent to another process.
-        ValueError: An argument makes no sense.
+        ValueError: An argument has an invalid value.
     """
     removed = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
     limits = parse_size(memory), _count(workers)
     options = _Options(fn, *limits, on_error, batch_size, with_indices, fn_kwargs or {}, removed)
-    datasets = sys.modules.get("datasets")  # imported, if there is a Dataset
+    datasets = sys.modules.get("datasets")  # imported if the argument is a Dataset
     if datasets is not None and isinstance(dataset, datasets.Dataset):
         rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
     elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
@@ -103,7 +104,7 @@ class _Options:
     memory: int
     workers: int
     on_error: OnError
-    batch_size: Any  # as it was given
+    batch_size: Any  # not checked yet
     with_indices: bool
     fn_kwargs: Mapping[str, object]
     remove_columns: tuple[str, ...]
@@ -169,7 +170,7 @@ def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder
     unknown = set(options.remove_columns) - set(dataset.column_names)
     if unknown:
         raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")
-    if not len(dataset):  # map does not call the function then
+    if not len(dataset):  # Dataset.map does not call the function either
         return dataset.remove_columns(list(options.remove_columns)) if options.remove_columns else dataset
     target = _folder(folder)
     try:
@@ -191,7 +192,7 @@ def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder
 
 
 def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
-    """Run everything, and return the files of the results; none if the function changes nothing."""
+    """Consume all results, and return their files; none if the function changes nothing."""
     parts, same, changed = Parts(target), 0, 0
     for result in results:
         if result.failed is not None:

@@ -1,4 +1,4 @@
-"""Folders that live as long as the process that made them; those of processes that were killed are removed by the next."""
+"""Temporary folders that are removed with their process; the next process removes those of processes that were killed."""
 
 import atexit
 import fcntl
@@ -17,16 +17,16 @@ _held: dict[Path, int] = {}
 def make_scratch(parent: Path, kind: str = "map") -> Path:
     """Make a folder in another one, and remove those of its kind that no process holds.
 
-    The folder goes when Python ends, in this process and not in a fork of it.
+    It is removed when this process ends, not when a fork of it does.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    prefix = f"wdsflow-{kind}-{socket.gethostname()}-"  # a lock may be seen on its own host only
+    prefix = f"wdsflow-{kind}-{socket.gethostname()}-"  # a lock may be visible on its own host only
     _remove_stale(parent, prefix)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     atexit.register(_remove_own, folder, os.getpid())
     unseen = folder / "lock.new"
     _held[folder] = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    with suppress(OSError):  # a file system without locks: then no process mistakes it for a stale one
+    with suppress(OSError):  # without locks, it has no lock file, and no process mistakes it for a stale one
         fcntl.flock(_held[folder], fcntl.LOCK_EX | fcntl.LOCK_NB)
         unseen.rename(folder / _LOCK)
     return folder
@@ -41,7 +41,7 @@ def remove_scratch(folder: Path) -> None:
 
 @contextmanager
 def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
-    """Have such a folder for a while; by default among the system's temporary files."""
+    """Make such a folder for a block; by default among the system's temporary files."""
     folder = make_scratch(parent or Path(tempfile.gettempdir()), kind)
     try:
         yield folder

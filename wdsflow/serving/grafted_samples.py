@@ -40,7 +40,7 @@ class _ServedTar(LookJob):
             yield tar.source, ""
 
     def identity(self) -> dict[str, object]:
-        """Return what changes with its bytes. Raises SourceError."""
+        """Return the ETag of its bytes. Raises SourceError."""
         with self._open() as tar:
             return {"etag": tar.etag}
 
@@ -54,13 +54,13 @@ class _ServedTar(LookJob):
 class GraftedSamples:
     """Samples with fields from a table: see ``ChosenSamples``.
 
-    All tars are looked at first, as by ``graft``: whether samples are ambiguous depends on all of them.
+    All tars are read first, as by ``graft``: whether a sample is ambiguous depends on all others.
 
     Args:
-        below: what is served of each shard.
-        options: the table, and what is set.
-        folder: an empty folder, for the table as it is looked up.
-        where: the predicate that has left out samples, if one has.
+        below: the tars whose samples get the fields.
+        options: the table, and the fields to set.
+        folder: an empty folder, for an index of the table.
+        where: the predicate that has left out samples, if any.
 
     Raises:
         NoMatch, AmbiguousJoin, ContradictedJoin, TableError: as ``graft_shards``.
@@ -92,16 +92,18 @@ class GraftedSamples:
         return grafted_pieces(job, source, ShardGraft(job.url), Event()), record
 
     def record(self, number: int) -> ShardRecord:
-        """Return what becomes of all samples of a shard."""
+        """Return the counts of all samples of a shard."""
         job, look = self._jobs[number], self._readable(number)
-        rows, gone = job.shard.numbers(ROWS), look.troubles
+        rows, quarantined = job.shard.numbers(ROWS), look.troubles
         if self._below.filters:
             found = self._below.count(number)
-            found = replace(found, quarantined={**found.quarantined, **gone}, kept=found.kept - sum(gone.values()))
+            found = replace(
+                found, quarantined={**found.quarantined, **quarantined}, kept=found.kept - sum(quarantined.values())
+            )
         else:
             found = ShardRecord(number, look.url, look.url, "", look.inputs, samples=len(rows))
-            found.quarantined, found.left_out, found.damage = dict(gone), look.left_out, list(look.lost)
-            found.kept = len(rows) - sum(gone.values())
+            found.quarantined, found.left_out, found.damage = dict(quarantined), look.left_out, list(look.lost)
+            found.kept = len(rows) - sum(quarantined.values())
         written = rows != DAMAGED
         if self._options.drop_unmatched:
             without = int(((rows < 0) & written).sum())

@@ -16,20 +16,20 @@ from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
 from wdsflow.reshaping.reshard.reshard_report import InputReport, OutputReport
 from wdsflow.reshaping.reshard.write_parts import OutputJob, output_pieces, repeated_keys
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_file
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many, size
 
-from .shard_tars import MEMORY, KeptTars, MadeTar, OpenTar, Tars, etag_of, is_local
+from .shard_tars import MEMORY, KeptTars, MadeTar, OpenTar, Tars, etag_of
 
 _THREADS = 4  # most of their time goes into reading
-_CLIENTS = 64  # for whom there are open files
-_OPEN = 64  # shards that each of them keeps open at most
+_CLIENTS = 64  # that share the limit on open files
+_OPEN = 64  # shards that each client keeps open at most
 _JOINED = "taken for a part of the sample before, of the same key"
 
 
 class NotAllServed(ValueError):
-    """Shards that cannot be served: in tars of other sizes a missing sample would not be noticed.
+    """Shards that cannot be served: in tars of other sizes, a missing sample would go unnoticed.
 
     ``lines``: each shard, and why.
     """
@@ -40,19 +40,21 @@ class NotAllServed(ValueError):
 
 
 class CannotShuffle(ValueError):
-    """Samples that cannot be sent in another order at a bearable cost: new fields larger than memory, shards of servers."""
+    """Serving in another order would cost too much: new fields are larger than memory, or shards are on a server."""
 
 
-_Looked = tuple[ShardRecord, str, int]  # what is known of a tar when its samples are listed; its etag, and its weight
+_Listed = tuple[
+    ShardRecord, str, int
+]  # of a tar whose samples are listed: its counts, its ETag, and its bytes in memory
 
 
 class _OpenTars(JoinedSource):
-    """Tars as one source, for one client. One that is not what it was when its samples were listed raises SourceError."""
+    """Tars as one source, for one client. Raises SourceError for a tar that has changed since its samples were listed."""
 
     def __init__(self, tars: Tars, etags: Sequence[str]) -> None:
         most = max(4, min(_OPEN, most_files() // (2 * _CLIENTS)))
         super().__init__(self._opened, lambda _: most)
-        self.near = all(map(is_local, tars.urls))
+        self.near = all(map(local_file, tars.urls))
         self._tars, self._etags = tars, etags
         self._of: dict[int, OpenTar] = {}
 
@@ -71,7 +73,7 @@ class _OpenTars(JoinedSource):
         del self._of[number]
 
     def changed(self) -> bool:
-        """Return whether a tar that is open is another one by now. Raises SourceError, OSError."""
+        """Return whether an open tar has changed. Raises SourceError, OSError."""
         return any(tar.changed() for tar in self._of.values())
 
     def evict(self, number: int) -> None:
@@ -89,12 +91,12 @@ def _replaced(url: str) -> SourceError:
 class ReshardedTars:
     """Tars of other sizes: see ``Tars``.
 
-    Reads the headers of all tars below first. One that changes afterwards ends the answers that need it.
+    The headers of all tars below are read first. If a tar changes afterwards, responses that need it fail.
 
     Args:
-        below: what is served of each shard.
+        below: the tars whose samples are served.
         options: sizes and order; no parts, and not by key.
-        folder: an empty folder, for a table of all samples: 32 bytes for each, for a moment up to four times that.
+        folder: an empty folder, for a table of all samples: 32 bytes for each, briefly up to four times that.
         begin: for a display of progress.
 
     Raises:
@@ -110,11 +112,11 @@ class ReshardedTars:
     def __init__(self, below: Tars, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
         self._below, self._kept = below, KeptTars(self._made)
         self._inputs = [InputReport(number, url) for number, url in enumerate(below.urls)]
-        if options.scattered and not all(map(is_local, below.urls)):
+        if options.scattered and not all(map(local_file, below.urls)):
             raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
         jobs = [InputJob(number, url, folder) for number, url in enumerate(below.urls)]
-        answers: dict[int, _Looked | str] = {}
-        run_in_threads(jobs, self._look, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
+        answers: dict[int, _Listed | str] = {}
+        run_in_threads(jobs, self._list, lambda job, answer: answers.update({job.number: answer}), _THREADS, begin)
         found = [answers[job.number] for job in jobs]
         if failed := [each for each in found if isinstance(each, str)]:
             raise NotAllServed(failed, len(jobs))
@@ -122,7 +124,7 @@ class ReshardedTars:
         weight = sum(each for _, _, each in looked)
         if options.scattered and weight > MEMORY:
             raise CannotShuffle(f"the new fields take {size(weight)}, too much to serve them in another order")
-        self.records = [record for record, _, _ in looked]  # what becomes of the samples of each shard
+        self.records = [record for record, _, _ in looked]  # counts of the samples of each shard
         refuse_apart(self._inputs, lambda each: below.open(each.number).source)
         (self._rows,), _ = arrange(jobs, options, folder)
         self._rows.hold()
@@ -138,17 +140,17 @@ class ReshardedTars:
 
     @property
     def lost(self) -> bool:
-        """Whether anything of the shards could not be read whole."""
+        """Whether some part of the shards could not be read."""
         return any(each.lost or each.dropped for each in self._inputs)
 
     def prepare(self, number: int) -> None:
-        """Decide what a tar consists of."""
+        """Compute the contents of a tar, unless they are cached."""
         self._kept.get(number)
 
     def open(self, number: int) -> OpenTar:
         """Return a tar. Raises SourceError, OSError."""
         made = self._kept.get(number)
-        for each in made.needs:  # an answer that begins cannot be refused any more
+        for each in made.needs:  # once a response has begun, it cannot become an error
             if self._below.changed(each):
                 raise _replaced(self._below.urls[each])
         joined = _OpenTars(self._below, self._etags)
@@ -159,12 +161,12 @@ class ReshardedTars:
         return any(map(self._below.changed, self._kept.get(number).needs))
 
     def count(self, number: int) -> ShardRecord:
-        """Return how many samples a tar has."""
+        """Return the number of a tar's samples."""
         samples = self.sizes[number]
         return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
 
-    def _look(self, job: InputJob, stop: Event) -> _Looked | str:
-        """Note the samples of a tar, and return what is known of its shard; a text why, if it cannot be served."""
+    def _list(self, job: InputJob, stop: Event) -> _Listed | str:
+        """List the samples of a tar, and return its counts; the reason, if it cannot be served."""
         found = self._inputs[job.number]
         try:
             with self._below.open(job.number) as tar:
@@ -175,11 +177,11 @@ class ReshardedTars:
             return self._record(found), tar.etag, tar.source.weight
         except (ValueError, OSError) as error:
             if isinstance(error, OSError) and not isinstance(error, SourceError) and error.errno not in UNREADABLE:
-                raise  # of the folder for the table, or given up
+                raise  # the folder for the table failed, or the run was interrupted
             return f"{job.url}: {error}"
 
     def _record(self, found: InputReport) -> ShardRecord:
-        """Return what becomes of the samples of a shard."""
+        """Return the counts of a shard's samples."""
         if self._below.filters:
             record = self._below.count(found.number)
         else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -32,21 +33,20 @@ def serve(
     counted: Callable[[str, Counts], object] | None,
     say: Callable[[str], object],
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
+    """Serve until SIGINT, SIGTERM or SIGHUP; then close all connections and call the previous handler of the signal.
 
     Args:
-        tars: what is served.
-        host: the address to listen at.
+        tars: the tars to serve.
+        host: the address to listen on.
         port: its port; 0 takes a free one.
-        started: gets the url of the list when requests are answered.
-        counted: gets the url, and what becomes of the samples of each shard, when that is known; it may raise to end.
-        say: gets a line for each shard that cannot be served.
+        started: called with the url of the list when requests are answered.
+        counted: called with the url and the counts of each shard when they are known; it may raise to end the server.
+        say: called with a line for each shard that cannot be served.
 
-    Raises CannotListen if the address is taken, or not one of this machine.
+    Raises:
+        CannotListen: the address is taken, or is not one of this machine.
     """
-    with suppress(ImportError, OSError, ValueError):  # each transfer needs two open files
-        import resource
-
+    with suppress(OSError, ValueError):  # each transfer needs two open files
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = 65_536 if hard == resource.RLIM_INFINITY else hard
         if soft < most:
@@ -54,7 +54,7 @@ def serve(
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     taken = [number for number, handler in handlers.items() if callable(handler)]
     try:
-        number = asyncio.run(_serve(ShardServer(tars, say), host, port, (started, counted), taken))
+        number = asyncio.run(_serve(ShardServer(tars, say), host, port, started, counted, taken))
     finally:
         for each in taken:
             signal.signal(each, handlers[each])
@@ -64,7 +64,7 @@ def serve(
 
 
 def refuse_taken(host: str, port: int) -> None:
-    """Raise CannotListen if an address cannot be listened at now: before work that takes long."""
+    """Raise CannotListen if an address cannot be listened on now; to be called before long preparations."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -78,14 +78,25 @@ async def _serve(
     server: ShardServer,
     host: str,
     port: int,
-    tell: tuple[Callable[[str], object], Callable[[str, Counts], object] | None],
+    started: Callable[[str], object],
+    counted: Callable[[str, Counts], object] | None,
     signals: Iterable[signal.Signals],
 ) -> signal.Signals:
-    """Serve until one of some signals comes, and return it: an exception in the midst of the loop would break it."""
+    """Serve until one of these signals arrives, and return it: an exception from a handler would break the event loop."""
+
+    async def run() -> None:
+        try:
+            url = await server.start(host, port)
+        except (OSError, UnicodeError) as error:
+            raise CannotListen(host, port, error) from None
+        started(url)
+        if counted is not None:
+            counted(url, await server.counted())
+
     loop, ended = asyncio.get_running_loop(), asyncio.Queue[signal.Signals]()
     for each in signals:
         loop.add_signal_handler(each, ended.put_nowait, each)
-    first, work = asyncio.create_task(ended.get()), asyncio.create_task(_work(server, host, port, *tell))
+    first, work = asyncio.create_task(ended.get()), asyncio.create_task(run())
     try:
         await asyncio.wait((first, work), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
@@ -94,22 +105,6 @@ async def _serve(
     finally:
         work.cancel()
         await server.stop()
-
-
-async def _work(
-    server: ShardServer,
-    host: str,
-    port: int,
-    started: Callable[[str], object],
-    counted: Callable[[str, Counts], object] | None,
-) -> None:
-    try:
-        url = await server.start(host, port)
-    except (OSError, UnicodeError) as error:
-        raise CannotListen(host, port, error) from None
-    started(url)
-    if counted is not None:
-        counted(url, await server.counted())
 
 
 def pattern(url: str, numbers: Iterable[int]) -> str:

@@ -24,10 +24,10 @@ from wdsflow.text.shell import escape
 from .shard_tars import OpenTar, Tars
 
 T = TypeVar("T")
-Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
+Counts = dict[int, ShardRecord | str]  # of each shard; the reason if it cannot be served
 
 _THREADS = 8  # that compute views and read from other machines
-_PATIENCE = 0.5  # seconds for open connections at the end
+_PATIENCE = 0.5  # seconds that open connections have to end
 _REFUSED = (ValueError, OSError)  # what a ledger or a shard may raise
 _METHODS = ("GET", "HEAD")
 _TAR = "application/x-tar"
@@ -52,8 +52,8 @@ class ShardServer:
     """Serves tars under ``/000000.tar`` and so on, their list, ``/sizes.json`` and ``/__len__``.
 
     Args:
-        tars: what is served.
-        say: gets a line for each shard that cannot be served.
+        tars: the tars to serve.
+        say: called with a line for each shard that cannot be served.
     """
 
     def __init__(self, tars: Tars, say: Callable[[str], object]) -> None:
@@ -65,7 +65,7 @@ class ShardServer:
         self._hosts: set[str] | None = None  # names in requests that are answered, None for any
 
     async def start(self, host: str, port: int) -> str:
-        """Begin to serve, and return the url of the list. Raises OSError if the address is taken, or not of this machine."""
+        """Start serving, and return the url of the list. Raises OSError if the address is taken, or not of this machine."""
         app = web.Application(middlewares=[self._guard])
         app.router.add_get("/", self._list)
         app.router.add_get("/sizes.json", self._sizes)
@@ -81,7 +81,7 @@ class ShardServer:
         return f"http://{_in_url(host)}:{address[1]}/"
 
     async def counted(self) -> Counts:
-        """Return what becomes of the samples of each shard, or why it cannot be served."""
+        """Return the counts of each shard's samples, or the reason why it cannot be served."""
         if self._counts is None:
             self._counts = asyncio.create_task(self._count())
         return await asyncio.shield(self._counts)
@@ -109,7 +109,7 @@ class ShardServer:
 
     def _failed(self, number: int, error: Exception) -> str:
         line = f"{escape(self._tars.urls[number], 500)}: {escape(str(error), 2000)}"
-        if line not in self._said and len(self._said) < 1000:  # a reader may ask again and again
+        if line not in self._said and len(self._said) < 1000:  # a reader may retry without end
             self._said.add(line)
             self._say(line)
         return line
@@ -118,7 +118,7 @@ class ShardServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer only requests for an address of this machine: pages in a browser may give it other names."""
+        """Answer only requests for an address of this machine: web pages may reach it by other host names (DNS rebinding)."""
         name = re.sub(r":[0-9]*$", "", request.host).lower()
         if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
             return web.Response(status=421, text="this server is for programs of this machine\n")
@@ -149,7 +149,7 @@ class ShardServer:
             if request.method == "GET" and answer.stop > answer.start:
                 try:
                     await _send(request, response, tar, answer, self._pool)
-                except _REFUSED as error:  # it has changed: the client must not take what it has for the whole
+                except _REFUSED as error:  # it has changed: the client must not take the received part for the whole
                     if not isinstance(error, ConnectionError):  # of a client that hangs up
                         self._failed(number, error)
                     if request.transport is not None:
@@ -159,7 +159,7 @@ class ShardServer:
             return response
 
     async def _opened(self, number: int) -> OpenTar:
-        """Return a tar; what it consists of is decided once, also if several clients wait for it."""
+        """Return a tar; its contents are computed once, also if several clients wait for it."""
         task = self._opening.get(number)
         if task is None:
             task = self._opening[number] = asyncio.create_task(self._in_thread(self._tars.prepare, number))
@@ -173,7 +173,7 @@ class ShardServer:
             task.exception()  # also if no client waits for it any more
 
     async def _list(self, _: web.Request) -> web.Response:
-        """List the shards that have samples, or that cannot be read: to leave these out would hide the loss."""
+        """List the shards that have samples, and those that cannot be read: leaving these out would hide the loss."""
         listed = list(range(len(self._tars.urls)))
         if self._tars.filters:
             listed = [
@@ -187,7 +187,7 @@ class ShardServer:
         return web.Response(text=page, content_type="text/html")
 
     async def _sizes(self, request: web.Request) -> web.Response:
-        """Answer with the samples of each shard, or their sum; not where a shard is missing from it."""
+        """Answer with the samples of each shard, or their sum; with an error if a shard cannot be counted."""
         counts = await self.counted()
         if bad := [found for found in counts.values() if isinstance(found, str)]:
             return web.Response(status=500, text="\n".join(bad) + "\n")
@@ -199,7 +199,7 @@ class ShardServer:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs of this machine reach an address.
+    """Return whether an address can only be reached from this machine.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -215,9 +215,9 @@ def _is_loopback_ip(host: str) -> bool:
 
 
 def _in_url(host: str) -> str:
-    """Return an address as a url has it; OpenCLIP takes ``::`` for the border between two sources.
+    """Return an address as in a url. ``::1`` becomes ``localhost``: OpenCLIP splits sources at ``::``.
 
-    Addresses that stand for all of this machine give its name, which other machines know it by.
+    An unspecified address (all interfaces) becomes the host name, under which other machines can reach it.
     """
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_unspecified:
@@ -227,7 +227,7 @@ def _in_url(host: str) -> str:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A status, and the bytes of the file from ``start`` to ``stop``; none where the status says so."""
+    """A status, and the range of the file to send, from ``start`` to ``stop``; empty if the status has no body."""
 
     status: int
     start: int = 0
@@ -244,7 +244,7 @@ class HttpAnswer:
 
 
 def answer_to(request: web.BaseRequest, size: int, etag: str) -> HttpAnswer:
-    """Return what a request gets of a file. Requests for several parts get the whole file, as servers may do."""
+    """Return the answer to a request for a file. A request for several ranges gets the whole file, as HTTP permits."""
     wanted, known = request.if_match, request.if_none_match
     if wanted is not None and not any(
         each.value == "*" or (each.value == etag and not each.is_weak) for each in wanted
@@ -255,28 +255,28 @@ def answer_to(request: web.BaseRequest, size: int, etag: str) -> HttpAnswer:
     whole = HttpAnswer(200, 0, size)
     if request.method != "GET" or "Range" not in request.headers:
         return whole
-    if request.headers.get("If-Range", f'"{etag}"') != f'"{etag}"':  # also a date: no file has one here
+    if request.headers.get("If-Range", f'"{etag}"') != f'"{etag}"':  # also if it is a date: these files have none
         return whole
     try:
-        asked = request.http_range
+        wanted_range = request.http_range
     except ValueError:
         return whole
-    start, stop = asked.start or 0, size if asked.stop is None else min(asked.stop, size)
-    if asked.stop is None and request.headers["Range"].partition("=")[2].startswith("-"):
-        if not asked.start:
+    start, stop = wanted_range.start or 0, size if wanted_range.stop is None else min(wanted_range.stop, size)
+    if wanted_range.stop is None and request.headers["Range"].partition("=")[2].startswith("-"):
+        if not wanted_range.start:
             return HttpAnswer(416)
-        start = max(0, size + asked.start)
+        start = max(0, size + wanted_range.start)
     return HttpAnswer(206, start, stop) if start < size else HttpAnswer(416)
 
 
 _STEP = 256 << 10  # bytes in memory for each connection
-_LARGE = 1 << 20  # from here on the kernel copies
+_LARGE = 1 << 20  # ranges of at least that many bytes are copied by the kernel
 
 
 async def _send(
     request: web.Request, response: web.StreamResponse, tar: OpenTar, answer: HttpAnswer, pool: Executor
 ) -> None:
-    """Send the bytes of an answer. The last of them follow only if the shard is still the same.
+    """Send the bytes of an answer. The last chunk is sent only if the shard has not changed.
 
     Raises SourceError, OSError if it cannot be read or has changed, ConnectionError if the client has hung up.
     """
@@ -293,7 +293,7 @@ async def _send(
 
 
 def _chunks(tar: OpenTar, start: int, stop: int, *, check: bool) -> Iterator[bytes | tuple[Source, int, int]]:
-    """Yield bytes, ``_STEP`` at a time, and long ranges of local files as they are; ``check`` that bytes are of the view.
+    """Yield bytes, ``_STEP`` at a time, and long ranges of local files as ranges. ``check``: that the shard has not changed.
 
     Raises SourceChangedError.
     """
@@ -327,7 +327,7 @@ async def _copy(request: web.Request, source: Source, start: int, end: int) -> N
     """Let the kernel copy from the file to the connection."""
     transport = request.transport
     if transport is None:
-        raise ConnectionResetError("the client is gone")
+        raise ConnectionResetError("the client has hung up")
     with os.fdopen(source.fd, "rb", buffering=0, closefd=False) as file:
         sent = await asyncio.get_running_loop().sendfile(transport, file, start, end - start)
     if sent != end - start:

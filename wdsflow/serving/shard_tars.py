@@ -16,22 +16,22 @@ from wdsflow.pieces.pieces import END
 from wdsflow.pieces.tar_view import TarView, ViewSource
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity, stored
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError, local_path
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, SourceError, local_file
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 
-_FORMAT = 1  # of what is served: another would make other bytes of the same shard
-MEMORY = 256 << 20  # bytes of all views that are kept, about
+_FORMAT = 1  # version of the served bytes: rises if the same shard is served as other bytes
+MEMORY = 256 << 20  # bytes of all cached views, approximately
 
 
 @dataclass(frozen=True)
 class OpenTar:
-    """A tar that is served, open for reading; closes as a context manager.
+    """A served tar, open for reading; a context manager that closes it.
 
     Attributes:
         source: its bytes.
-        etag: stands for them.
-        changed: returns whether a shard that they are made from is another one by now. Raises SourceError, OSError.
+        etag: identifies them.
+        changed: returns whether a shard that they come from has changed since. Raises SourceError, OSError.
     """
 
     source: Source
@@ -52,35 +52,35 @@ class OpenTar:
 
 
 class Tars(Protocol):
-    """The tars of a layer, by their numbers: shards as they are, some of their samples, samples in tars of other sizes.
+    """A layer of numbered tars: shards as they are, some of their samples, or samples in tars of other sizes.
 
-    Each layer is made of the one below it. Threads may share it. Its functions raise ValueError, such as LedgerError, or
+    Each layer is made from the one below it. Threads may share it. Its methods raise ValueError, such as LedgerError, or
     OSError, such as SourceError, for tars that cannot be served.
     """
 
     @property
     def urls(self) -> Sequence[str]:
-        """What each tar is made of, to be shown."""
+        """The input of each tar, for display."""
 
     @property
     def filters(self) -> bool:
         """Whether samples may be left out, so that some tars may have none."""
 
     def prepare(self, number: int) -> None:
-        """Decide what a tar consists of, where that is not known."""
+        """Compute the contents of a tar, unless they are cached."""
 
     def open(self, number: int) -> OpenTar:
-        """Return a tar as it is now."""
+        """Return a tar in its current state."""
 
     def changed(self, number: int) -> bool:
-        """Return whether a shard of a tar is not what it was when it was last opened; False where that takes a request."""
+        """Return whether a shard of a tar has changed since it was last opened; False if that needs a request to a server."""
 
     def count(self, number: int) -> ShardRecord:
-        """Return what becomes of its samples."""
+        """Return the counts of its samples."""
 
 
 def etag_of(*facts: object) -> str:
-    """Return what stands for the bytes of a tar; those of ``facts`` that are bytes are taken as they are."""
+    """Return the ETag of a tar with these facts: bytes are hashed directly, all others by their ``repr()``."""
     from xxhash import xxh3_128
 
     digest = xxh3_128(repr(_FORMAT).encode())
@@ -102,11 +102,11 @@ class ShardTars:
         self._known: dict[int, tuple[_Mark, str]] = {}  # mark and etag of each shard
 
     def prepare(self, number: int) -> None:
-        """Look at a shard."""
+        """Read the identity of a shard."""
         self.open(number).source.close()
 
     def open(self, number: int) -> OpenTar:
-        """Return a shard. Raises SourceError, OSError if it cannot be read, or changes."""
+        """Return a shard. Raises SourceError, OSError if it cannot be read, or changes meanwhile."""
         url = self.urls[number]
         source = _opened(url)
         try:
@@ -125,17 +125,17 @@ class ShardTars:
         return OpenTar(source, known[1], lambda: _mark_of(source) != mark)
 
     def changed(self, number: int) -> bool:
-        """Return whether a file is not what it was when it was last opened. Raises SourceError."""
-        url = self.urls[number]
-        if number not in self._known or not is_local(url):
+        """Return whether a local shard has changed since it was last opened. Raises SourceError."""
+        path = local_file(self.urls[number])
+        if number not in self._known or path is None:
             return False
         try:
-            return _mark_of_file(os.stat(str(local_path(url)))) != self._known[number][0]
+            return _mark_of_file(os.stat(path)) != self._known[number][0]
         except OSError as error:
-            raise SourceError("io", f"{url}: {error.strerror}") from None
+            raise SourceError("io", f"{self.urls[number]}: {error.strerror}") from None
 
     def count(self, number: int) -> ShardRecord:
-        """Return what becomes of the samples of a shard: all are served. Raises as ``open``."""
+        """Return the counts of a shard's samples: all are served. Raises as ``open``."""
         url = self.urls[number]
         record = ShardRecord(number, url, url, "", {})
         with _opened(url) as source:
@@ -148,7 +148,7 @@ class ShardTars:
 
 
 def _opened(url: str) -> Source:
-    """Open a shard of which any part can be read. Raises SourceError."""
+    """Open a shard of which any range can be read. Raises SourceError."""
     source = open_source(url)
     if source.compression is None and source.random and source.length is not None:
         return source
@@ -170,11 +170,6 @@ def _mark_of_file(found: os.stat_result) -> _Mark:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def is_local(url: str) -> bool:
-    """Return whether a shard is a file of this machine."""
-    return not url.startswith("pipe:") and local_path(url) is not None
-
-
 def all_compressed(urls: Sequence[str]) -> bool:
     """Return whether no shard can be served because all are compressed; False as soon as another is found."""
     for url in urls:
@@ -188,18 +183,18 @@ def all_compressed(urls: Sequence[str]) -> bool:
 
 
 class ChosenSamples(Protocol):
-    """Decides what is served of the tars of a layer, by their numbers. ``quick``: a record costs about as much as the pieces.
+    """Decides which samples of the tars of a layer are served.
 
     Raises ValueError, such as LedgerError, if a ledger or table does not fit; OSError if the tar cannot be read or has changed.
     """
 
-    quick: bool
+    quick: bool  # making the pieces costs hardly more than the record alone
 
     def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
-        """Return the pieces of what is served of a tar, without its end, and what becomes of all samples."""
+        """Return the served pieces of a tar, without its end, and the counts of all its samples."""
 
     def record(self, number: int) -> ShardRecord:
-        """Return what becomes of all samples of a tar."""
+        """Return the counts of all samples of a tar."""
 
 
 class LedgerSamples:
@@ -215,26 +210,23 @@ class LedgerSamples:
         return kept_pieces(source, record.url, self._choice.recipe.stages, rows, record.headers), record
 
     def record(self, number: int) -> ShardRecord:
-        """Return what becomes of all samples of a shard."""
+        """Return the counts of all samples of a shard."""
         return self._choice.shard(self._urls[number]).decide(number)[1]
 
 
 @dataclass(frozen=True)
 class MadeTar:
-    """The view of a tar, and what identifies its bytes and those below.
-
-    ``below``: the etag of the tar below it. ``needs``: the numbers of all tars below that have a range in it, if several.
-    """
+    """The view of a tar, and the ETags of its bytes and of those below."""
 
     view: TarView
     etag: str
-    below: str = ""
+    below: str = ""  # ETag of the tar below it, if that is one
     record: ShardRecord | None = None
-    needs: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()  # numbers of the tars below that have a range in it, if they may be several
 
 
 class KeptTars:
-    """The tars that were served last, as many as memory allows. Threads may share it. ``make`` decides on one of them."""
+    """A cache of the tars that were served last, limited by memory. Threads may share it. ``make`` makes a tar."""
 
     def __init__(self, make: Callable[[int], MadeTar]) -> None:
         self._make = make
@@ -258,7 +250,7 @@ class KeptTars:
         return found
 
     def forget(self, number: int) -> None:
-        """Keep a tar no longer."""
+        """Remove a tar from the cache."""
         with self._lock:
             self._remove(number)
 
@@ -268,7 +260,7 @@ class KeptTars:
 
 
 class ChosenTars:
-    """What is chosen of each tar of the layer below: see ``Tars``. Made when it is first needed."""
+    """The chosen samples of each tar of the layer below: see ``Tars``. A tar is made when it is first needed."""
 
     filters = True
 
@@ -277,7 +269,7 @@ class ChosenTars:
         self.urls = below.urls
 
     def prepare(self, number: int) -> None:
-        """Decide what a tar consists of."""
+        """Compute the contents of a tar, unless they are cached."""
         self._kept.get(number)
 
     def open(self, number: int) -> OpenTar:
@@ -295,8 +287,8 @@ class ChosenTars:
         return self._below.changed(number)
 
     def count(self, number: int) -> ShardRecord:
-        """Return what becomes of the samples of a tar."""
-        self._below.open(number).source.close()  # what cannot be served has no samples
+        """Return the counts of a tar's samples."""
+        self._below.open(number).source.close()  # raises if the tar cannot be served
         found = self._kept.get(number).record if self._choice.quick else None
         return found or self._choice.record(number)
 

@@ -12,7 +12,7 @@ from wdsflow.validate.pipeline.fates import Prober
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess
-from wdsflow.validate.pipeline.probe_samples import TinyTars, places_in
+from wdsflow.validate.pipeline.probe_samples import TinyTars
 from wdsflow.validate.tracing import meter
 from wdsflow.validate.tracing.meter import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
@@ -52,7 +52,7 @@ def test_after_three_samples_that_end_their_process_no_more_are_tried(tmp_path: 
         prober = Prober(
             process, TinyTars(tmp_path, allow_pipe=False), Evidence("full"), ScanOptions("full"), ProbeLimits()
         )
-        runs = prober._alone(places_in(url, allow_pipe=False))
+        runs = prober._alone(prober.tars.places_in(url))
 
     assert [run.died for run in runs.values()] == [True] * 3
 
