@@ -49,7 +49,7 @@ def at_work(process):
 def killer(ended, killed, ledgers):
     """Kill a process in the midst of the run, when a shard is done."""
     while not killed and not ended.wait(0.01):
-        known = [each for each in living_children() if at_work(each)]
+        known = [each for each in living_children(recursive=True) if at_work(each)]
         if known and any(ledgers.glob("*.parquet")):
             known[0].kill()
             killed.append(known[0].pid)

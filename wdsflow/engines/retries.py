@@ -4,7 +4,7 @@ An exception is an answer: nothing is repeated for it. A process that dies gives
 something else, such as the system when memory is short. So, for all processes of ours:
 
 1. Work that a process had not begun is not to blame. The next process gets it.
-2. Work that a process had begun is repeated once as it was, or in smaller parts where it has parts.
+2. Work that a process had begun is repeated as it was, once for each position, or in smaller parts where it has parts.
 3. Work at which a process dies for the second time is suspected: a batch is run item by item, rows of a batch in halves.
 4. A single sample at which a process dies twice is to blame. It is left out, and everything else is done.
 5. If processes die without progress, the work is given up, with a message.

@@ -1,7 +1,7 @@
 """The output folder of a run: its options, finished outputs, and counts that add up.
 
 Seven commands write into a folder: ``filter``, ``score``, ``cut``, ``repair``, ``reshard``, ``graft`` and ``index``. All of
-them use ``OutputRecord``::
+them use ``OutputRecord``; one that writes each shard again needs no more than this::
 
     with OutputRecord(folder, "thin", "thinned", ThinnedShard) as record:             # one run at a time
         write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)       # begin, write what is missing, finish
@@ -14,21 +14,25 @@ Our files are in ``_wdsflow``, which no reader of shards opens:
 ===================  ==================================================================================================
 ``thin.json``        the options and the names of all outputs. Another run with other options is refused (``OtherOptions``)
 ``thin.jsonl``       a ``Line`` for each finished output: its origin, the identity of its files, its counts
-``unfinished.json``  exists from the first write until all outputs are done. ``validate`` reports it with the command that resumes
+``unfinished.json``  exists from the first write until a run ends normally. ``validate`` reports it with the command that resumes
 ``lock``             held by the run, or shared by its slices (``--shard-count``)
 ===================  ==================================================================================================
 
-**Resume.** A line is written and synced when its output is whole and has its name. The next run keeps an output if its line
-can be read, its origin is the same, and its files have not changed. Otherwise the output is written again and the report
-says why.
+**Resume.** A line is written and synced when its output is whole and has its name. Its origin is taken before the inputs are
+read, so that the next run notices an input that changed meanwhile. That run keeps an output if its line can be read, its origin
+is the same, and its files are the same by size and 16 samples of their bytes. Otherwise the output is written again, and the
+report says why, unless the line could not be read.
+
+**Inputs that cannot be read.** They are reported as lost, and the next run tries them again. The output of an earlier run is
+removed, because it would be taken for that of this one; it is kept, and named, if its input is merely out of reach.
 
 **Ends.** However a run ends (an error, a signal, a full disk), finished outputs stay and temporary files are removed. A
 run that finished nothing leaves the folder as it was. After ``kill -9`` the next run removes the leftovers.
 
 **Counts.** A ``Line`` has sums (``Counts``): inputs are outputs plus left-out ones, by reason. They are
 checked in one place, ``Line.check``, when a line is made and when it is read; ``Counts`` and ``reason_lines`` print them for all
-commands. ``sizes.json`` and ``__len__``, from which OpenCLIP takes the length of an epoch, exist only when all shards
-exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
+commands. ``sizes.json`` and ``__len__``, from which OpenCLIP takes the length of an epoch, exist only after a run that ended
+normally, and list the shards that exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
 
 A new command defines a ``NewShard`` with its counts and a function that writes one output; CONTRIBUTING.md shows one.
 ``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in

@@ -61,7 +61,7 @@ def is_harmless(damage: str) -> bool:
 
 
 class TarSample:
-    """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
+    """Neighbouring members of one key as one range of the tar; a repeated field begins another sample, as in OpenCLIP."""
 
     __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
 
