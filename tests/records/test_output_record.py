@@ -203,6 +203,7 @@ def test_the_output_of_an_input_that_is_no_shard_any_more_is_removed(source: Pat
     assert ([line.lost for line in report.shards], report.kept) == ([[], ["not a tar"], []], [])
     assert not (tmp_path / "out/1.tar").exists()
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "2.tar": 3}
+    assert len((tmp_path / "out/_wdsflow/thin.jsonl").read_text().splitlines()) == 2
 
 
 def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(source: Path, tmp_path: Path):

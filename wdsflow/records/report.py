@@ -136,12 +136,11 @@ def run_outputs(
     Returns the lines of all outputs, in order. Raises OSError.
     """
     done: dict[Path, F] = {}
-    records: dict[Path, OutputRecord[F]] = {}
+    records = {job.target: record for record, job in work}
     todo: list[Job] = []
     reasons: dict[Path, str] = {}
     kept = set[Path]()
     for record, job in work:
-        records[job.target] = record
         line, reason = (None, "") if again else record.known(job.target.name, partial(made_from, job))
         if line is None:
             todo.append(job)
@@ -156,6 +155,7 @@ def run_outputs(
         done[job.target] = line
         if line.output is None and made:
             job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
+            records[job.target].lines.pop(job.target.name, None)
         elif line.output is None and job.target.exists():
             kept.add(job.target)
         if line.is_final:
@@ -165,8 +165,8 @@ def run_outputs(
     kind = next((record.kind for record, _ in work), OneFile)
     runner(todo, partial(write_one, kind, write, made_from), note, jobs, begin)
     report.kept = [label(job) for job in todo if job.target in kept]
-    redone = [(label(job), reasons[job.target]) for job in todo if job.target not in kept]
-    report.changed += [f"{name}: {reason}" for name, reason in redone if reason]
+    redone = (job for job in todo if reasons[job.target] and job.target not in kept)
+    report.changed += [f"{label(job)}: {reasons[job.target]}" for job in redone]
     return [done[job.target] for _, job in work]
 
 
