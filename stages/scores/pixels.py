@@ -1,5 +1,7 @@
 """Scores from the pixels of an image."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import fsum, log2, sqrt
@@ -13,11 +15,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from wdsflow.images.header import ImageHeader
+
     from ..decode import Aim, Decode
     from ..imaging.resample import Pixels
+    from ..imaging.shrink import Shrinker, Small
 
 
 SIDE = 512  # pixels of the longer side of ``luma``, at most
+_PICTURE_K = 1.0  # how many times as large as ``luma`` it is decoded at least
 _JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
 
 
@@ -96,7 +102,8 @@ class Picture:
 
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
-    return Picture(decoded(data, budget, "fast", _aim, k=1.0, output="numpy" if data.startswith(_JPEG) else "pil"))
+    output: Literal["numpy", "pil"] = "numpy" if data.startswith(_JPEG) else "pil"
+    return Picture(decoded(data, budget, "fast", _aim, k=_PICTURE_K, output=output))
 
 
 def decoded(
@@ -112,13 +119,31 @@ def decoded(
 
     ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
     """
-    try:
+    with _as_score_errors(budget):
         found: Pixels = _decoder(budget, mode, k, output).decode(data, aim=aim)
+    return found
+
+
+def shrunk(
+    data: bytes, header: "ImageHeader", shrinker: "Shrinker", budget: int, picture: Picture | None
+) -> "Small | None":
+    """Return an encoded image made smaller, None if it is small enough. Raises ScoreError.
+
+    ``picture``: the same image if it is decoded already; it is used if it has the pixels that the result needs.
+    """
+    shared = picture is not None and shrinker.shares(header, _aim(header.width, header.height), _PICTURE_K)
+    with _as_score_errors(budget):
+        return shrinker.of(data, header, budget, picture.image if picture is not None and shared else None)
+
+
+@contextmanager
+def _as_score_errors(budget: int) -> Iterator[None]:
+    try:
+        yield
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
-    return found
 
 
 @lru_cache(maxsize=8)

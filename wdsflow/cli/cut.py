@@ -7,10 +7,10 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
 from wdsflow.filtering.run_options import RunOptions
 
-_OF_RECIPE = Only("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size")
+_OF_RECIPE = Only("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size", *RESIZING)
 
 
 def cut(

@@ -9,11 +9,11 @@ from wdsflow.cli.shared.command_line import But, Given
 from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, with_progress
 from wdsflow.cli.shared.run_outcome import progress, show
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
 
 _OF_RECIPE = But(
-    *("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size"),
+    *("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size", *RESIZING),
     scores="Scores to compute, separated by commas: min_side,caption_words.",
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
+from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
 from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
+RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
 CODE = 2  # incremented when the same recipe would give different bytes
 
 
@@ -69,6 +71,24 @@ class Recipe:
         "--embeddings/--no-embeddings",
         panel=SAMPLES,
     )
+    resize: str = option(
+        "",
+        "Make larger images smaller, such as 512 (the long side), short:224, pixels:1MP, square:512, center-crop:224. Others keep their bytes.",
+        metavar="SIZE",
+        panel=OUTPUT,
+    )
+    image_format: ImageFormat = option(
+        "same", "With --resize: format of the images that are made smaller.", panel=OUTPUT
+    )
+    quality: int = option(95, "With --resize: quality of JPEG and WebP.", metavar="N", panel=OUTPUT, least=1, most=100)
+    orientation: Orientation = option(
+        "apply", "With --resize: apply EXIF's orientation to the pixels, or keep it in the file.", panel=OUTPUT
+    )
+    resize_mode: ShrinkMode = option(
+        "fast",
+        "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is twice the size wanted. exact: at full size.",
+        panel=OUTPUT,
+    )
     pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
@@ -103,6 +123,17 @@ class Recipe:
         if not self.keep:  # recipes of earlier versions have none, and their runs can be resumed
             del plain["keep"]
         return plain
+
+
+def shrinker_of(recipe: Recipe) -> Shrinker | None:
+    """Return what makes the images of kept samples smaller, None if nothing does. Raises ValueError."""
+    if recipe.resize:
+        rule = SizeRule.parse(recipe.resize)
+        return Shrinker(rule, recipe.image_format, recipe.quality, recipe.orientation, recipe.resize_mode)
+    for name in RESIZING[1:]:
+        if getattr(recipe, name) != getattr(Recipe, name):
+            raise ValueError(f"--{name.replace('_', '-')} is for images that are made smaller: add --resize 512")
+    return None
 
 
 def recorded_run(run_file: Path) -> dict[str, Any]:

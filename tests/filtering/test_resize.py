@@ -1,0 +1,171 @@
+"""``filter`` and ``cut`` with ``--resize``: the images of kept samples are made smaller, and nothing else changes."""
+
+import io
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import xxhash
+from PIL import Image
+
+from tests.filtering.commands import run
+from tests.filtering.shards import digests, write_shards
+from tests.pictures import encoded, photo
+from tests.shards.archives import Entry, read_tar, write_tar
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
+
+HERE = RunOptions(workers=0)
+SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]
+
+
+def mixed(folder: Path, shards: int = 2) -> str:
+    """Write shards with pictures of several sizes and formats; the last sample of each is cut, and one has no image."""
+    folder.mkdir()
+    for shard in range(shards):
+        entries: list[Entry] = []
+        for number, (width, height) in enumerate(SIZES):
+            kind, name = (("JPEG", "jpg"), ("PNG", "png"), ("WEBP", "webp"))[number % 3]
+            key = f"{shard}{number}"
+            entries += [
+                (f"{key}.{name}", encoded(photo(width, height, number), kind)),
+                (f"{key}.txt", f"a {key}".encode()),
+            ]
+        entries += [(f"{shard}8.txt", b"alone"), (f"{shard}9.jpg", encoded(photo(500, 400), "JPEG")[:-900])]
+        write_tar(folder / f"{shard}.tar", [*entries, (f"{shard}9.txt", b"cut")])
+    return str(folder)
+
+
+def samples_of(folder: Path) -> dict[str, dict[str, bytes]]:
+    found: dict[str, dict[str, bytes]] = {}
+    for path in sorted(folder.glob("*.tar")):
+        for name, data in read_tar(path):
+            key, _, field = name.partition(".")
+            found.setdefault(key, {})[field] = data
+    return found
+
+
+def test_large_images_become_smaller_and_all_else_keeps_its_bytes(tmp_path):
+    source, out = mixed(tmp_path / "in"), tmp_path / "out"
+    done = run("filter", source, "-o", out, "--resize", "200")
+    assert done.status == 0
+    assert "12  kept" not in done.out
+    before, after = samples_of(tmp_path / "in"), samples_of(out)
+    assert set(before) - set(after) == {"09", "19"}  # quarantined
+    for key, fields in after.items():
+        assert list(fields) == list(before[key])
+        for name, data in fields.items():
+            old = before[key][name]
+            if name == "txt" or max(Image.open(io.BytesIO(old)).size) <= 200:
+                assert data == old
+            else:
+                one, other = Image.open(io.BytesIO(old)), Image.open(io.BytesIO(data))
+                assert max(other.size) == 200
+                assert other.format == one.format
+                assert abs(min(other.size) - min(one.size) * 200 / max(one.size)) <= 1
+    assert "resize: truncated" in done.out
+    assert "8  images made smaller" in done.out
+    reasons = (out / "_wdsflow" / "quarantine" / "0.jsonl").read_text()
+    assert json.loads(reasons)["stage"] == "resize"
+    quarantined = samples_of(out / "_wdsflow" / "quarantine")
+    assert quarantined["09"] == before["09"]
+    assert json.loads((out / "sizes.json").read_text()) == {"0.tar": 7, "1.tar": 7}
+
+
+def test_the_ledger_has_old_and_new_sizes_and_hashes(tmp_path):
+    source, out = mixed(tmp_path / "in", 1), tmp_path / "out"
+    run("filter", source, "-o", out, "--resize", "200", "--image-format", "webp", "--where", "key != '02'")
+    before, after = samples_of(tmp_path / "in"), samples_of(out)
+    rows = pq.read_table(out / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+    found = {row["key"]: json.loads(row["resized"] or "[]") for row in rows}
+    assert {key for key, images in found.items() if images} == {"00", "03", "05"}
+    for key in ("00", "03", "05"):
+        (image,) = found[key]
+        old, new = image["field"]
+        assert old in before[key]
+        assert new == "webp"
+        assert set(after[key]) == {"webp", "txt"}
+        data = (before[key][old], after[key][new])
+        assert image["xxh3"] == [xxhash.xxh3_128_hexdigest(each) for each in data]
+        assert image["bytes"] == [len(each) for each in data]
+        assert image["size"] == [list(Image.open(io.BytesIO(each)).size) for each in data]
+
+
+def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_bytes(tmp_path):
+    source, where = write_shards(tmp_path / "in"), "blur > 1 and min_side >= 150 and not duplicate_caption"
+    recipe = Recipe(where=where, resize="short:100", image_format="png")
+    filter_shards(source, tmp_path / "filtered", recipe, HERE)
+    filter_shards(source, tmp_path / "plain", Recipe(where=where), HERE)
+    score_shards(source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE)
+    cut_shards(source, tmp_path / "cut", tmp_path / "scored", recipe, HERE)
+    tars = [
+        {path.name: sha256(path.read_bytes()).digest() for path in (tmp_path / name).glob("*.tar")}
+        for name in ("filtered", "cut")
+    ]
+    assert tars[0] == tars[1] != {}
+    assert samples_of(tmp_path / "plain").keys() == samples_of(tmp_path / "filtered").keys()
+
+
+@pytest.mark.parametrize("where", ["", "blur > 1", "blur > 1 and not duplicate_caption"])
+def test_workers_and_stages_change_no_byte(tmp_path, where):
+    from wdsflow.stages import Rename
+
+    source, stages = mixed(tmp_path / "in"), (Rename({"image": "jpg;png;webp"}),)
+    recipe = Recipe(where=where, resize="200", stages=stages, images="image")
+    filter_shards(source, tmp_path / "one", recipe, HERE)
+    filter_shards(source, tmp_path / "two", recipe, RunOptions(workers=2))
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    after = samples_of(tmp_path / "one")
+    assert all(set(fields) in ({"image", "txt"}, {"txt"}) for fields in after.values())
+    sides = [max(Image.open(io.BytesIO(fields["image"])).size) for fields in after.values() if "image" in fields]
+    assert max(sides) == 200
+
+
+def test_a_sample_that_would_have_two_fields_of_one_name_is_quarantined(tmp_path):
+    (tmp_path / "in").mkdir()
+    entries: list[Entry] = [
+        ("a.jpg", encoded(photo(300, 200), "JPEG")),
+        ("a.webp", b"x"),
+        ("b.jpg", encoded(photo(300, 200), "JPEG")),
+    ]
+    write_tar(tmp_path / "in" / "0.tar", entries)
+    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-format", "webp")
+    assert "1  quarantined: resize: field-taken" in done.out.replace("-    ", "")
+    assert list(samples_of(tmp_path / "out")) == ["b"]
+
+
+def test_no_more_memory_than_one_image_may_take(tmp_path):
+    (tmp_path / "in").mkdir()
+    write_tar(
+        tmp_path / "in" / "0.tar",
+        [("a.png", encoded(photo(2000, 1500), "PNG")), ("b.png", encoded(photo(300, 200), "PNG"))],
+    )
+    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-memory", "8MiB")
+    assert "resize: over-budget" in done.out
+    assert list(samples_of(tmp_path / "out")) == ["b"]
+
+
+def test_options_that_mean_nothing_are_refused(tmp_path):
+    source = write_shards(tmp_path / "in", 1, 2)
+    alone = run("filter", source, "-o", tmp_path / "out", "--where", "true", "--quality", "80")
+    assert alone.status == 2
+    assert "add --resize 512" in alone.err
+    unknown = run("filter", source, "-o", tmp_path / "out", "--resize", "keep_ratio:80")
+    assert unknown.status == 2
+    assert "use short:80" in unknown.err
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    lines = run("filter", tmp_path / "a.jsonl", "-o", tmp_path / "out", "--resize", "512")
+    assert lines.status == 2
+    assert "--resize changes the images in tars" in lines.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_size_is_another_run(tmp_path):
+    source = write_shards(tmp_path / "in", 1, 4)
+    filter_shards(source, tmp_path / "out", Recipe(resize="100"), HERE)
+    done = run("filter", source, "-o", tmp_path / "out", "--resize", "120")
+    assert done.status == 2
+    assert "resize" in done.err
