@@ -32,7 +32,7 @@ _OTHER_NAMES = {
     "border": "square",
     "center_crop": "center-crop",
 }  # img2dataset's
-_K = 2.0  # decoded at least so many times as large as needed: see ``Decode``
+_K = 1.5  # decoded at least so many times as large as needed: see ``Decode``
 _GAP = 3.0  # Pillow averages pixels while they are more than so many times as many as needed on a side
 _WHITE = (255, 255, 255)
 
@@ -136,7 +136,7 @@ class Shrinker:
     ``image_format``: "same" keeps JPEG, PNG and WebP; GIF, BMP and TIFF become PNG, all others JPEG. ``quality``: of JPEG
     (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels as EXIF says, "keep" writes that into the new
     file; no other EXIF is kept. ``mode``: "fast" decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at
-    least twice the wanted one; "exact" at its full size.
+    least one and a half times the wanted one; "exact" at its full size.
 
     Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a JPEG. A colour profile
     of RGB is converted to sRGB and left out; others, such as those of CMYK, are ignored, as in training. Values of more

@@ -86,7 +86,7 @@ class Recipe:
     )
     resize_mode: ShrinkMode = option(
         "fast",
-        "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is twice the size wanted. exact: at full size.",
+        "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is one and a half times the size wanted. exact: at full size.",
         panel=OUTPUT,
     )
     pilot: str = ""
