@@ -45,7 +45,9 @@ FILTERS = """\
 `filter-small`, `filter-large`: `wdsflow filter` compared with webdataset read, a check of the picture's header by Pillow
 and of the caption, and webdataset's TarWriter, one process each; wdsflow also writes a ledger with hashes, and syncs its
 files. `filter-pixels-*`: compared with Data-Juicer in a separate environment, one process, with fused filters that
-decode pictures once; time per core. `filter-damaged`: Data-Juicer with its defaults, with which the error of one picture
+decode pictures once; time per core. `resize-*`: `wdsflow filter --resize 512` compared with the same loop of webdataset and
+TarWriter, in which Pillow or OpenCV decodes at full size, resizes (Lanczos; `INTER_AREA`, img2dataset's default) and encodes with
+quality 95. `filter-damaged`: Data-Juicer with its defaults, with which the error of one picture
 empties its batch.
 """
 
