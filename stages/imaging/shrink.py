@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
-from math import isqrt
+from math import ceil, isqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from wdsflow.images.header import ImageHeader
@@ -32,7 +32,7 @@ _OTHER_NAMES = {
     "border": "square",
     "center_crop": "center-crop",
 }  # img2dataset's
-_K = 1.5  # decoded at least so many times as large as needed: see ``Decode``
+_K = 1.5  # decoded at least so many times as large as needed
 _GAP = 3.0  # Pillow averages pixels while they are more than so many times as many as needed on a side
 _WHITE = (255, 255, 255)
 
@@ -100,6 +100,15 @@ class SizeRule(NamedTuple):
         return (min(across, self.most), min(down, self.most)) if self.way == "center-crop" else (across, down)
 
 
+SCORED = SizeRule("long", 512)  # the size at which scores look at pictures
+
+
+def aim_of_scores(width: int, height: int) -> tuple[int, int]:
+    """Return the target (height, width) at which scores decode a picture."""
+    across, down = SCORED.scaled(width, height)
+    return down, across
+
+
 class Small(NamedTuple):
     """An image that was made smaller. ``was`` and ``format``: of the old and of the new file, "jpeg", "png" or "webp"."""
 
@@ -136,7 +145,7 @@ class Shrinker:
     ``image_format``: "same" keeps JPEG, PNG and WebP; GIF, BMP and TIFF become PNG, all others JPEG. ``quality``: of JPEG
     (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels as EXIF says, "keep" writes that into the new
     file; no other EXIF is kept. ``mode``: "fast" decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at
-    least one and a half times the wanted one; "exact" at its full size.
+    least one and a half times the wanted one and 512 pixels long; "exact" at its full size.
 
     Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a JPEG. A colour profile
     of RGB is converted to sRGB and left out; others, such as those of CMYK, are ignored, as in training. Values of more
@@ -182,23 +191,25 @@ class Shrinker:
         kind = self._format_for(header.format)
         return Small(self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind)
 
-    def shares(self, header: ImageHeader, other: tuple[int, int], k: float) -> bool:
-        """Return whether decoding a JPEG fast, for another target (height, width), gives the pixels that are needed here."""
+    def shares(self, header: ImageHeader) -> bool:
+        """Return whether the picture that scores decode has the pixels that are needed here: of a JPEG, at the same scale."""
         if header.format != "jpeg" or self.mode != "fast" or (self.orientation == "apply" and header.orientation != 1):
             return False
         size = header.width, header.height
-        return scale_of(*size, self._aim(*size), _K) == scale_of(*size, other, k)
+        return scale_of(*size, self._aim(*size), 1.0) == scale_of(*size, aim_of_scores(*size), 1.0)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
-        across, down = self.rule.scaled(width, height)
-        return down, across
+        """Return the target (height, width) of decoding: never less than scores need, so that both can share it."""
+        across, down = (ceil(_K * side) for side in self.rule.scaled(width, height))
+        least = aim_of_scores(width, height)
+        return max(down, least[0]), max(across, least[1])
 
     @cached_property
     def _decoder(self) -> "Decode":
         from ..decode import Decode
 
         turn: Literal["apply", "ignore"] = "apply" if self.orientation == "apply" else "ignore"
-        return Decode(mode=self.mode, k=_K, alpha="keep", orientation=turn, max_pixels=None, budget=None)
+        return Decode(mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None)
 
     def _resized(self, image: "Image", width: int, height: int) -> "Image":
         """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""

@@ -8,6 +8,7 @@ from math import fsum, log2, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
+from ..imaging.shrink import SCORED, aim_of_scores
 from .base import ScoreError, Tolerance, simple_score
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from ..imaging.shrink import Shrinker, Small
 
 
-SIDE = 512  # pixels of the longer side of ``luma``, at most
-_PICTURE_K = 1.0  # how many times as large as ``luma`` it is decoded at least
 _JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
 
 
@@ -91,7 +90,7 @@ class Picture:
         from ..imaging.resample import box_of
 
         # Pillow's kernel, even if torch is installed: values must not depend on optional libraries.
-        grey, size = self.image.convert("L"), fitted(*self.image.size)
+        grey, size = self.image.convert("L"), SCORED.scaled(*self.image.size)
         return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
 
     @cached_property
@@ -103,7 +102,7 @@ class Picture:
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
     output: Literal["numpy", "pil"] = "numpy" if data.startswith(_JPEG) else "pil"
-    return Picture(decoded(data, budget, "fast", _aim, k=_PICTURE_K, output=output))
+    return Picture(decoded(data, budget, "fast", aim_of_scores, k=1.0, output=output))
 
 
 def decoded(
@@ -131,7 +130,7 @@ def shrunk(
 
     ``picture``: the same image if it is decoded already; it is used if it has the pixels that the result needs.
     """
-    shared = picture is not None and shrinker.shares(header, _aim(header.width, header.height), _PICTURE_K)
+    shared = picture is not None and shrinker.shares(header)
     with _as_score_errors(budget):
         return shrinker.of(data, header, budget, picture.image if picture is not None and shared else None)
 
@@ -160,24 +159,6 @@ def full_size(data: bytes, budget: int) -> "Pixels":
     pixels = decoded(data, budget, "exact").view(np.ndarray)
     pixels.flags.writeable = False
     return pixels
-
-
-def _aim(width: int, height: int) -> tuple[int, int]:
-    width, height = fitted(width, height)
-    return height, width
-
-
-def fitted(width: int, height: int) -> tuple[int, int]:
-    """Return the size of a picture made as small as needed: width and height, at least 1, at most 512.
-
-    >>> fitted(4000, 3000), fitted(300, 200), fitted(90_000, 3)
-    ((512, 384), (300, 200), (512, 1))
-    """
-    longer = max(width, height)
-    if longer <= SIDE:
-        return width, height
-    # Integers: the same on every machine.
-    return max(1, (width * SIDE + longer // 2) // longer), max(1, (height * SIDE + longer // 2) // longer)
 
 
 @simple_score(low=0, scale_tolerance=Tolerance(0.35, "of the value"))

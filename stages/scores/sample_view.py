@@ -9,8 +9,9 @@ from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
+from ..imaging.shrink import SCORED
 from .base import ScoreError
-from .pixels import SIDE, Picture, decode_picture, shrunk
+from .pixels import Picture, decode_picture, shrunk
 from .sample_fields import (
     CAPTIONS,
     CHUNK,
@@ -54,7 +55,7 @@ class ViewOptions:
 
     def identity(self) -> dict[str, object]:
         """Return the options that affect values. The budget does not: it only affects whether there is a value."""
-        return {"images": self.images, "captions": self.captions, "side": SIDE}
+        return {"images": self.images, "captions": self.captions, "side": SCORED.most}
 
 
 class View:

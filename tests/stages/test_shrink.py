@@ -180,10 +180,10 @@ def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
         data = encoded(smooth(1300, 903).convert(mode), "JPEG")
         alone, after = View({"jpg": data}), View({"jpg": data})
         after.pictures()
-        assert shrinker.shares(after.header("jpg"), (356, 512), 1.0)
+        assert shrinker.shares(after.header("jpg"))
         assert alone.shrunk("jpg", shrinker) == after.shrunk("jpg", shrinker)
-    assert not Shrinker(SizeRule.parse("200"), mode="exact").shares(after.header("jpg"), (356, 512), 1.0)
-    assert not Shrinker(SizeRule.parse("600")).shares(after.header("jpg"), (356, 512), 1.0)
+    assert not Shrinker(SizeRule.parse("200"), mode="exact").shares(after.header("jpg"))
+    assert not Shrinker(SizeRule.parse("600")).shares(after.header("jpg"))
 
 
 @pytest.mark.parametrize(
