@@ -14,9 +14,11 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests, write_shards
 from tests.pictures import encoded, photo
 from tests.shards.archives import Entry, read_tar, write_tar
+from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.stages.scores.base import versions_of
 
 HERE = RunOptions(workers=0)
 SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]
@@ -161,6 +163,29 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
     assert lines.status == 2
     assert "--resize changes the images in tars" in lines.err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_encoders_belong_to_the_identity_and_decoding_happens_in_workers():
+    program = program_of(Recipe(where="min_side > 3", resize="9"))
+    assert program.identities()["resize"] == versions_of("pillow", "simplejpeg")
+    assert not program.is_safe(scores=True)
+    assert program_of(Recipe(where="min_side > 3")).is_safe(scores=True)
+
+
+def test_an_image_that_is_left_out_in_the_end_is_not_counted(tmp_path):
+    (tmp_path / "in").mkdir()
+    image, cut = encoded(photo(300, 200), "JPEG"), encoded(photo(500, 400), "JPEG")[:-900]
+    twins: list[Entry] = [("a.jpg", image), ("b.jpg", cut), ("a.jpg", image), ("c.0.jpg", image), ("c.1.jpg", cut)]
+    write_tar(tmp_path / "in" / "0.tar", twins)
+    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "true")
+    assert "1  images made smaller" in done.out
+    rows = pq.read_table(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+    assert [(row["error"], row["resized"] is None) for row in rows] == [
+        (None, False),
+        ("resize: truncated", True),
+        ("same-key", True),
+        ("resize: truncated", True),
+    ]
 
 
 def test_another_size_is_another_run(tmp_path):

@@ -182,8 +182,19 @@ def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
         after.pictures()
         assert shrinker.shares(after.header("jpg"))
         assert alone.shrunk("jpg", shrinker) == after.shrunk("jpg", shrinker)
+    turned = View({"jpg": encoded(smooth(1300, 903), "JPEG", exif=TURNED)})
+    turned.pictures()
+    assert opened(turned.shrunk("jpg", shrinker)).size == (139, 200)
     assert not Shrinker(SizeRule.parse("200"), mode="exact").shares(after.header("jpg"))
     assert not Shrinker(SizeRule.parse("600")).shares(after.header("jpg"))
+
+
+def test_of_a_small_image_only_the_header_is_read():
+    from wdsflow.stages.scores.sample_view import View
+
+    view = View({"jpg": encoded(photo(500, 400), "JPEG", quality=99)})
+    assert view.shrunk("jpg", Shrinker(SizeRule.parse("500"))) is None
+    assert view.bytes_read <= 4096
 
 
 @pytest.mark.parametrize(

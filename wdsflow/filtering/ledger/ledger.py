@@ -127,7 +127,9 @@ def write_ledger(
     failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
     columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
     if about["recipe"]["resize"]:
-        columns[RESIZED] = texts([json.dumps(row.resized) if row.resized else None for row in rows])
+        columns[RESIZED] = texts(
+            [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
+        )
     calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
     metadata = {"wdsflow": json.dumps(own, sort_keys=True)}

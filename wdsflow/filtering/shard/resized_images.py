@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.filtering.ledger.ledger_row import ResizedImage, Row
-from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.samples import Member
 from wdsflow.stages.base import StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small
@@ -60,18 +59,12 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
             if error.slug != "no-image":  # then there is nothing to make smaller
                 self._faults[row.number] = error
 
-    def settle(self, rows: Iterable[Row], record: ShardRecord) -> None:
-        """Quarantine kept samples whose images could not be made smaller, and count the images of the others."""
-        images = before = after = 0
-        for row in rows:
+    def quarantine(self, kept: Iterable[Row]) -> None:
+        """Quarantine the samples whose images could not be made smaller."""
+        for row in kept:
             fault = self._faults.get(row.number)
-            if row.outcome == "kept" and fault is not None:
+            if fault is not None:
                 row.quarantine(f"resize: {fault.slug}", str(fault).removeprefix(f"{fault.slug}: "))
-            if row.outcome != "kept":
-                row.resized = []
-            for image in row.resized:
-                images, before, after = images + 1, before + image["bytes"][0], after + image["bytes"][1]
-        record.resized = {"images": images, "bytes before": before, "bytes after": after} if images else {}
 
     def replaced(self, row: Row, fields: Mapping[str, Member]) -> dict[str, Member]:
         """Return the fields of a sample with the new images in place of the old ones. Raises OSError."""

@@ -162,10 +162,10 @@ class _Job:
 
         Raises SourceError; SourceChangedError if the shard has other samples than before.
         """
-        waiting = {row.number: row for row in rows if row.outcome == "kept" and not resized.has(row)}
-        for row, view in self._views_of(source, waiting):
+        kept = [row for row in rows if row.outcome == "kept"]
+        for row, view in self._views_of(source, {row.number: row for row in kept if not resized.has(row)}):
             resized.add(row, view)
-        resized.settle(rows, self.record)
+        resized.quarantine(kept)
 
     def _scored(self, scored: Layout, source: Source) -> list[Row]:
         """Read the scores of all samples from a ledger, and add those that are cheap to compute."""
