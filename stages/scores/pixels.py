@@ -254,6 +254,20 @@ def _even(counts: list[int], tolerance: int, share: float) -> bool:
     return sum(counts[max(0, median - tolerance) : median + tolerance + 1]) >= share * size
 
 
+@simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
+def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
+    """Whether the image has no colours, whatever the mode of its file: red, green and blue are nearly the same.
+
+    They differ by at most ``tolerance`` levels in at least ``share`` of the pixels. Source: cleanvision's grayscale, which
+    goes by the mode, and finds no grey image that is stored in colours.
+    """
+    import numpy as np
+
+    pixels = picture.pixels
+    spread = np.maximum.reduce(pixels, axis=2) - np.minimum.reduce(pixels, axis=2)
+    return bool((spread <= tolerance).mean() >= share)
+
+
 _HASHED_SIDE, _LOWEST = 32, 8
 _FIXED_POINT = 1 << 20
 

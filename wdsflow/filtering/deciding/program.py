@@ -251,7 +251,12 @@ class Program:
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
         for call in self.gathered_calls:
-            if (dropped and call in self.kept_calls) or call in row.gathered or call in row.values:
+            if (
+                call in self.model_calls
+                or (dropped and call in self.kept_calls)
+                or call in row.gathered
+                or call in row.values
+            ):
                 continue
             found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
             if isinstance(found, bytes):
@@ -297,12 +302,18 @@ class Program:
         calls: list[Call] = []
         if self.plan is not None and row.judgement is None:
             needed = self.plan.next_needed(row.values)
-            if needed in self.model_calls:
+            if needed in self.model_calls and needed not in self.gathered_calls:
                 calls.append(needed)
             elif self.plan.where.judge(row.values).keep is not False:
                 calls += self._mixed_with_late
         calls += self._asked
-        return [call for call in dict.fromkeys(calls) if call in self.model_calls and call not in row.values]
+        judgement = row.judgement
+        if judgement is None and self.plan is not None:
+            judgement = self.plan.where.judge(row.values)
+        dropped = judgement is not None and self._puts_out(judgement)
+        calls += [call for call in self.gathered_calls if not (dropped and call in self.kept_calls)]
+        open_ = self.model_calls - row.values.keys() - row.gathered.keys()
+        return [call for call in dict.fromkeys(calls) if call in open_]
 
     @property
     def models(self) -> tuple[Model, ...]:

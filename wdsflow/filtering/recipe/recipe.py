@@ -1,7 +1,7 @@
 """A recipe: the scores that a run computes, the samples that it keeps, and stages before."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +12,7 @@ from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:
     from wdsflow.stages.base import SampleStage
+    from wdsflow.stages.scores.base import Score
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
@@ -38,6 +39,12 @@ class Recipe:
         (),
         'Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
         metavar="SHARE",
+        panel=SAMPLES,
+    )
+    near: tuple[str, ...] = option(
+        (),
+        "Drop images that are near one of a list, such as an evaluation set: a file that --export hashes.npz or embeddings.npz wrote; repeatable.",
+        metavar="FILE",
         panel=SAMPLES,
     )
     stages: "tuple[SampleStage, ...]" = ()
@@ -119,10 +126,8 @@ class Recipe:
         from .recipe_stages import written_stages
 
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain |= {"stages": written_stages(self.stages), "scores": list(self.scores), "keep": list(self.keep)}
-        if not self.keep:  # recipes of earlier versions have none, and their runs can be resumed
-            del plain["keep"]
-        return plain
+        lists = {name: list(getattr(self, name)) for name in ("scores", "keep", "near")}
+        return plain | {"stages": written_stages(self.stages), **lists}
 
 
 def shrinker_of(recipe: Recipe) -> Shrinker | None:
@@ -191,16 +196,24 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError, such as WhereError.
     """
-    from wdsflow.filtering.where.predicate import parse, parse_score, share_predicate
+    from wdsflow.filtering.where.predicate import parse, parse_score
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
     parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
-    parts = parts if not recipe.keep else [f"({part})" for part in parts]
-    parts += [share_predicate(text, names) for text in recipe.keep]
+    parts = parts if not (recipe.keep or recipe.near) else [f"({part})" for part in parts]
+    parts += _terms_of_flags(recipe, names)
     where = str(parse(" and ".join(parts), names)) if parts else ""
     scores = (str(parse_score(text, names)) for text in recipe.scores)
-    return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))
+    return replace(recipe, where=where, keep=(), near=(), scores=tuple(dict.fromkeys(scores)))
+
+
+def _terms_of_flags(recipe: Recipe, names: "Mapping[str, type[Score]]") -> list[str]:
+    """Return the terms that --keep and --near stand for. Raises ValueError."""
+    from wdsflow.filtering.where.predicate import far_predicate, share_predicate
+
+    shares = [share_predicate(text, names) for text in recipe.keep]
+    return shares + [far_predicate(path, names) for path in recipe.near]
 
 
 def fixed_conditions(recipe: Recipe) -> list[str]:
@@ -210,10 +223,10 @@ def fixed_conditions(recipe: Recipe) -> list[str]:
 
     Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
     """
-    from wdsflow.filtering.where.predicate import check_ranges, parse, share_predicate
+    from wdsflow.filtering.where.predicate import check_ranges, parse
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
     parts = [recipe.where] if recipe.where.strip() else []
-    parts += [share_predicate(text, names) for text in recipe.keep]
+    parts += _terms_of_flags(recipe, names)
     return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]
