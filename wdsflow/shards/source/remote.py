@@ -11,6 +11,7 @@ from wdsflow.shards.shard_names import SUFFIXES, natural
 from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
+from .hub import HubUrl
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
@@ -108,7 +109,7 @@ class _Stream:
 
 def open_remote(url: str, digest: Digest | None = None) -> Source:
     """Open a url through fsspec; ``digest`` hashes all that is stored there. Raises ``SourceError``."""
-    system, path = filesystem(url)
+    system, path = trying(HubUrl.of(url).web, url) if _on_hub(url) else filesystem(url)
     if "https" in system.protocol:
         return _open_http(system, url, path, digest)
 
@@ -142,7 +143,7 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
 
 
 def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
-    file = HttpFile(system, path)
+    file = HttpFile(system, path, url)
     start = file.first(_START)
     if not isinstance(start, bytes):
         return _onwards(_Stream(url, file.stream, start), file.size, digest)
@@ -196,6 +197,19 @@ def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
         raise
 
 
+def _on_hub(url: str) -> bool:
+    return url.startswith("hf://")
+
+
+def pinned(url: str) -> str:
+    """Return a url whose bytes stay the same: on the hub, at the commit of its revision. Raises ``SourceError``.
+
+    >>> pinned("s3://bucket/a.tar")
+    's3://bucket/a.tar'
+    """
+    return trying(lambda: HubUrl.of(url).pinned(), url) if _on_hub(url) else url
+
+
 def filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a url, and the path there. Raises ``SourceError``."""
     import fsspec
@@ -206,6 +220,8 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 def about(url: str) -> dict[str, object]:
     """Return a server's current facts about a file: its size, when it changed. Raises ``SourceError``."""
+    if _on_hub(url):
+        return trying(lambda: HubUrl.of(url).facts(), url)
     system, path = filesystem(url)
 
     def ask() -> dict[str, object]:
