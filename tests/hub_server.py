@@ -31,6 +31,11 @@ class Hub:
     storage: Log = field(default_factory=Log)
     url: str = ""
 
+    @property
+    def tokens_at_storage(self) -> list[str]:
+        """Credentials that were sent to the storage."""
+        return [asked.token for asked in self.storage.asked if asked.token]
+
     def commit(self, place: str, files: dict[str, bytes], **options: str) -> str:
         """Add a commit to main, and return its hash."""
         found = self.repositories.setdefault(place, Repository({}, {}, **options))
@@ -59,7 +64,7 @@ class _Asked(Handler):
     hub: Hub
     storage_url: str
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, _, query = self.path.partition("?")
         parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
@@ -105,8 +110,10 @@ class _Asked(Handler):
         if token not in (None, f"Bearer {TOKEN}"):
             raise _Refused(401, "", "Invalid credentials in Authorization header")
         if found is None or (found.who == "readers" and token is None):
-            raise _Refused(404, "RepoNotFound", "Repository not found") if token else _Refused(
-                401, "", "Invalid username or password."
+            raise (
+                _Refused(404, "RepoNotFound", "Repository not found")
+                if token
+                else _Refused(401, "", "Invalid username or password.")
             )
         if found.who == "members" and "resolve" in self.path:
             raise _Refused(403 if token else 401, "GatedRepo", "Access to this dataset is restricted.")
@@ -146,7 +153,13 @@ class _Asked(Handler):
 def _entry(name: str, data: bytes, *, bucket: bool) -> dict[str, object]:
     mark = _sha256(data)
     if bucket:
-        return {"type": "file", "path": name, "size": len(data), "xetHash": mark[::-1], "mtime": "2026-01-01T00:00:00.000Z"}
+        return {
+            "type": "file",
+            "path": name,
+            "size": len(data),
+            "xetHash": mark[::-1],
+            "mtime": "2026-01-01T00:00:00.000Z",
+        }
     lfs = {"oid": mark, "size": len(data), "pointerSize": 130}
     return {"type": "file", "path": name, "size": len(data), "oid": mark[:40], "lfs": lfs, "xetHash": mark[::-1]}
 

@@ -2,13 +2,14 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind
-from wdsflow.text.shell import Command, escape
+from wdsflow.text.shell import Command, escape, quote
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
@@ -57,17 +58,19 @@ class LossyPipe(Rule):
 
     What: the command of a ``pipe:`` url can fail unnoticed: ``curl`` without ``-f`` (an error page becomes the shard),
     ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last one's exit
-    status counts.
+    status counts. ``aws s3 cp URL -``, ``gsutil cat URL`` and ``gcloud storage cat URL`` are reported as information: no
+    reader resumes them after a broken connection.
 
-    Why it matters: webdataset reads the output of the command, and its exit status at the end. A page that says "404
-    Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it may work
-    again, so runs differ from each other.
+    Why it matters: webdataset reads the output of the command, and its exit status if it has ended by then. A page that
+    says "404 Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it
+    may work again, so runs differ from each other.
 
-    In practice: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a time limit
-    hangs a worker).
+    In practice: webdataset#2, #22 (error pages read as tars), #35, #112, #473 (broken pipes of ``aws s3 cp``), #308
+    (curl without a time limit hangs a worker).
 
-    Fix: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before joined commands, ``set -o
-    pipefail;`` under bash.
+    Fix: the url without a pipe, where the finding has it: ``wdsflow validate``, ``filter`` and ``train`` read it in parts,
+    and repeat a part that fails. Otherwise ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before
+    joined commands, ``set -o pipefail;`` under bash.
     """
 
     code = "P312"
@@ -77,8 +80,16 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            if url.startswith("pipe:") and (trouble := _how_failures_hide(url.removeprefix("pipe:"))):
-                yield self.found(f"{escape(url)}: {trouble}", context.names())
+            command = url.removeprefix("pipe:")
+            if command == url:
+                continue
+            direct, trouble = _without_pipe(command), _how_failures_hide(command)
+            fix = Repair(direct, note="wdsflow filter and train read this url, too") if direct else None
+            if trouble:
+                yield self.found(f"{escape(url)}: {trouble}", context.names(), fix=fix)
+            elif direct and not _CURL.search(command):
+                trouble = "if the connection breaks, the rest of the shard is lost: a pipe is not resumed"
+                yield self.found(f"{escape(url)}: {trouble}", context.names(), severity="info", fix=fix)
 
 
 def _how_failures_hide(command: str) -> str:
@@ -89,6 +100,38 @@ def _how_failures_hide(command: str) -> str:
     if _PIPED.search(command) and "pipefail" not in command:
         return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
     return ""
+
+
+_COPIES = {"aws": ["s3", "cp", "-"], "gsutil": ["cat"], "gcloud": ["storage", "cat"], "curl": []}
+_SETTINGS = {"--endpoint-url": "AWS_ENDPOINT_URL", "--profile": "AWS_PROFILE", "--region": "AWS_DEFAULT_REGION"}
+_SENDS = re.compile(
+    r"-[A-Za-z]*[HubEXd]$|--(?:header|user|cookie|cert|request|data)"
+)  # options of curl that urls do not have
+
+
+def _without_pipe(command: str) -> str:
+    """Return the command that reads the url of a mere copy directly, "" if the pipe does something else as well."""
+    lexer = shlex.shlex(_SWALLOWED.sub("", command), posix=True, punctuation_chars="();<>|&")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        tool, *words = lexer
+    except ValueError:  # no word, or an open quote
+        return ""
+    verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
+    rest = iter(words)
+    for word in rest:
+        if word[0] in "();<>|&" or "$" in word or "`" in word or (not verbs and _SENDS.match(word)):
+            return ""
+        name, _, value = word.partition("=")
+        if name in _SETTINGS:
+            settings.append(f"{_SETTINGS[name]}={quote(value or next(rest, ''))}")
+        elif word == "--no-sign-request":
+            settings.append("FSSPEC_S3='{\"anon\": true}'")
+        elif re.match("(?:s3|gs|https?)://", word):
+            urls.append(word)
+        elif word in verbs:
+            verbs.remove(word)
+    return " ".join([*settings, "wdsflow validate", quote(urls[0])]) if len(urls) == 1 and not verbs else ""
 
 
 class NoStep(TrainingRule):

@@ -9,7 +9,7 @@ from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.shards.source.base import file_size, local_file
+from wdsflow.shards.source.base import file_size, local_file, local_path
 
 from .evidence import ScanOptions, ShardEvidence
 from .scan import scan_shard
@@ -17,6 +17,7 @@ from .scan import scan_shard
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]
 _SMALL = 32 << 20  # bytes in all, of which each picture may be decoded in this process
+_REMOTE = 2  # processes for each core if they mostly wait for a server
 _MANY = 1000  # shards; of more, the sizes are not asked for
 
 
@@ -48,8 +49,8 @@ def scan_shards(
     Args:
         urls: shards.
         options: level, and what readers need to know about contents.
-        jobs: processes; None takes one for each core this process may use, or none where they would not pay; 1 scans in
-            this process.
+        jobs: processes; None takes one for each core this process may use, two for each if shards are remote, or none
+            where they would not pay; 1 scans in this process.
         progress: called in this process after each shard.
         how: a function for each shard in place of ``scan_shard``; other processes must be able to import it.
         engine: "local" or "ray".
@@ -92,7 +93,8 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
     Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
     """
-    most = min(len(tasks), jobs or usable_cores())
+    waits = 1 if local_path(tasks[0].url if tasks else "") is not None else _REMOTE
+    most = min(len(tasks), jobs or usable_cores() * waits)
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:

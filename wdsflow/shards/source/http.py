@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wdsflow.text.install import install_extras, install_packages
 
 from .base import SourceChangedError, SourceError
+from .hub import SCHEME, HubUrl
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp import ClientResponse
+    from yarl import URL
 
 T = TypeVar("T")
 
@@ -95,7 +97,7 @@ def source_error(error: Exception, url: str) -> SourceError:
     error = _reason(error)
     text = str(error) or type(error).__name__
     status = _status(error)
-    if url.startswith("hf://") and (refused := _hub_error(error, status, url)):
+    if url.startswith(SCHEME) and (refused := _hub_error(error, status, url)):
         return refused
     if isinstance(error, PermissionError) or status in (401, 403):
         return SourceError("denied", f"status {status}: {text}" if status else text)
@@ -117,20 +119,25 @@ def source_error(error: Exception, url: str) -> SourceError:
 
 def _hub_error(error: Exception, status: int | None, url: str) -> SourceError | None:
     """Translate what the hub or its client says about an ``hf://`` url; None if it is nothing special."""
-    code = _said(error, "X-Error-Code")
-    login = "hf auth login"
+    code, login = _said(error, "X-Error-Code"), "hf auth login"
     if code == "GatedRepo":
-        return SourceError("denied", "access to the repository is gated: ask for it on its page, then log in", login)
+        return SourceError(
+            "denied", f"access is gated: ask for it on the page of {HubUrl.of(url).place}, then log in", login
+        )
     if status == 401 or code == "RepoNotFound":
         why = "the repository does not exist, or it is private and your token cannot read it"
         return SourceError("denied" if status == 401 else "missing", f"{why}: check its name, or log in", login)
     if status == 403:
-        return SourceError("denied", f"your token may not read it ({_said(error, 'X-Error-Message') or 'status 403'})", login)
+        return SourceError(
+            "denied", f"your token may not read it ({_said(error, 'X-Error-Message') or 'status 403'})", login
+        )
     if code in _MISSING:
         return SourceError("missing", _MISSING[code])
     if status == 429:
         wait = f" for {_asked_wait(error):,.0f} s" if _asked_wait(error) else ""
-        return SourceError("io", f"the hub limits requests{wait} (status 429): try again later, or raise your limit", login)
+        return SourceError(
+            "io", f"the hub limits requests{wait} (status 429): try again later, or raise your limit", login
+        )
     if type(error).__name__ == "OfflineModeIsEnabled":
         return SourceError("io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
     if status is None and not isinstance(error, (FileNotFoundError, ImportError, ValueError)):
@@ -163,7 +170,9 @@ class HttpFile:
 
     def __init__(self, system: Any, url: str, name: str) -> None:
         self.url = name
-        self._asked, self._target, self._keeps = url, None, True  # where the server redirected to, while that works
+        self._asked = url
+        self._target: URL | None = None  # where the server redirected to
+        self._keeps = True  # as long as it works for other parts, too
         self.size: int | None = None
         self._system = system
         self._marks: dict[str, str] = {}

@@ -6,8 +6,10 @@ shard costs one request to the hub, and its ranges go to the storage behind it. 
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
+
+from .base import SourceError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, HfFileSystem
@@ -31,11 +33,13 @@ class HubUrl(NamedTuple):
 
     @staticmethod
     def of(url: str) -> "HubUrl":
-        """Take a url apart. Raises ValueError."""
+        """Take a url apart. Raises SourceError."""
         found = _URL.fullmatch(url)
         if found is None:
-            raise ValueError(f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE")
-        return HubUrl(found["kind"].rstrip("/"), found["name"], unquote(found["revision"] or "main"), found["path"] or "")
+            raise SourceError("refused", f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE")
+        return HubUrl(
+            found["kind"].rstrip("/"), found["name"], unquote(found["revision"] or "main"), found["path"] or ""
+        )
 
     @property
     def place(self) -> str:
@@ -63,11 +67,15 @@ class HubUrl(NamedTuple):
         if not found or getattr(found[0], "size", None) is None:
             raise FileNotFoundError(self.path)
         lfs = getattr(found[0], "lfs", None)
-        marks = {"sha256": lfs and lfs.sha256, "xet_hash": found[0].xet_hash, "blob_id": getattr(found[0], "blob_id", None)}
+        marks = {
+            "sha256": lfs and lfs.sha256,
+            "xet_hash": found[0].xet_hash,
+            "blob_id": getattr(found[0], "blob_id", None),
+        }
         name = next((name for name, value in marks.items() if value), "sha256")
         return {"size": found[0].size, name: marks[name]}
 
-    def web(self) -> tuple[object, str]:
+    def web(self) -> tuple[Any, str]:
         """Return a file system for the web that has the user's token, and the address of the file there."""
         import fsspec
 
@@ -76,7 +84,9 @@ class HubUrl(NamedTuple):
 
         revision = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
         headers = build_hf_headers(token=hub.token, library_name="wdsflow")
-        web = fsspec.filesystem("https", headers=headers, client_kwargs={"trust_env": True})  # proxies, as the hub's client
+        web = fsspec.filesystem(
+            "https", headers=headers, client_kwargs={"trust_env": True}
+        )  # proxies, as the hub's client
         return web, f"{hub.endpoint}/{self.place}/resolve{revision}/{quote(self.path)}"
 
 
