@@ -2,20 +2,20 @@
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind
-from wdsflow.text.shell import Command, escape, quote
+from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
+from .kit.pipes import how_failures_hide, is_curl, without_pipe
 
 
 class Versions(Rule):
@@ -45,12 +45,6 @@ class Versions(Rule):
             severity = conflict.severity if context.arguments is not None else "warning"
             fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
             yield self.found(f"{conflict.versions}: {conflict.why}", names, severity=severity, fix=fix)
-
-
-_CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
-_CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:\s|=|$)")
-_SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
-_PIPED = re.compile(r"(?<!\|)\|(?!\|)")
 
 
 class LossyPipe(Rule):
@@ -83,55 +77,13 @@ class LossyPipe(Rule):
             command = url.removeprefix("pipe:")
             if command == url:
                 continue
-            direct, trouble = _without_pipe(command), _how_failures_hide(command)
+            direct, trouble = without_pipe(command), how_failures_hide(command)
             fix = Repair(direct, note="wdsflow filter and train read this url, too") if direct else None
             if trouble:
                 yield self.found(f"{escape(url)}: {trouble}", context.names(), fix=fix)
-            elif direct and not _CURL.search(command):
+            elif direct and not is_curl(command):
                 trouble = "if the connection breaks, the rest of the shard is lost: a pipe is not resumed"
                 yield self.found(f"{escape(url)}: {trouble}", context.names(), severity="info", fix=fix)
-
-
-def _how_failures_hide(command: str) -> str:
-    if _SWALLOWED.search(command):
-        return "a failure is turned into success, and the output until then is taken for the shard"
-    if _CURL.search(command) and not _CURL_FAILS.search(command):
-        return "curl without -f: an error page is taken for the shard"
-    if _PIPED.search(command) and "pipefail" not in command:
-        return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
-    return ""
-
-
-_COPIES = {"aws": ["s3", "cp", "-"], "gsutil": ["cat"], "gcloud": ["storage", "cat"], "curl": []}
-_SETTINGS = {"--endpoint-url": "AWS_ENDPOINT_URL", "--profile": "AWS_PROFILE", "--region": "AWS_DEFAULT_REGION"}
-_SENDS = re.compile(
-    r"-[A-Za-z]*[HubEXd]$|--(?:header|user|cookie|cert|request|data)"
-)  # options of curl that urls do not have
-
-
-def _without_pipe(command: str) -> str:
-    """Return the command that reads the url of a mere copy directly, "" if the pipe does something else as well."""
-    lexer = shlex.shlex(_SWALLOWED.sub("", command), posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        tool, *words = lexer
-    except ValueError:  # no word, or an open quote
-        return ""
-    verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
-    rest = iter(words)
-    for word in rest:
-        if word[0] in "();<>|&" or "$" in word or "`" in word or (not verbs and _SENDS.match(word)):
-            return ""
-        name, _, value = word.partition("=")
-        if name in _SETTINGS:
-            settings.append(f"{_SETTINGS[name]}={quote(value or next(rest, ''))}")
-        elif word == "--no-sign-request":
-            settings.append("FSSPEC_S3='{\"anon\": true}'")
-        elif re.match("(?:s3|gs|https?)://", word):
-            urls.append(word)
-        elif word in verbs:
-            verbs.remove(word)
-    return " ".join([*settings, "wdsflow validate", quote(urls[0])]) if len(urls) == 1 and not verbs else ""
 
 
 class NoStep(TrainingRule):

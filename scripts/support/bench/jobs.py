@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, resharding, serving
+from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, serving
 
 Result = dict[str, Any]
 
@@ -114,6 +114,11 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "serve-files-curl": lambda paths: serving.files(paths, Clock, serving.by_curl),
     "serve-resharded": lambda paths: serving.view(paths, Clock, serving.by_curl, 500),
     "serve-files-resharded": lambda paths: serving.files(paths, Clock, serving.by_curl, 500),
+    **{
+        f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
+        for work in ("names", "filter")
+        for place in ("store", "here")
+    },
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),

@@ -77,6 +77,16 @@ aiohttp, the library that serve uses; 8 x 625 samples of 20 KB, on this machine,
 a view has a range for each run of kept samples.
 """
 
+REMOTE = """\
+## Shards in an object store
+
+`remote-*`: `wdsflow validate --level names` and `wdsflow filter` with their usual number of processes, on shards in a small
+S3 on this machine that answers after 20 ms and sends 200 MB/s in all, compared with the same shards in the page cache.
+The peer's time is at least that in which the line passes all bytes of the shards. The store takes a part of the processor.
+Of large samples only headers are fetched, one after the other: each costs a round trip, so that shards read at the same
+time count, not the bandwidth.
+"""
+
 SCORING = """\
 ## Scores that models compute
 
@@ -102,6 +112,7 @@ def write_page(result: dict[str, Any], page: Path) -> None:
         RESHARDING: ("reshard-",),
         GRAFTS: ("graft-",),
         SERVING: ("serve-",),
+        REMOTE: ("remote-",),
         SCORING: ("clip-",),
     }
     apart = tuple(start for names in sections.values() for start in names)
