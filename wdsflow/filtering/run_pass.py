@@ -12,6 +12,7 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
@@ -53,8 +54,8 @@ def share_memory(
     """Return the number of worker processes; 0 stays 0: work in this process.
 
     ``memory`` bounds all processes together, including the caller: each worker must be able to hold an image of
-    ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
-    first sample. Raises ValueError if memory is not enough for one worker.
+    ``image`` bytes. ``cores``: slots of a cluster, or the usual number of processes here; 0 takes one for each core.
+    ``own``: memory of a worker before its first sample. Raises ValueError if memory is not enough for one worker.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
@@ -93,7 +94,7 @@ def engine_for(
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
-        workers = share_memory(options.memory, options.workers, len(urls), image)
+        workers = share_memory(options.memory, options.workers, len(urls), image, usual_processes(urls))
         if not workers:
             return OwnProcess(run_shard)
         here = options.workers is None and program_of(recipe).is_safe(scores=scores)

@@ -17,7 +17,6 @@ from .scan import scan_shard
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[str, ScanOptions], ShardEvidence]
 _SMALL = 32 << 20  # bytes in all, of which each picture may be decoded in this process
-_REMOTE = 2  # processes for each core if they mostly wait for a server
 _MANY = 1000  # shards; of more, the sizes are not asked for
 
 
@@ -74,6 +73,11 @@ def scan_shards(
     return [results[number] for number in range(len(urls))]
 
 
+def usual_processes(urls: Sequence[str]) -> int:
+    """Return the number of processes for these shards: one per core, two if the first one is on a server."""
+    return usable_cores() * (2 if urls and local_path(urls[0]) is None else 1)
+
+
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     """Scan a shard in a worker process."""
     return task.how(task.url, task.options)
@@ -93,8 +97,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
     Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
     """
-    waits = 1 if local_path(tasks[0].url if tasks else "") is not None else _REMOTE
-    most = min(len(tasks), jobs or usable_cores() * waits)
+    most = min(len(tasks), jobs or usual_processes([task.url for task in tasks[:1]]))
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:
