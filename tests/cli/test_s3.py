@@ -3,7 +3,7 @@
 import filecmp
 import json
 import os
-import subprocess
+import shlex
 import sys
 from random import Random
 
@@ -219,13 +219,11 @@ def test_the_command_that_is_printed_for_a_pipe_reads_the_same_shards(s3, capsys
     monkeypatch.delenv("AWS_ENDPOINT_URL")  # the command of the pipe names it
     run("validate", f"pipe:aws s3 cp --endpoint-url {endpoint} {SET} - || true", "--allow-pipe", "--format", "json")
     [finding] = [found for found in report(capsys)["findings"] if found["code"] == "P312"]
-    command = f"{finding['repair']['command']} --format json --jobs 1"
-    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    done = subprocess.run(
-        command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["samples"] == 60
+    setting, program, *words = shlex.split(finding["repair"]["command"])
+    assert program == "wdsflow"
+    monkeypatch.setenv(*setting.split("="))
+    assert run(*words, "--format", "json", "--jobs", 1) == 0
+    assert report(capsys)["samples"] == 60
 
 
 @pytest.mark.parametrize("way", ["s3", pytest.param("pipe", marks=pytest.mark.deep)])

@@ -12,7 +12,6 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
@@ -26,6 +25,7 @@ from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
+from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import file_size, local_file
 

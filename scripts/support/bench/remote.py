@@ -5,6 +5,7 @@ one does not. No local disk is faster than the line here: the peer's time is at 
 bytes of the shards.
 """
 
+import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +30,9 @@ def stored(paths: Sequence[str]) -> Iterator[list[str]]:
 
 def names(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow validate --level names`, with its usual number of processes."""
-    import s3fs
-
     from wdsflow.validate import check
 
-    del s3fs
+    importlib.import_module("s3fs")
     begun = clock()
     report = check(paths, readers=["open-clip-3.3"], level="names")
     result: dict[str, Any] = begun.stop(samples=report.evidence.samples)
@@ -42,12 +41,10 @@ def names(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def filtered(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, Any]:
     """`wdsflow filter` by header and text, with its usual number of processes."""
-    import s3fs
-
     from wdsflow.filtering.run_filter import filter_shards
     from wdsflow.filtering.run_options import RunOptions
 
-    del s3fs
+    importlib.import_module("s3fs")
     recipe, _ = filtering.ready(filtering.WHERE)
     begun = clock()
     report = filter_shards(paths, folder, recipe, RunOptions())
