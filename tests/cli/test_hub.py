@@ -279,6 +279,23 @@ def test_a_hub_out_of_reach_is_named(hub, monkeypatch):
 
 
 @pytest.mark.deep
+def test_scores_hold_after_a_commit_that_changes_other_files(hub, tmp_path, capsys):
+    server, files = hub[1:]
+    server.commit("datasets/org/scored", files)
+    url = "hf://datasets/org/scored/set/"
+    assert run("score", url, "-o", tmp_path / "scores", "--scores", "min_side,caption_words", "--workers", 0) == 0
+    server.commit("datasets/org/scored", {**files, "README.md": b"about"})
+    forget()
+    assert run("cut", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--workers", 0) == 0
+    server.commit("datasets/org/scored", {**files, "set/00001.tar": files["set/00002.tar"]})
+    forget()
+    capsys.readouterr()
+    assert run("cut", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--workers", 0) == 1
+    told = capsys.readouterr()
+    assert "00001.tar" in told.out + told.err
+
+
+@pytest.mark.deep
 def test_several_workers_list_once_and_need_only_the_environment(hub, tmp_path):
     clear(hub[1])
     settings = {**os.environ, "HF_ENDPOINT": hub[1].url, "HF_HOME": str(tmp_path), "PYTHONWARNINGS": ""}

@@ -16,6 +16,7 @@ HISTORY = 1 << 20  # bytes after the latest request that a forward source can st
 Range = tuple[int, int]  # first byte, byte after the last
 Piece = Range | bytes  # of a tar: a range of a source, or new bytes
 _BLOCK = 512  # bytes of a tar's blocks
+_COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
 
 
 class SourceError(OSError):
@@ -210,9 +211,13 @@ def file_size(url: str) -> int:
 
 
 def place_of(url: str) -> str:
-    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url."""
+    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url.
+
+    >>> place_of(f"hf://datasets/org/set@{'0' * 40}/a.tar")  # commits may have the same file
+    'hf://datasets/org/set/a.tar'
+    """
     path = local_file(url)
-    return url if path is None else os.path.realpath(path)
+    return _COMMIT.sub(r"\1", url) if path is None else os.path.realpath(path)
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
