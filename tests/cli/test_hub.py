@@ -187,7 +187,7 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
             "hf://datasets/org/gated/set/00000.tar",
             "",
             "denied",
-            "gated: ask for it on the page of datasets/org/gated, .*: hf auth login$",
+            "gated: ask for it on the page of .*: hf auth login$",
         ),
         ("hf://datasets/org/gated/set/00000.tar", TOKEN, "denied", "gated: ask for it on the page"),
         ("hf://datasets/org/set@none/set/00000.tar", "", "missing", "no such branch, tag or commit"),
@@ -231,7 +231,7 @@ def test_a_hub_that_limits_requests_is_asked_again_when_it_says(hub):
     assert len(times) == 3
     assert times[1] - times[0] >= 1
     refusals.append({"Retry-After": "3600"})
-    with pytest.raises(SourceError, match=r"limits requests for 3,600 s .*: hf auth login"):
+    with pytest.raises(SourceError, match=r"limits requests .*: hf auth login"):
         open_source(f"{SET}/set/00000.tar")
     assert len(times) == 4
 

@@ -15,7 +15,7 @@ from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
-from .kit.pipes import how_failures_hide, is_curl, without_pipe
+from .kit.pipes import CURL, how_failures_hide, without_pipe
 
 
 class Versions(Rule):
@@ -74,16 +74,16 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            command = url.removeprefix("pipe:")
-            if command == url:
+            if not url.startswith("pipe:"):
                 continue
-            direct, trouble = without_pipe(command), how_failures_hide(command)
-            fix = Repair(direct, note="wdsflow filter and train read this url, too") if direct else None
-            if trouble:
-                yield self.found(f"{escape(url)}: {trouble}", context.names(), fix=fix)
-            elif direct and not is_curl(command):
+            trouble, severity = how_failures_hide(command := url.removeprefix("pipe:")), self.severity
+            direct = without_pipe(command)
+            if not trouble and direct and not CURL.search(command):
+                severity = "info"
                 trouble = "if the connection breaks, the rest of the shard is lost: a pipe is not resumed"
-                yield self.found(f"{escape(url)}: {trouble}", context.names(), severity="info", fix=fix)
+            if trouble:
+                fix = Repair(direct, note="wdsflow filter and train read this url, too") if direct else None
+                yield self.found(f"{escape(url)}: {trouble}", context.names(), severity=severity, fix=fix)
 
 
 class NoStep(TrainingRule):

@@ -6,7 +6,7 @@ import shlex
 
 from wdsflow.text.shell import quote
 
-_CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
+CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
 _CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:\s|=|$)")
 _SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
 _PIPED = re.compile(r"(?<!\|)\|(?!\|)")
@@ -16,16 +16,11 @@ _SETTINGS = {"--endpoint-url": "AWS_ENDPOINT_URL", "--profile": "AWS_PROFILE", "
 _SENDS = re.compile(r"-[A-Za-z]*[HubEXd]$|--(?:header|user|cookie|cert|request|data)")
 
 
-def is_curl(command: str) -> bool:
-    """Return whether the command runs curl."""
-    return _CURL.search(command) is not None
-
-
 def how_failures_hide(command: str) -> str:
     """Return why a failure of the command goes unnoticed, "" if it does not."""
     if _SWALLOWED.search(command):
         return "a failure is turned into success, and the output until then is taken for the shard"
-    if is_curl(command) and not _CURL_FAILS.search(command):
+    if CURL.search(command) and not _CURL_FAILS.search(command):
         return "curl without -f: an error page is taken for the shard"
     if _PIPED.search(command) and "pipefail" not in command:
         return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
@@ -47,7 +42,7 @@ def without_pipe(command: str) -> str:
     verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
     rest = iter(words)
     for word in rest:
-        if word[0] in "();<>|&" or "$" in word or "`" in word or (not verbs and _SENDS.match(word)):
+        if word[:1] in "();<>|&" or "$" in word or "`" in word or (not verbs and _SENDS.match(word)):
             return ""
         name, _, value = word.partition("=")
         if name in _SETTINGS:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Literal, NamedTuple
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
@@ -301,11 +301,12 @@ class Digest:
 
     def of_parts(self, fetch: Fetch, size: int, start: bytes = b"") -> Fetch:
         """Return a ``fetch`` for a shard of ``size`` bytes that also hashes its bytes, and skipped ones between."""
-        turn = Lock()  # a thread may read ahead while this one finishes
+        turn = RLock()  # a thread may read ahead while this one finishes
 
         def up_to(offset: int) -> None:
-            while self.size < offset:
-                self._add(fetch(self.size, min(offset, self.size + _PIECE)))
+            with turn:
+                while self.size < offset:
+                    self._add(fetch(self.size, min(offset, self.size + _PIECE)))
 
         def hashed(first: int, stop: int) -> bytes:
             with turn:
@@ -314,11 +315,7 @@ class Digest:
                 self._add(data[self.size - first :])
             return data
 
-        def rest() -> None:
-            with turn:
-                up_to(size)
-
-        self._begin(rest)
+        self._begin(lambda: up_to(size))
         self._add(start)
         return hashed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wdsflow.text.install import install_extras, install_packages
 
-from .base import SourceChangedError, SourceError
-from .hub import SCHEME, HubUrl
+from .base import SourceChangedError, SourceError, Trouble
+from .hub import SCHEME
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -81,10 +81,8 @@ def _status(error: BaseException) -> int | None:
         found = getattr(cause, "status", None)
         if found is None:
             found = getattr(cause, "response", None)
-            if isinstance(found, dict):
-                found = found.get("ResponseMetadata", {}).get("HTTPStatusCode")
-            else:
-                found = getattr(found, "status_code", None)
+            answered = found.get("ResponseMetadata", {}) if isinstance(found, dict) else {}
+            found = answered.get("HTTPStatusCode") or getattr(found, "status_code", None)
         if isinstance(found, int):
             return found
     return None
@@ -97,7 +95,7 @@ def source_error(error: Exception, url: str) -> SourceError:
     error = _reason(error)
     text = str(error) or type(error).__name__
     status = _status(error)
-    if url.startswith(SCHEME) and (refused := _hub_error(error, status, url)):
+    if url.startswith(SCHEME) and (refused := _hub_error(error, status)):
         return refused
     if isinstance(error, PermissionError) or status in (401, 403):
         return SourceError("denied", f"status {status}: {text}" if status else text)
@@ -117,38 +115,29 @@ def source_error(error: Exception, url: str) -> SourceError:
     return SourceError("io", f"{type(error).__name__}: {text}")
 
 
-def _hub_error(error: Exception, status: int | None, url: str) -> SourceError | None:
-    """Translate what the hub or its client says about an ``hf://`` url; None if it is nothing special."""
-    code, login = _said(error, "X-Error-Code"), "hf auth login"
-    if code == "GatedRepo":
-        return SourceError(
-            "denied", f"access is gated: ask for it on the page of {HubUrl.of(url).place}, then log in", login
-        )
-    if status == 401 or code == "RepoNotFound":
-        why = "the repository does not exist, or it is private and your token cannot read it"
-        return SourceError("denied" if status == 401 else "missing", f"{why}: check its name, or log in", login)
-    if status == 403:
-        return SourceError(
-            "denied", f"your token may not read it ({_said(error, 'X-Error-Message') or 'status 403'})", login
-        )
-    if code in _MISSING:
-        return SourceError("missing", _MISSING[code])
-    if status == 429:
-        wait = f" for {_asked_wait(error):,.0f} s" if _asked_wait(error) else ""
-        return SourceError(
-            "io", f"the hub limits requests{wait} (status 429): try again later, or raise your limit", login
-        )
-    if type(error).__name__ == "OfflineModeIsEnabled":
-        return SourceError("io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
+_UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
+_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {  # by the hub's code or status
+    "GatedRepo": ("denied", "access is gated: ask for it on the page of the repository, then log in"),
+    401: ("denied", _UNKNOWN),
+    "RepoNotFound": ("missing", _UNKNOWN),
+    403: ("denied", "your token may not read it (status 403): log in with another"),
+    429: ("io", "the hub limits requests (status 429): try again later, or log in for a higher limit"),
+    "RevisionNotFound": ("missing", "the repository has no such branch, tag or commit"),
+    "EntryNotFound": ("missing", "the repository has no such file at this revision"),
+}
+
+
+def _hub_error(error: Exception, status: int | None) -> SourceError | None:
+    """Translate what the hub or its client says; None if it is nothing special."""
+    code = _said(error, "X-Error-Code")
+    if known := next((name for name in _REFUSALS if name in (code, status)), None):
+        kind, why = _REFUSALS[known]
+        return SourceError(kind, why, "hf auth login" if "log in" in why else "")
     if status is None and not isinstance(error, (FileNotFoundError, ImportError, ValueError)):
         return SourceError("io", f"the hub cannot be reached ({error}): check the network, and HF_ENDPOINT", "hf env")
     return None
 
 
-_MISSING = {
-    "RevisionNotFound": "the repository has no such branch, tag or commit",
-    "EntryNotFound": "the repository has no such file at this revision",
-}
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
 _SECRET = frozenset(("authorization", "cookie"))  # headers that another server must not see
 _MARKS = ("ETag", "Last-Modified")  # the first that two responses share decides whether they are of one file
@@ -160,19 +149,14 @@ class HttpFile:
     fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An answer with other bytes
     than requested, or of another file than the first answer, is a fault of the server: the request is made
     again, and then it is an error. ``size`` is known after ``first``. Where the server redirects to another, that one
-    gets the later requests, without credentials: the hub counts requests, and each would take twice as long.
-
-    Args:
-        system: the file system of fsspec.
-        url: the address.
-        name: the url that the user gave.
+    gets the later requests, without credentials: the hub counts requests, and each would take twice as long. ``name`` is
+    the url that the user gave.
     """
 
     def __init__(self, system: Any, url: str, name: str) -> None:
         self.url = name
         self._asked = url
         self._target: URL | None = None  # where the server redirected to
-        self._keeps = True  # as long as it works for other parts, too
         self.size: int | None = None
         self._system = system
         self._marks: dict[str, str] = {}
@@ -234,19 +218,16 @@ class HttpFile:
         headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
         session = await system.set_session()
         get = partial(session.get, auto_decompress=False)
-        url = system.encode_url(self._asked)
-        found: ClientResponse
         if (target := self._target) is not None:
             self._target = None  # unless it answers
             public = {name: value for name, value in headers.items() if name.lower() not in _SECRET}
-            found = await get(target, headers=public, **{**settings, "auth": None})
+            found: ClientResponse = await get(target, headers=public, **{**settings, "auth": None})
             if found.status < 400:
                 self._target = target
                 return found
-            found.close()  # the address has expired, or is for one part only
-            self._keeps = False
-        found = await get(url, headers=headers, **settings)
-        if found.history and found.status < 400 and self._keeps:
+            found.close()  # the address has expired
+        found = await get(system.encode_url(self._asked), headers=headers, **settings)
+        if found.history and found.status < 400:
             self._target = found.url
         return found
 

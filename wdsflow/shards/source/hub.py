@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SCHEME = "hf://"
 _URL = re.compile(
-    r"hf://(?P<kind>datasets/|spaces/|buckets/|(?!(?:datasets|spaces|buckets)/))(?P<name>[^/@]+/[^/@]+)"
-    r"(?:@(?P<revision>refs/(?:convert/\w+|pr/\d+)|[^/]+))?(?:/(?P<path>.*))?",
+    r"hf://(?:(datasets|spaces|buckets)/)?(?!(?:datasets|spaces|buckets)/)([^/@]+/[^/@]+)"
+    r"(?:@(refs/(?:convert/\w+|pr/\d+)|[^/]+))?(?:/(.*))?",
     re.DOTALL,
 )
 _COMMIT = re.compile("[0-9a-f]{40}")
@@ -37,9 +37,8 @@ class HubUrl(NamedTuple):
         found = _URL.fullmatch(url)
         if found is None:
             raise SourceError("refused", f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE")
-        return HubUrl(
-            found["kind"].rstrip("/"), found["name"], unquote(found["revision"] or "main"), found["path"] or ""
-        )
+        kind, name, revision, path = found.groups("")
+        return HubUrl(kind, name, unquote(revision or "main"), path)
 
     @property
     def place(self) -> str:
@@ -51,29 +50,26 @@ class HubUrl(NamedTuple):
 
         A bucket has no commits. All urls of a process get the same commit of a revision, and so do its workers.
         """
-        if self.kind == "buckets" or _COMMIT.fullmatch(self.revision):
-            commit = "" if self.kind == "buckets" else f"@{self.revision}"
-        else:
-            commit = f"@{_commit(self.kind, self.name, self.revision)}"
-        return f"{SCHEME}{self.place}{commit}/{self.path}"
+        at = ""
+        if self.kind != "buckets":
+            known = _COMMIT.fullmatch(self.revision)
+            at = f"@{self.revision if known else _commit(self.kind, self.name, self.revision)}"
+        return f"{SCHEME}{self.place}{at}/{self.path}"
 
     def facts(self) -> dict[str, object]:
         """Return size and hash of a file, without a listing. Raises FileNotFoundError, and errors of huggingface_hub."""
-        api = _api()
         if self.kind == "buckets":
-            found = list(api.get_bucket_paths_info(self.name, [self.path]))
+            found = list(_api().get_bucket_paths_info(self.name, [self.path]))
         else:
-            found = api.get_paths_info(self.name, [self.path], revision=self.revision, repo_type=_type(self.kind))
-        if not found or getattr(found[0], "size", None) is None:
+            found = _api().get_paths_info(
+                self.name, [self.path], revision=self.revision, repo_type=self.kind[:-1] or None
+            )
+        if not found or not hasattr(found[0], "size"):
             raise FileNotFoundError(self.path)
-        lfs = getattr(found[0], "lfs", None)
-        marks = {
-            "sha256": lfs and lfs.sha256,
-            "xet_hash": found[0].xet_hash,
-            "blob_id": getattr(found[0], "blob_id", None),
-        }
-        name = next((name for name, value in marks.items() if value), "sha256")
-        return {"size": found[0].size, name: marks[name]}
+        known = vars(found[0])
+        lfs = known.get("lfs")
+        marks = {"sha256": lfs and lfs.sha256, "xet_hash": known.get("xet_hash"), "blob_id": known.get("blob_id")}
+        return {"size": known["size"], **dict([next(mark for mark in marks.items() if mark[1])])}
 
     def web(self) -> tuple[Any, str]:
         """Return a file system for the web that has the user's token, and the address of the file there."""
@@ -82,12 +78,11 @@ class HubUrl(NamedTuple):
         hub = _hub()
         from huggingface_hub.utils import build_hf_headers
 
-        revision = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
         headers = build_hf_headers(token=hub.token, library_name="wdsflow")
-        web = fsspec.filesystem(
-            "https", headers=headers, client_kwargs={"trust_env": True}
-        )  # proxies, as the hub's client
-        return web, f"{hub.endpoint}/{self.place}/resolve{revision}/{quote(self.path)}"
+        client = {"trust_env": True}  # proxies are found as by the client of the hub
+        at = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
+        web = fsspec.filesystem("https", headers=headers, client_kwargs=client)
+        return web, f"{hub.endpoint}/{self.place}/resolve{at}/{quote(self.path)}"
 
 
 def _hub() -> "HfFileSystem":
@@ -96,24 +91,18 @@ def _hub() -> "HfFileSystem":
 
     hub: HfFileSystem = fsspec.filesystem("hf")  # raises ImportError with the name of the library
     from huggingface_hub import constants
-    from huggingface_hub.errors import OfflineModeIsEnabled
 
     if constants.HF_HUB_OFFLINE:
-        raise OfflineModeIsEnabled("HF_HUB_OFFLINE is set")
+        raise SourceError("io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
     return hub
 
 
 def _api() -> "HfApi":
     from huggingface_hub import HfApi
 
-    hub = _hub()
-    return HfApi(hub.endpoint, hub.token)
-
-
-def _type(kind: str) -> str:
-    return kind.rstrip("s") or "model"
+    return HfApi((hub := _hub()).endpoint, hub.token)
 
 
 @lru_cache(maxsize=1024)
 def _commit(kind: str, name: str, revision: str) -> str:
-    return str(_api().repo_info(name, revision=revision, repo_type=_type(kind), expand=["sha"]).sha)
+    return str(_api().repo_info(name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"]).sha)

@@ -36,9 +36,7 @@ class RemoteSource(Source):
         self.length: int = size
         self._held, self._from = held, 0  # bytes, and the offset of the first
         self._thread = ThreadPoolExecutor(1)
-        self._next: tuple[int, Future[bytes]] | None = (
-            None  # first byte of a request that was sent ahead, and its answer
-        )
+        self._next: tuple[int, Future[bytes]] | None = None  # first byte of a request sent ahead, and its answer
         self.bytes_read = len(held)
         self._ahead = len(held) or _START // 2
 
@@ -219,11 +217,7 @@ def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
 
 
 def pinned(url: str) -> str:
-    """Return a url whose bytes stay the same: on the hub, at the commit of its revision. Raises ``SourceError``.
-
-    >>> pinned("s3://bucket/a.tar")
-    's3://bucket/a.tar'
-    """
+    """Return a url of the hub at the commit of its revision, and any other as it is. Raises ``SourceError``."""
     return trying(lambda: HubUrl.of(url).pinned(), url) if url.startswith(SCHEME) else url
 
 
