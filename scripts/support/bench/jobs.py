@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, resharding, resizing, serving
+from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, resizing, serving
 
 Result = dict[str, Any]
 
@@ -120,6 +120,11 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "resize-opencv": lambda paths: resizing.loop(paths, Clock, resizing.opencv),
     "resize-fast-psnr": lambda paths: resizing.fidelity(paths, "fast"),
     "resize-exact-psnr": lambda paths: resizing.fidelity(paths, "exact"),
+    **{
+        f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
+        for work in ("names", "filter")
+        for place in ("store", "here")
+    },
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),
