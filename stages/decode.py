@@ -228,6 +228,10 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
                 raise ValueError("crop is for a size in pixels: use 'center-crop:224'")
             _ = self.shrinker
             return
+        if (self.image_format, self.quality, self.orientation, self.mode) != ("same", 95, "apply", "fast"):
+            raise ValueError(
+                "image_format, quality, orientation and mode are for encoded images: give a size such as '512'"
+            )
         sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if any(side < 1 for side in sides) or len(sides) > 2:
             raise ValueError(f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel")
@@ -251,14 +255,14 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         return Shrinker(rule, *how)
 
     def _shrunk(self, data: object) -> Small | None:
-        if not isinstance(data, bytes):
-            raise StageError(
-                "not-bytes", f"a {type(data).__name__}: {self.size!r} is for encoded images, before Decode"
-            )
-        header, _ = first_header(lambda start, size: data[start : start + size], len(data))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            kind = type(data).__name__
+            raise StageError("not-bytes", f"a {kind}: {self.size!r} is for encoded images, before Decode")
+        encoded = bytes(data)
+        header, _ = first_header(lambda start, size: encoded[start : start + size], len(encoded))
         if header is None:
-            raise StageError("not-an-image", f"{len(data):,} bytes that begin with {data[:16]!r}")
-        return self.shrinker.of(data, header, _BUDGET)
+            raise StageError("not-an-image", f"{len(encoded):,} bytes that begin with {encoded[:16]!r}")
+        return self.shrinker.of(encoded, header, _BUDGET)
 
     def resize(self, image: object) -> "Pixels | Image":
         """Resize one decoded image."""

@@ -93,10 +93,13 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
 
     ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them; "keep"
     returns RGBA if any pixel may be transparent.
-    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
+    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``; their
+    transparency is ignored.
     """
     from PIL import Image as Images
 
+    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
+        return Images.fromarray(scaled(image)).convert("RGB")
     if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
         clear = image.convert("RGBA")
         if alpha == "keep":
@@ -104,8 +107,6 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
         result = Images.new("RGB", image.size, alpha)
         result.paste(clear, mask=clear)
         return result
-    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
-        return Images.fromarray(scaled(image)).convert("RGB")
     return plain_rgb(image)
 
 

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Container
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from io import BytesIO
 from math import ceil, isqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from wdsflow.images.header import ImageHeader
+from wdsflow.images.image_header import UNREADABLE
 from wdsflow.images.pillow import quiet
 
 from ..base import Dropped, StageError, check_choice
@@ -24,7 +26,7 @@ ImageFormat = Literal["same", "jpg", "webp", "png"]
 Orientation = Literal["apply", "keep"]
 ShrinkMode = Literal["fast", "exact"]
 
-_RULE = re.compile(r"(?:([a-z-]+):)?([0-9]+(?:\.[0-9]+)?)(MP)?")
+_RULE = re.compile(r"(?:([a-z-]+):)?([0-9]{1,9}(?:\.[0-9]{1,6})?)(MP)?")
 _EXAMPLES = ("512", "long:512", "short:224", "pixels:1MP", "square:512", "center-crop:224")
 _OTHER_NAMES = {
     "keep_ratio": "short",
@@ -64,7 +66,7 @@ class SizeRule(NamedTuple):
             name, _, number = text.partition(":")
             ways = f"{_OTHER_NAMES[name]}:{number}" if name in _OTHER_NAMES else ", ".join(_EXAMPLES)
             raise ValueError(f"{text!r} is not a size of images: use {ways}")
-        most = float(match[2]) * (1_000_000 if match[3] else 1)
+        most = Decimal(match[2]) * (1_000_000 if match[3] else 1)
         if most < 1 or most != int(most):
             raise ValueError(f"{text!r} is not a size of images: give a whole number of pixels, at least 1")
         return cls(way, int(most))  # type: ignore[arg-type]
@@ -172,13 +174,13 @@ class Shrinker:
         as ``Decode``, and "unencodable"; Dropped "over-budget".
         """
         if not header.width:
-            raise StageError("undecodable", f"{header.format}: its size is unknown")
+            header = _measured(data, header)
         if self.rule.holds(header.width, header.height):
             return None
         width, height = self.rule.final(header.width, header.height)
 
         def admit(peak: int) -> None:
-            if max(peak, 8 * width * height) > budget:
+            if peak + self._copies(header) + 12 * width * height > budget:
                 raise Dropped("over-budget")
 
         admit(0)
@@ -186,7 +188,7 @@ class Shrinker:
         if header.mode in _GREY and image.mode == "RGB":
             image = image.convert("L")  # its info, with the box, is kept
         small = self._resized(image, header.width, header.height)
-        if header.icc:
+        if header.icc or header.format not in _ENDINGS:  # of other formats the header does not say
             small = _in_srgb(small, data)
         kind = self._format_for(header.format)
         return Small(self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind)
@@ -210,6 +212,14 @@ class Shrinker:
 
         turn: Literal["apply", "ignore"] = "apply" if self.orientation == "apply" else "ignore"
         return Decode(mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None)
+
+    def _copies(self, header: ImageHeader) -> int:
+        """Return bytes for copies of the decoded image: one in grey, and two while it is turned."""
+        size = header.width, header.height
+        turns = self.orientation == "apply" and (header.format != "jpeg" or header.orientation != 1)
+        most = 8 if header.format == "jpeg" else 1 << 16
+        scale = scale_of(*size, self._aim(*size), 1.0, most) if self.mode == "fast" else 1
+        return (8 * turns + 4 * (header.mode in _GREY)) * header.width * header.height // scale**2
 
     def _resized(self, image: "Image", width: int, height: int) -> "Image":
         """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
@@ -250,7 +260,7 @@ class Shrinker:
 
     def _exif(self, data: bytes, header: ImageHeader) -> bytes:
         """Return EXIF with the orientation only, if it is to be kept and is not the usual one."""
-        if self.orientation == "apply":
+        if self.orientation == "apply" or header.format == "tiff":  # which Pillow turns by itself
             return b""
         turn = header.orientation
         if header.format != "jpeg":
@@ -261,6 +271,17 @@ class Shrinker:
 
 # Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
 _EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
+
+
+def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
+    """Return the header of an image that has its size elsewhere, such as an icon. Raises StageError if it is unknown."""
+    if header.format in UNREADABLE:
+        raise StageError("undecodable", f"{header.format} cannot be decoded here, and its size is unknown")
+    try:
+        with quiet(), opened(data) as image:
+            return header._replace(width=image.width, height=image.height, mode=image.mode)
+    except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
+        raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None
 
 
 def _in_srgb(image: "Image", data: bytes) -> "Image":
@@ -275,7 +296,7 @@ def _in_srgb(image: "Image", data: bytes) -> "Image":
         return image
     try:
         profile = ImageCms.ImageCmsProfile(BytesIO(found))
-        if profile.profile.xcolor_space.strip() != "RGB" or "sRGB" in ImageCms.getProfileDescription(profile):
+        if profile.profile.xcolor_space.strip() != "RGB":
             return image
         plain = image.convert("RGB")
         plain = ImageCms.profileToProfile(plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB") or plain

@@ -113,7 +113,7 @@ class View:
         if header.width and shrinker.rule.holds(header.width, header.height):
             return None
         decoded = picture if isinstance(picture, Picture) else None
-        return shrunk(self.read(name), header, shrinker, self.options.budget - self._held, decoded)
+        return shrunk(self.read(name), header, shrinker, self.options.budget, decoded)
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""

@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -128,14 +131,11 @@ def test_workers_and_stages_change_no_byte(tmp_path, where):
 
 def test_a_sample_that_would_have_two_fields_of_one_name_is_quarantined(tmp_path):
     (tmp_path / "in").mkdir()
-    entries: list[Entry] = [
-        ("a.jpg", encoded(photo(300, 200), "JPEG")),
-        ("a.webp", b"x"),
-        ("b.jpg", encoded(photo(300, 200), "JPEG")),
-    ]
+    jpeg, png = encoded(photo(300, 200), "JPEG"), encoded(photo(300, 200), "PNG")
+    entries: list[Entry] = [("a.jpg", jpeg), ("a.webp", b"x"), ("b.jpg", jpeg), ("c.0.jpg", jpeg), ("c.0.png", png)]
     write_tar(tmp_path / "in" / "0.tar", entries)
     done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-format", "webp")
-    assert "1  quarantined: resize: field-taken" in done.out.replace("-    ", "")
+    assert "2  quarantined: resize: field-taken" in done.out.replace("-    ", "")
     assert list(samples_of(tmp_path / "out")) == ["b"]
 
 
@@ -148,6 +148,42 @@ def test_no_more_memory_than_one_image_may_take(tmp_path):
     done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-memory", "8MiB")
     assert "resize: over-budget" in done.out
     assert list(samples_of(tmp_path / "out")) == ["b"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["caption_words > 0", "blur > 0", "not duplicate"])
+def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
+    source = write_shards(tmp_path / "in", shards=2, samples=6)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, PIL.Image as I\n"
+        "save = I.Image.save\n"
+        "I.Image.save = lambda self, *a, **k: os._exit(9) if os.environ.get('DEADLY') and self.size[0] == 91 else save(self, *a, **k)\n"
+    )
+    write_tar(tmp_path / "in" / "9.tar", [("x.jpg", encoded(photo(364, 400), "JPEG")), ("x.txt", b"one two")])
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    wdsflow = [sys.executable, "-m", "wdsflow"]
+    scored = [*wdsflow, "score", source, "-o", tmp_path / "scored", "--scores", "blur,caption_words,duplicate"]
+    subprocess.run(list(map(str, scored)), env=variables, check=True, capture_output=True)
+    for command in (["filter"], ["cut", "--ledger", tmp_path / "scored"]):
+        words = [
+            *wdsflow,
+            *command,
+            source,
+            "-o",
+            tmp_path / command[0],
+            "--where",
+            where,
+            "--resize",
+            "100",
+            "--workers",
+            "2",
+        ]
+        done = subprocess.run(
+            list(map(str, words)), env={**variables, "DEADLY": "1"}, capture_output=True, text=True, check=False
+        )
+        assert "1  quarantined: killed-worker" in done.stdout.replace("-    ", ""), done
+        assert "x" not in samples_of(tmp_path / command[0])
+        assert len(samples_of(tmp_path / command[0])) >= 3
 
 
 def test_options_that_mean_nothing_are_refused(tmp_path):

@@ -133,7 +133,7 @@ class Recipe:
 def shrinker_of(recipe: Recipe) -> Shrinker | None:
     """Return what makes the images of kept samples smaller, None if nothing does. Raises ValueError."""
     if recipe.resize:
-        rule = SizeRule.parse(recipe.resize)
+        rule = SizeRule.parse(str(recipe.resize))
         return Shrinker(rule, recipe.image_format, recipe.quality, recipe.orientation, recipe.resize_mode)
     for name in RESIZING[1:]:
         if getattr(recipe, name) != getattr(Recipe, name):

@@ -191,6 +191,8 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     except StagesError as error:
         raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
     values["stages"] = []
+    if isinstance(values.get("resize"), int):  # as YAML reads 512
+        values["resize"] = str(values["resize"])
     try:
         checked = _model().model_validate(values)
     except ValidationError as error:
@@ -228,4 +230,5 @@ def schema() -> str:
     tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
     tree["title"] = "wdsflow filter recipe"
     tree["properties"]["stages"].update(schema_of_stages())
+    tree["properties"]["resize"]["type"] = ["string", "integer"]
     return json.dumps(tree, indent=2) + "\n"

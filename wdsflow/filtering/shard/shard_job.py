@@ -181,6 +181,9 @@ class _Job:
                     raise OtherShard(path, self.record.url)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
+        for row in rows:
+            if row.number in task.aside:
+                row.trouble = KILLED
         self._add_cheap(source, rows)
         return rows
 
