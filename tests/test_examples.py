@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,35 @@ def test_the_recipes_of_datacomp_are_recipes(name, tmp_path):
     assert recipe.where or recipe.scores
     schema = json.loads((ROOT / "docs/recipe.schema.json").read_text())
     jsonschema.validate(yaml.safe_load(DATACOMP[name]), schema)
+
+
+def test_the_score_of_the_text_based_baseline_is_datacomps(tmp_path, monkeypatch):
+    class Synset:
+        def __init__(self, offset: int) -> None:
+            self.offset = lambda: offset
+
+    known = {"dog": [Synset(7), Synset(1)], "dogs": [Synset(7)], "run": [Synset(3), Synset(7)], "tree": [Synset(9)]}
+    wordnet = types.SimpleNamespace(synsets=lambda word: known.get(word, []))
+    monkeypatch.setitem(sys.modules, "nltk", types.ModuleType("nltk"))
+    monkeypatch.setitem(sys.modules, "nltk.corpus", types.SimpleNamespace(wordnet=wordnet))
+    module = types.ModuleType("datacomp_text")
+    monkeypatch.setitem(sys.modules, "datacomp_text", module)
+    exec(DATACOMP["datacomp_text.py"], vars(module))
+    (tmp_path / "offsets.txt").write_text("7\n9\n")
+    score = module.HasEntity(synsets=str(tmp_path / "offsets.txt"))
+
+    def theirs(text: str) -> bool:  # baselines/apply_filter.py, does_contain_text_entity
+        for word in text.split():
+            synsets = wordnet.synsets(word)
+            if len(synsets) == 0:
+                continue
+            if synsets[0].offset() in {7, 9}:
+                return True
+        return False
+
+    captions = ["a dog", "dogs run", "I run", "nothing here", "", "Dog", "a tree, and", "tree"]
+    assert [score.of(text) for text in captions] == list(map(theirs, captions))
+    assert [theirs(text) for text in captions] == [True, True, False, False, False, False, False, True]
 
 
 @pytest.mark.deep

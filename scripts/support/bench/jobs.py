@@ -14,7 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, resizing, serving
+from support.bench import (
+    cluster,
+    decoding,
+    filtering,
+    grafting,
+    pictures,
+    remote,
+    resharding,
+    resizing,
+    semantic,
+    serving,
+)
 
 Result = dict[str, Any]
 
@@ -125,6 +136,7 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
         for work in ("names", "filter")
         for place in ("store", "here")
     },
+    "semantic": lambda _: semantic.ours(Clock),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),
