@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from .base import Counts, Dropped, SampleStage, Stage, StageError
     from .batch import Batch, Unbatch
     from .caption_text import CleanText, JsonText
-    from .decode import Decode, Resize
+    from .decode import Decode
     from .fields import Drop, HasFields, Rename
     from .pipeline import ContractError, Pipeline
+    from .resize import Resize
     from .select import Sample, Select, Shuffle
     from .tokenize import Tokenize
 
@@ -47,7 +48,8 @@ else:  # lazy: scores, which are in this package, need few of them
         "base": "Counts Dropped SampleStage Stage StageError",
         "batch": "Batch Unbatch",
         "caption_text": "CleanText JsonText",
-        "decode": "Decode Resize",
+        "decode": "Decode",
+        "resize": "Resize",
         "fields": "Drop HasFields Rename",
         "pipeline": "ContractError Pipeline",
         "select": "Sample Select Shuffle",

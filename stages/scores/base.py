@@ -101,6 +101,9 @@ class Score(ClassFacts, ABC):
         def score(self, view: "View") -> Value:
             """Return the value of one sample, a list if it has several images or captions. Raises ScoreError."""
 
+    def check_files(self) -> None:
+        """Raise ValueError if a file that a setting names cannot be used; called before the first sample."""
+
     @classmethod
     def meaning(cls) -> str:
         """Return the first line of the definition."""

@@ -47,12 +47,17 @@ def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> 
     return file.getvalue()
 
 
-def read_list(name: str, text: str) -> ReferenceList:
-    """Return a list. Raises ValueError, for the score ``name``, if the file is none."""
+def path_of(name: str, text: str) -> Path:
+    """Return the path of a list. Raises ValueError, for the score ``name``, if there is no such file."""
     path = local_path(text)
     if path is None:
         raise ValueError(f"{name} needs a list: file='hashes.npz', which wdsflow score ... {_MADE['phash']} writes")
-    return _read(path)
+    return path
+
+
+def read_list(name: str, text: str) -> ReferenceList:
+    """Return a list. Raises ValueError, for the score ``name``, if the file is none."""
+    return _read(path_of(name, text))
 
 
 def load_list(name: str, text: str, kind: Kind) -> ReferenceList:
@@ -99,6 +104,9 @@ class PhashDistance(
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        path_of(self.name, self.file)
+
+    def check_files(self) -> None:
         load_list(self.name, self.file, "phash")
 
     def settings(self) -> dict[str, object]:

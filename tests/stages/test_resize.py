@@ -8,9 +8,10 @@ from PIL import Image
 from tests.pictures import encoded, exif, photo, psnr, smooth
 from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.decode import Decode, Resize
+from wdsflow.stages.decode import Decode
 from wdsflow.stages.imaging import resample
 from wdsflow.stages.imaging.resample import box_of
+from wdsflow.stages.resize import Resize
 
 
 def torchvisions(size, crop):

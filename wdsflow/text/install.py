@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,3 +91,14 @@ def _has_program(name: str) -> bool:
     """Return whether the program that a shell finds by a name belongs to the running interpreter."""
     found = shutil.which(name)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+
+
+def check_installed(name: str, packages: Sequence[str], extras: Sequence[str]) -> None:
+    """Raise ValueError if something that needs extras lacks a package: each sample would fail."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for package in packages if extras else ():
+        try:
+            version(package)
+        except PackageNotFoundError:
+            raise ValueError(f"{name} needs {package}: {install_extras(*extras)}") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..base import MEMORY, SEEN_PIXELS, DatasetScore, ModelDatasetScore, Records, Value, bare
-from ..reference_lists import ReferenceList, load_list
+from ..reference_lists import ReferenceList, load_list, path_of
 from .clip import ClipScore
 from .model_score import Output, source_of
 
@@ -18,8 +18,8 @@ Keep = Literal["hardest", "easiest", "first"]
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticDuplicate(
-    ClipScore,
     ModelDatasetScore,
+    ClipScore,
     name="semantic_duplicate",
     kind="boolean",
     subject="image",
@@ -73,7 +73,7 @@ class EmbeddingDistance(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._loaded()
+        path_of(self.name, self.file)
 
     def _loaded(self) -> ReferenceList:
         return load_list(self.name, self.file, "embeddings")
@@ -82,10 +82,8 @@ class EmbeddingDistance(
         """Return the settings; files by a hash of their contents."""
         return {**super().settings(), "file": source_of(self.file)}
 
-    def identity(self) -> dict[str, object]:
-        """Return all that a value depends on. Raises ValueError if the list was made with another model."""
+    def check_files(self) -> None:
         self._loaded().check_model(self.main_model().identity(), self.name)
-        return super().identity()
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         found = self._loaded().values

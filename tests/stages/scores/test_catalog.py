@@ -9,6 +9,8 @@ SETTINGS = {
     "flagged_words": {"words": "spam"},
     "zero_shot": {"labels": "a photo;a drawing"},
     "aesthetic": {"head": __file__},
+    "phash_distance": {"file": __file__},
+    "embedding_distance": {"file": __file__},
     "text_classify": {"model": "somebody/model"},
     "pos": {"model": __file__, "pretokenized": True},
     "entities": {"model": __file__, "pretokenized": True},

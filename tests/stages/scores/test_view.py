@@ -5,9 +5,13 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, noise, photo
 from tests.stages.scores.fields import Counting, made, score
-from wdsflow.stages.scores import SCORES, Held, ScoreError, View, ViewOptions
+from wdsflow.stages.scores import SCORES, DatasetScore, Held, ScoreError, View, ViewOptions
 
-HEADER = [made(name) for name, kind in SCORES.items() if kind.tier == "header" and kind.subject != "video"]
+HEADER = [
+    made(name)
+    for name, kind in SCORES.items()
+    if kind.tier == "header" and kind.subject != "video" and not issubclass(kind, DatasetScore)
+]
 LARGE = encoded(noise(900, 900), "PNG")
 
 

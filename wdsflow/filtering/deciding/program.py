@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
@@ -38,7 +37,7 @@ from wdsflow.stages.scores.base import (
 from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores, make_score
-from wdsflow.text.install import install_extras
+from wdsflow.text.install import check_installed
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -166,7 +165,8 @@ class Program:
             if self.scores[call].settings()["among"] == "all" or call in asked:
                 asked += number.calls
         for score in self.scores.values():
-            _check_installed(score)
+            check_installed(score.name, score.packages, score.needs)
+            score.check_files()
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = frozenset(self.dataset_calls)
         self.gathered_calls = tuple(call for call in self.dataset_calls if call not in self.ranks)
@@ -244,11 +244,9 @@ class Program:
         Model scores are left open: see ``wanted``. Without ``asks_more`` it is the same as ``resume``.
         """
         self.resume(row, view)
-        judgement = row.judgement
-        if judgement is None and self.plan is not None:
+        if row.judgement is None:
             self._complete(row, view, self._mixed_with_late)
-            judgement = self.plan.where.judge(row.values)
-        dropped = judgement is not None and self._puts_out(judgement)
+        dropped = self._is_out(row)
         self._complete(row, view, self._asked)
         for call in self.gathered_calls:
             if (
@@ -302,18 +300,21 @@ class Program:
         calls: list[Call] = []
         if self.plan is not None and row.judgement is None:
             needed = self.plan.next_needed(row.values)
-            if needed in self.model_calls and needed not in self.gathered_calls:
+            if needed in self.model_calls.difference(self.gathered_calls):
                 calls.append(needed)
             elif self.plan.where.judge(row.values).keep is not False:
                 calls += self._mixed_with_late
         calls += self._asked
+        calls += [call for call in self.gathered_calls if call not in self.kept_calls or not self._is_out(row)]
+        open_ = self.model_calls - row.values.keys() - row.gathered.keys()
+        return [call for call in dict.fromkeys(calls) if call in open_]
+
+    def _is_out(self, row: Row) -> bool:
+        """Return whether a sample is dropped or quarantined by what is known, regardless of comparisons."""
         judgement = row.judgement
         if judgement is None and self.plan is not None:
             judgement = self.plan.where.judge(row.values)
-        dropped = judgement is not None and self._puts_out(judgement)
-        calls += [call for call in self.gathered_calls if not (dropped and call in self.kept_calls)]
-        open_ = self.model_calls - row.values.keys() - row.gathered.keys()
-        return [call for call in dict.fromkeys(calls) if call in open_]
+        return judgement is not None and self._puts_out(judgement)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -385,15 +386,6 @@ class Program:
         for call in calls:
             if call in self._ways and call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)
-
-
-def _check_installed(score: Score) -> None:
-    """Raise ValueError if a score needs a missing library: each sample would fail."""
-    for name in score.packages if score.needs else ():
-        try:
-            version(name)
-        except PackageNotFoundError:
-            raise ValueError(f"{score.name} needs {name}: {install_extras(*score.needs)}") from None
 
 
 def _made(call: Call) -> Score:

@@ -127,7 +127,11 @@ class Recipe:
 
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         lists = {name: list(getattr(self, name)) for name in ("scores", "keep", "near")}
-        return plain | {"stages": written_stages(self.stages), **lists}
+        given = {name: texts for name, texts in lists.items() if texts or name == "scores"}
+        return {name: plain[name] for name in plain if name not in {"keep", "near"}} | {
+            "stages": written_stages(self.stages),
+            **given,
+        }
 
 
 def shrinker_of(recipe: Recipe) -> Shrinker | None:
