@@ -13,7 +13,7 @@ from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
 INSIDE = "_wdsflow"  # no reader of shards looks into it
-_MARK = "unfinished.json"
+MARK = "unfinished.json"
 _LARGEST = 1 << 20  # bytes of a mark
 _command: ContextVar[str] = ContextVar("command", default="")
 
@@ -41,7 +41,7 @@ def begin_shards(folder: Path, run: str, shards: int) -> None:
     """Mark a folder before the first shard is written, and move existing counts into the folder inside. Raises OSError."""
     mark = Unfinished(run, shards, _command.get(), os.getcwd())
     inside = folder / INSIDE
-    write_file(inside / _MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
+    write_file(inside / MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
     for name in COUNTS:
         with suppress(FileNotFoundError):
             os.replace(folder / name, inside / name)
@@ -74,7 +74,7 @@ def undo_begin(folder: Path) -> None:
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
     """Return the run that has not written all shards of a folder: it is still running, or ended early."""
     try:
-        with open(Path(folder, INSIDE, _MARK), "rb") as file:
+        with open(Path(folder, INSIDE, MARK), "rb") as file:
             found = json.loads(file.read(_LARGEST))
         return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
 
 
 def _unmark(folder: Path) -> None:
-    for name in (*COUNTS, _MARK):  # the mark last: a run that is killed here is finished by the next
+    for name in (*COUNTS, MARK):  # the mark last: a run that is killed here is finished by the next
         (folder / INSIDE / name).unlink(missing_ok=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.text.options import SAMPLES, argument, folder, option, required
+from wdsflow.text.options import SAMPLES, argument, option, place, required
 
 from .typed import free
 
@@ -35,7 +35,9 @@ class Shards:
 class NewShards(Shards):
     """Shards, and the folder for the new ones."""
 
-    out: Path = required("Folder for the new shards.", "--output", "-o", metavar="OUT", parse=folder)
+    out: Path | str = required(
+        "Folder for the new shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+    )
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,11 @@ class InAndOut:
     """Shards, and the folder of a run."""
 
     urls: list[str] | None = argument("URL...", "Shards, as for validate.")
-    out: Path | None = option(None, "Output folder.", "--output", "-o", metavar="OUT", parse=folder)
+    out: Path | str | None = option(
+        None, "Output folder, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+    )
 
-    def named(self, example: str = "") -> tuple[list[str], Path]:
+    def named(self, example: str = "") -> tuple[list[str], Path | str]:
         """Return shards and folder; both are required. ``example``: the name of a folder. Raises Misuse."""
         if not self.urls:
             raise Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
