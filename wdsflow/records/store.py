@@ -116,7 +116,7 @@ def _name_url(error: Exception, folder: Path, url: str) -> None:
         return value.replace(str(folder), url.rstrip("/")) if isinstance(value, str) else value
 
     error.args = tuple(map(named, error.args))
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno is not None:
         error.filename, error.strerror = named(error.filename), named(error.strerror)
 
 
@@ -136,14 +136,14 @@ class Store:
         self._stubs: set[_Seen] = set()
         self._blank: set[str] = set()  # stubs without pieces
         self._lines: dict[str, set[str]] = {}  # file with lines -> objects with lines that it has got since
-        self._failed = False
+        self._failed = ""  # the kind of the fault
 
     def __enter__(self) -> "Store":  # noqa: PYI034 - Self needs Python 3.11
         self._lock = StoreLock(self._system, self._key(f"{INSIDE}/lock"), self.url, self._attempt)
         try:
             self._pull()
         except BaseException:
-            self._lock.close(remove=not self._failed)
+            self._lock.close(remove=self._failed != "io")
             raise
         return self
 
@@ -152,7 +152,7 @@ class Store:
             if kind is None:
                 self.sync()
         finally:
-            self._lock.close(remove=not self._failed)  # a store that failed would fail again, after a while
+            self._lock.close(remove=self._failed != "io")  # such a fault would come again, after many tries
 
     def url_of(self, path: Path) -> str:
         """Return the url of a file of the working folder, as ``objects`` does."""
@@ -363,7 +363,7 @@ class Store:
         try:
             return trying(do, url)
         except SourceError as error:
-            self._failed = True
+            self._failed = error.kind
             raise StoreError(errno.EIO, str(error).removeprefix("no such file: "), url) from error
 
     @staticmethod

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
@@ -72,15 +74,26 @@ def undo_begin(folder: Path) -> None:
 
 
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
-    """Return the run that has not written all shards of a folder: it is still running, or ended early."""
+    """Return the run that has not written all shards of a folder, or of a url: it is still running, or ended early."""
     try:
-        with open(Path(folder, INSIDE, MARK), "rb") as file:
-            found = json.loads(file.read(_LARGEST))
+        found = json.loads(_read_mark(folder))
         return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):  # such as one that a full disk left empty
         return Unfinished("wdsflow", 0, "", "")
+
+
+def _read_mark(folder: str | os.PathLike[str]) -> bytes:
+    if local_path(os.fspath(folder)) is not None:
+        with open(Path(folder, INSIDE, MARK), "rb") as file:
+            return file.read(_LARGEST)
+    system, path = filesystem(os.fspath(folder))
+    try:
+        data: bytes = system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST)
+    except Exception as error:  # every file system raises its own; a mark that cannot be read is none
+        raise FileNotFoundError from error
+    return data
 
 
 def _unmark(folder: Path) -> None:

@@ -22,6 +22,7 @@ from wdsflow.readers.sidecar_facts import (
     whole,
     written_by,
 )
+from wdsflow.records.store import remote_url
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import escape
@@ -69,6 +70,8 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
     for name, shards in by_folder.items():
         path = name or "."
         if not os.path.isdir(path):
+            if remote_url(path) is not None and (run := unfinished_run(path)) is not None:
+                found.folders[name] = Folder(unfinished=run)
             continue
         folder = found.folders[name] = Folder(unfinished=unfinished_run(path))
         found.facts += [
