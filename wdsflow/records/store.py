@@ -31,6 +31,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _AT_A_TIME = 8  # requests
+_UPLOADS = 2  # at a time: one holds up to 100 MB of a file
 _PULLED = frozenset((".json", ".jsonl", ".parquet"))
 _SCRATCH = frozenset(
     ("spool", "resolved", "graft", "reshard-scratch")
@@ -132,6 +133,8 @@ class Store:
         self.url, self.folder = url.rstrip("/"), folder
         self._system, root = self._attempt(lambda: filesystem(self.url))
         self._root = root.rstrip("/")
+        if hasattr(self._system, "max_concurrency"):
+            self._system.max_concurrency = _UPLOADS  # parts of a file, of 50 MB each, which s3fs holds in memory
         self._known: dict[str, _Seen] = {}  # the files of the store, by path
         self._stubs: set[_Seen] = set()
         self._blank: set[str] = set()  # stubs without pieces
@@ -177,7 +180,8 @@ class Store:
             line: its line.
             files: all of its files.
         """
-        self._each(self._upload, [each for each in map(self._name, files) if self._seen(each) != self._known.get(each)])
+        new = [each for each in map(self._name, files) if self._seen(each) != self._known.get(each)]
+        self._each(self._upload, new, _UPLOADS)
         stem = name.partition(".")[0]
         same = [each for each in self._known if each.rpartition("/")[2].startswith(stem)]
         self._each(self._remove, [each for each in same if self._seen(each) is None])  # of an earlier result
@@ -367,11 +371,11 @@ class Store:
             raise StoreError(errno.EIO, str(error).removeprefix("no such file: "), url) from error
 
     @staticmethod
-    def _each(do: Callable[[U], T], items: Sequence[U]) -> list[T]:
+    def _each(do: Callable[[U], T], items: Sequence[U], at_a_time: int = _AT_A_TIME) -> list[T]:
         """Call a function for each item, several at a time; return the results in order."""
         if len(items) < 2:
             return list(map(do, items))
-        pool = ThreadPoolExecutor(_AT_A_TIME)
+        pool = ThreadPoolExecutor(at_a_time)
         try:
             return list(pool.map(do, items))
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 BEAT = 10.0  # seconds between two writes of the lock
 STALE = 60.0  # seconds without a write after which another run takes over
 SETTLE = 1.0  # seconds until a lock that was taken over is read again: another run may have done so at the same time
+_held: set[str] = set()  # tokens of the locks of this process
 
 
 class Busy(Exception):
@@ -47,6 +48,7 @@ class StoreLock:
         self._one_at_a_time = threading.Lock()
         self._ended = threading.Event()
         self._take()
+        _held.add(str(self._mine["token"]))
         self._thread = threading.Thread(target=self._beat_on, daemon=True)
         self._thread.start()
 
@@ -60,6 +62,7 @@ class StoreLock:
     def close(self, *, remove: bool = True) -> None:
         """Release the lock: remove the object, unless another run has taken over."""
         self._ended.set()
+        _held.discard(str(self._mine["token"]))
         if not remove:
             return
         self._thread.join(BEAT)
@@ -139,8 +142,9 @@ def _is_here(found: dict[str, Any]) -> bool:
 
 
 def _is_over(found: dict[str, Any]) -> bool:
-    """Return whether a lock is of a process of this machine that has ended."""
-    return _is_here(found) and _process(found.get("pid")) != found.get("process")
+    """Return whether a lock is of a process of this machine that has ended, or of this one, which has released it."""
+    released = found.get("pid") == os.getpid() and found.get("token") not in _held
+    return _is_here(found) and (released or _process(found.get("pid")) != found.get("process"))
 
 
 def _process(pid: object) -> str:
