@@ -223,6 +223,9 @@ def use_s3(patch: pytest.MonkeyPatch, url: str, folder: Path) -> None:
     }
     for name, value in settings.items():
         patch.setenv(name, value)
+    from s3fs import S3FileSystem
+
+    S3FileSystem.clear_instance_cache()  # those of another server
 
 
 def put(port: int, path: str, data: bytes | dict[str, object]) -> None:
