@@ -235,7 +235,7 @@ def test_validate_reports_an_unfinished_run_and_the_command_that_resumes_it(s3, 
 
 
 def test_a_command_that_another_run_keeps_out_says_who_works_there(s3, capsys):
-    from wdsflow.records.store import working_folder
+    from wdsflow.records.working_folder import working_folder
 
     with working_folder("s3://bucket/out"):
         assert run(*words("repair", "s3://bucket/out")) == 2

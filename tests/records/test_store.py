@@ -21,8 +21,9 @@ from tests.filtering.shards import write_shards
 from wdsflow.filtering import Recipe, RunOptions, filter_shards
 from wdsflow.records import store_lock
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.records.store import Store, StoreError, working_folder
+from wdsflow.records.store import Store, StoreError
 from wdsflow.records.store_lock import Busy, StoreLock
+from wdsflow.records.working_folder import working_folder
 from wdsflow.repair import repair_shards
 from wdsflow.reshaping.reshard import reshard_shards
 

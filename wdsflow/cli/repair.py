@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress, shown_as
+from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.records.store import working_folder
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape, quote_path
@@ -31,10 +30,10 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     from wdsflow.repair.run_repair import repair_shards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
-    urls, out, caption = places.urls, places.out, options.caption
+    urls, caption = places.urls, options.caption
     if caption is not None:
         caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)
-    with working_folder(out, dry_run=options.dry_run) as folder, shown_as(folder, out):
+    with places.folder(dry_run=options.dry_run) as folder:
         with progress() as begin:
             report = repair_shards(urls, folder, **vars(replace(options, caption=caption, begin=begin)))
         look = typed.look("validate", *urls)

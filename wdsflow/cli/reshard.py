@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, shown_as, warn_of_twice
+from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed, free
-from wdsflow.records.store import working_folder
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
 from wdsflow.text.shell import quote_path
 
@@ -27,7 +26,7 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     """
     from wdsflow.reshaping.reshard import reshard_shards
 
-    with working_folder(places.out) as folder, shown_as(folder, places.out):
+    with places.folder() as folder:
         with progress() as begin:
             report = reshard_shards(places.urls, folder, **vars(replace(request, begin=begin)))
         warn_of_twice(places.urls)

@@ -12,7 +12,7 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
-from wdsflow.records.store import remote_url, working_folder
+from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing

@@ -15,9 +15,9 @@ from wdsflow.shards.source.base import SourceError
 
 from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
 from .refusals import Lock, OtherOptions, need_folder, refuse_inputs
-from .store import store_of
 from .store_lock import Busy
 from .unfinished import COUNTS, INSIDE, begin_shards, end_shards, forget_shards, undo_begin
+from .working_folder import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

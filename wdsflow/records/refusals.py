@@ -10,8 +10,8 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import place_of
 from wdsflow.text.shell import quote_path
 
-from .store import objects, store_of
 from .store_lock import Busy
+from .working_folder import objects, store_of
 
 try:
     import fcntl

@@ -9,7 +9,7 @@ from pathlib import Path
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
-from wdsflow.records.store import working_folder
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.thread_jobs import run_in_threads

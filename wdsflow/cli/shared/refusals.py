@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from wdsflow.records.store import store_of
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import escape, quote_path
 

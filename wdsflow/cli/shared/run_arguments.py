@@ -1,13 +1,16 @@
 """Options that several commands share, and checks for ``filter``, ``score`` and ``cut``."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.records.working_folder import working_folder
 from wdsflow.text.options import SAMPLES, argument, option, place, required
 
+from .terminal import shown_as
 from .typed import free
 
 if TYPE_CHECKING:
@@ -38,6 +41,12 @@ class NewShards(Shards):
     out: Path | str = required(
         "Folder for the new shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
     )
+
+    @contextmanager
+    def folder(self, *, dry_run: bool = False) -> Iterator[Path]:
+        """Yield the local folder for the new shards, as ``working_folder``; what is printed shows the url instead."""
+        with working_folder(self.out, dry_run=dry_run) as folder, shown_as(folder, self.out):
+            yield folder
 
 
 @dataclass(frozen=True)

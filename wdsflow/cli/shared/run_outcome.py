@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.records.store import store_of
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import escape, quote_path

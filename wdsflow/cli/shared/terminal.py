@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from wdsflow.records.store import store_of
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.text.shell import escape, quote_path
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wdsflow.records.store import remote_url
+from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote, quote_path

@@ -11,8 +11,8 @@ from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
-from wdsflow.records.store import working_folder
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names

@@ -11,8 +11,8 @@ from pathlib import Path
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
-from wdsflow.records.store import working_folder
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.opening import open_source
