@@ -26,6 +26,7 @@ from wdsflow.records.store_lock import Busy, StoreLock
 from wdsflow.records.working_folder import working_folder
 from wdsflow.repair import repair_shards
 from wdsflow.reshaping.reshard import reshard_shards
+from wdsflow.shards.shard_identity import fingerprint
 
 OUT = "memory://bucket/out"
 LOCK = "/bucket/out/_wdsflow/lock"
@@ -171,7 +172,8 @@ def test_an_output_that_was_changed_in_the_store_is_written_again(memory, shards
     memory.rm_file("/bucket/out/00000.tar")
     report = repair_shards(str(shards), OUT)
     assert report.resumed == 0
-    assert "00000.tar is missing" in report.changed[0]
+    assert "memory://bucket/out/00000.tar is missing" in report.changed[0]
+    assert [line.output for line in report.shards] == [f"{OUT}/0000{number}.tar" for number in range(2)]
     assert "00001.tar was changed since it was written" in report.changed[1]
     assert objects(memory) == right
 
@@ -201,6 +203,17 @@ def test_a_stub_never_replaces_an_object(memory, tmp_path):
             store.put(tmp_path / "_wdsflow" / "x.jsonl", "b.tar", b"{}\n", [tmp_path / "b.tar"])
         (tmp_path / "a.tar").unlink()
     assert objects(memory) == {"b.tar": b"a" * 100_000}
+
+
+def test_an_uploaded_shard_takes_up_hardly_any_disk_and_is_the_same_to_the_record(memory, tmp_path):
+    with Store(OUT, tmp_path) as store:
+        path = tmp_path / "a.tar"
+        path.write_bytes(os.urandom(4 << 20))
+        before = fingerprint(str(path))
+        store.put(tmp_path / "_wdsflow" / "x.jsonl", "a.tar", b"{}\n", [path])
+        assert os.stat(path).st_blocks * 512 <= 128 << 10
+        assert fingerprint(str(path)) == before
+        assert fingerprint(str(path))["size"] == 4 << 20
 
 
 def test_names_of_objects_that_lead_out_of_the_folder_are_left_alone(memory, shards, tmp_path, monkeypatch):
@@ -253,7 +266,7 @@ def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memo
     store_lock_of_ours.close()
 
 
-def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_more(memory, monkeypatch):
+def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_more(memory, monkeypatch, caplog):
     monkeypatch.setattr(store_lock, "STALE", 0.4)
     monkeypatch.setattr(store_lock, "SETTLE", 0.0)
     other = {"host": "elsewhere", "pid": 1, "process": "x y 1", "since": "2026", "token": "other"}
@@ -276,6 +289,7 @@ def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_mo
         ended.set()
         thread.join()
     held = locked(memory)
+    assert "waiting up to 0 s, as process 1 on elsewhere, since 2026 may still run" in caplog.text
     memory.pipe_file("/lock", json.dumps(other).encode())  # as a run does that takes over
     monkeypatch.setattr(held, "_written", 0.0)  # this one was stopped meanwhile
     with pytest.raises(Busy, match="another run took over"):

@@ -1,6 +1,7 @@
 """The lock of an output folder in an object store: an object that its run writes again every few seconds."""
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -10,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+_log = logging.getLogger(__name__)
 BEAT = 10.0  # seconds between two writes of the lock
 STALE = 60.0  # seconds without a write after which another run takes over
 SETTLE = 1.0  # seconds until a lock that was taken over is read again: another run may have done so at the same time
@@ -86,6 +88,9 @@ class StoreLock:
                 raise Busy(f"another run works in {self._folder} ({_who(found)}); wait for it or stop it")
             if found != first:
                 first, since = found, time.monotonic()
+                if found is not None:
+                    who, patience = _who(found), self._stale
+                    _log.warning("wdsflow: %s: waiting up to %.0f s, as %s may still run", self._folder, patience, who)
             time.sleep(min(1.0, self._stale / 8))
 
     def _is_mine(self, found: dict[str, Any] | None) -> bool:
