@@ -100,14 +100,10 @@ def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
     assert run(*words(name, "s3://bucket/out")) == 0
     there = printed(capsys)
     assert objects() == tree(tmp_path / "out")
-    if name == "score":
-        copy = next(line for line in there.splitlines() if "fsspec" in line).partition(": ")[2]
-        code = shlex.split(copy)[2].replace("scored/", f"{tmp_path}/copied/")
-        subprocess.run([sys.executable, "-c", code], check=True)
-        assert tree(tmp_path / "copied" / "_wdsflow" / "ledger") == tree(tmp_path / "out" / "_wdsflow" / "ledger")
-        return
     swapped = there.replace("s3://bucket/out", str(tmp_path / "out"))
-    assert re.sub(r"(validate \S+)/$", r"\1", swapped, flags=re.MULTILINE) == local
+    swapped = re.sub(r"(validate \S+)/$", r"\1", swapped, flags=re.MULTILINE)
+    needs_folder = ("to choose", "next: wdsflow scores")  # further commands for ledgers
+    assert swapped == "".join(line for line in local.splitlines(keepends=True) if not line.startswith(needs_folder))
 
 
 @pytest.mark.deep
@@ -176,7 +172,6 @@ def test_a_store_that_fails_ends_the_run_with_a_message_and_the_same_command_res
     assert run(*words(name, "s3://bucket/out")) == 2
     told = printed(capsys)
     assert f"cannot write: {'' if tries > 1 else f'status {status}: '}" in told
-    assert f"{code}" in told
     assert "says no: s3://bucket/out/00001.tar" in told.replace("[Errno 121] ", "")
     assert f"to resume when that is fixed: wdsflow {words(name, '')[0]} set -o s3://bucket/out" in told
     assert sum(asked.method == "PUT" for asked in s3[1].of("00001.tar")) == tries
@@ -188,7 +183,7 @@ def test_a_store_that_fails_ends_the_run_with_a_message_and_the_same_command_res
 
 def test_a_bucket_that_does_not_exist_is_named(s3, capsys):
     assert run(*words("repair", "s3://nowhere/out")) == 2
-    assert "NoSuchBucket: The specified bucket does not exist: s3://nowhere/out" in printed(capsys)
+    assert "The specified bucket does not exist: s3://nowhere/out" in printed(capsys)
 
 
 def test_what_cannot_work_with_a_store_is_refused_before_it_is_asked(s3, capsys):

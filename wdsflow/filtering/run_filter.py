@@ -12,7 +12,7 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
-from wdsflow.records.working_folder import naming_url, remote_url, working_folder
+from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
@@ -59,8 +59,7 @@ def filter_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        report = _scored_first("filter", urls, folder, recipe, options, ledger, tars=True)
-        return naming_url(report, out, folder)
+        return _scored_first("filter", urls, folder, recipe, options, ledger, tars=True).naming(out, folder)
 
 
 def score_shards(
@@ -87,8 +86,7 @@ def score_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        report = _scored_first("score", urls, folder, recipe, options, ledger, tars=False)
-        return naming_url(report, out, folder)
+        return _scored_first("score", urls, folder, recipe, options, ledger, tars=False).naming(out, folder)
 
 
 def cut_shards(
@@ -117,7 +115,7 @@ def cut_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        return naming_url(_cut(urls, folder, ledger, recipe, options), out, folder)
+        return _cut(urls, folder, ledger, recipe, options).naming(out, folder)
 
 
 @contextmanager

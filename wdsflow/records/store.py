@@ -20,7 +20,6 @@ from wdsflow.shards.shard_identity import PIECE, piece_offsets
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.remote import filesystem
-from wdsflow.text.shell import quote
 
 from .store_lock import StoreLock
 from .unfinished import COUNTS, INSIDE, MARK
@@ -90,11 +89,6 @@ class Store:
         """Return the url of a file of the working folder, as ``objects`` does."""
         found: str = self._system.unstrip_protocol(self._key(self._name(path)))
         return found
-
-    def copy_command(self, target: str) -> str:
-        """Return a command that copies the files inside to a local folder."""
-        code = f"import fsspec; s, p = fsspec.url_to_fs({self.url!r}); s.get(f'{{p}}/{INSIDE}/', {f'{target}/{INSIDE}/'!r}, recursive=True)"
-        return f"python -c {quote(code)}"
 
     def recall(self, paths: Iterable[Path]) -> None:
         """Fill the pieces of stubs, from which the identity of a file is computed. Raises StoreError."""
@@ -181,12 +175,13 @@ class Store:
                 with open(self.folder / name, "wb") as file:
                     file.truncate(size)
                 self._blank.add(name)
-                self._stubs.add(self._note(name))
+                self._note(name, stub=True)
         self._take_lines(sorted(lines))
 
     def _take_lines(self, names: Sequence[str]) -> None:
         """Append the lines of a run that did not end to their file."""
-        for name, line in zip(names, self._each(lambda each: self._cat(self._key(each)), names), strict=True):
+        lines = self._each(lambda name: self._attempt(partial(self._system.cat_file, self._key(name))), names)
+        for name, line in zip(names, lines, strict=True):
             folder = PurePosixPath(name).parent
             place = str(folder.with_name(f"{folder.name.removesuffix(_LINES)}.jsonl"))
             (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
@@ -217,16 +212,12 @@ class Store:
             return None
         return _Seen(status.st_ino, status.st_size, status.st_mtime_ns)
 
-    def _note(self, name: str) -> _Seen:
-        found = self._seen(name)
-        if found is None:
-            raise RuntimeError(f"{name} vanished")
-        self._known[name] = found
-        return found
-
-    def _cat(self, key: str) -> bytes:
-        data: bytes = self._attempt(lambda: self._system.cat_file(key), key)
-        return data
+    def _note(self, name: str, *, stub: bool = False) -> None:
+        """Note that the store has the file as it is here."""
+        if (found := self._seen(name)) is not None:
+            self._known[name] = found
+            if stub:
+                self._stubs.add(found)
 
     def _download(self, name: str) -> None:
         self._attempt(lambda: self._system.get_file(self._key(name), str(self.folder / name)), self._key(name))
@@ -242,7 +233,7 @@ class Store:
             for start, data in zip(starts, found, strict=True):
                 os.pwrite(file.fileno(), data, start)
         self._blank.discard(name)
-        self._stubs.add(self._note(name))
+        self._note(name, stub=True)
 
     def _upload(self, name: str) -> None:
         path, key, seen = self.folder / name, self._key(name), self._seen(name)
@@ -265,7 +256,7 @@ class Store:
             for start in piece_offsets(size):
                 os.pwrite(new.fileno(), os.pread(file.fileno(), PIECE, start), start)
         os.replace(stub, path)
-        self._stubs.add(self._note(name))
+        self._note(name, stub=True)
 
     def _copy(self, before: str, name: str) -> None:
         key = self._key(name)

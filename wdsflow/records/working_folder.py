@@ -5,17 +5,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.base import local_folder, local_path
 from wdsflow.shards.source.remote import filesystem
 
 from .store import Store
-
-T = TypeVar("T")
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _active: dict[Path, Store] = {}
@@ -66,22 +63,6 @@ def working_folder(out: str | os.PathLike[str], *, dry_run: bool = False) -> Ite
 def store_of(folder: Path) -> Store | None:
     """Return the store of a working folder, or of a folder in one; None for any other."""
     return next((store for place, store in _active.items() if folder.is_relative_to(place)), None)
-
-
-def naming_url(report: T, out: str | os.PathLike[str], folder: Path) -> T:
-    """Put the url of an output into the texts of a report, in place of its working folder; return the report."""
-    return report if remote_url(out) is None else _renamed(report, str(folder), str(out).rstrip("/"))
-
-
-def _renamed(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, list):
-        value[:] = [_renamed(each, old, new) for each in value]
-    elif is_dataclass(value) and not isinstance(value, type):
-        for each in fields(value):
-            setattr(value, each.name, _renamed(getattr(value, each.name), old, new))
-    return value
 
 
 def objects(urls: Iterable[str]) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
-from wdsflow.records.working_folder import naming_url, working_folder
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.thread_jobs import run_in_threads
@@ -46,7 +46,7 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out, dry_run=options.dry_run) as folder:
-        return naming_url(_repair(urls, folder, options), out, folder)
+        return _repair(urls, folder, options).naming(out, folder)
 
 
 def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> RepairReport:

@@ -146,9 +146,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif not report.whole:
         yield "other slices are not done yet"
     elif typed.name == "score":
-        if (store := store_of(out)) is not None:
-            yield f"next, to use the ledgers: {store.copy_command(str(free(Path('scored'))))}"
-            return
+        if store_of(out):
+            return  # the commands that use ledgers need a local folder
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.tars for record in report.records):

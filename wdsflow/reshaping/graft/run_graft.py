@@ -12,7 +12,7 @@ from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.records.working_folder import naming_url, working_folder
+from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
@@ -82,7 +82,7 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return naming_url(_into(folder, urls, request), out, folder)
+        return _into(folder, urls, request).naming(out, folder)
 
 
 def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:

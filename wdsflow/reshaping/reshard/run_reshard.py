@@ -12,7 +12,7 @@ from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.records.working_folder import naming_url, working_folder
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.opening import open_source
@@ -61,7 +61,7 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], reque
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return naming_url(_into(folder, urls, request), out, folder)
+        return _into(folder, urls, request).naming(out, folder)
 
 
 def _into(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:

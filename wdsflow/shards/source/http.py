@@ -68,22 +68,12 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _code(error: BaseException) -> str:
-    """Return the code of an answer of S3, such as "ExpiredToken: ", which fsspec leaves out; "" if there is none."""
-    for cause in (error, error.__cause__):
-        answer = getattr(cause, "response", None)
-        code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
-        if code and not code.isdigit() and code not in str(error):
-            return f"{code}: "
-    return ""
-
-
 def source_error(error: Exception, url: str) -> SourceError:
     """Translate an exception of a file system."""
     if isinstance(error, SourceError):
         return error
     error = _reason(error)
-    text = f"{_code(error)}{error}" if str(error) else type(error).__name__
+    text = str(error) or type(error).__name__
     status = _status(error)
     if isinstance(error, PermissionError) or status in (401, 403):
         return SourceError("denied", f"status {status}: {text}" if status else text)
