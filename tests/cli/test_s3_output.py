@@ -106,6 +106,14 @@ def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
     assert swapped == "".join(line for line in local.splitlines(keepends=True) if not line.startswith(needs_folder))
 
 
+def test_lists_of_samples_are_those_of_a_local_run(s3, tmp_path):
+    here, there = tmp_path / "here.txt", tmp_path / "there.txt"
+    assert run(*words("filter", tmp_path / "out"), "--export", here) == 0
+    assert run(*words("filter", "s3://bucket/out"), "--export", there) == 0
+    assert len(here.read_bytes().splitlines()) == 48
+    assert there.read_bytes() == here.read_bytes()
+
+
 @pytest.mark.deep
 def test_cut_writes_what_it_writes_to_a_folder(s3, tmp_path):
     assert run(*words("score", tmp_path / "scores")) == 0

@@ -267,7 +267,7 @@ def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memo
 
 
 def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_more(memory, monkeypatch, caplog):
-    monkeypatch.setattr(store_lock, "STALE", 0.4)
+    monkeypatch.setattr(store_lock, "STALE", 1.0)
     monkeypatch.setattr(store_lock, "SETTLE", 0.0)
     other = {"host": "elsewhere", "pid": 1, "process": "x y 1", "since": "2026", "token": "other"}
     ended = threading.Event()
@@ -289,7 +289,7 @@ def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_mo
         ended.set()
         thread.join()
     held = locked(memory)
-    assert "waiting up to 0 s, as process 1 on elsewhere, since 2026 may still run" in caplog.text
+    assert "waiting up to 1 s, as process 1 on elsewhere, since 2026 may still run" in caplog.text
     memory.pipe_file("/lock", json.dumps(other).encode())  # as a run does that takes over
     monkeypatch.setattr(held, "_written", 0.0)  # this one was stopped meanwhile
     with pytest.raises(Busy, match="another run took over"):
