@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.images.header import ImageHeader
@@ -23,6 +24,7 @@ from .imaging.decoders import (
     scale_of,
     upright,
 )
+from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule, Small
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,7 +56,8 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     * "reference": exactly the pixels of ``wds.decode("pilrgb")``: alpha is dropped and high depth clipped.
 
     ``target`` is the size that later stages need: the shortest side in pixels, or (height, width); None keeps the full
-    size. ``alpha`` puts transparent pixels on a colour; "drop" shows their hidden colours, as OpenCLIP does.
+    size. ``alpha`` puts transparent pixels on a colour; "drop" shows their hidden colours, as OpenCLIP does; "keep"
+    gives RGBA where pixels may be transparent.
     ``high_depth`` "scale" maps images of more than 8 bits to 0..255; "clip" makes most values white, as OpenCLIP does.
     ``budget`` bounds the memory for decoding one image in bytes, in addition to the encoded bytes: see ``peak_bytes``.
     Of animations, only the first frame is decoded.
@@ -80,10 +83,10 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "fields", entries(self.fields, "Decode(fields='jpg;png')"))
-        if self.alpha != "drop":
+        if self.alpha not in {"drop", "keep"}:
             colour: tuple[object, ...] = tuple(self.alpha)
             if len(colour) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in colour):
-                raise ValueError(f"alpha is {self.alpha!r}; give 'drop' or a colour such as (255, 255, 255)")
+                raise ValueError(f"alpha is {self.alpha!r}; give 'drop', 'keep' or a colour such as (255, 255, 255)")
             object.__setattr__(self, "alpha", colour)
         if self.target is not None and not isinstance(self.target, int):
             object.__setattr__(self, "target", tuple(self.target))
@@ -185,6 +188,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         return image
 
 
+_BUDGET = 1 << 30  # bytes for decoding an image that is encoded again
 _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one of 2 million x 224
 
 
@@ -198,15 +202,36 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     otherwise Pillow's. The geometry is the same for images that ``Decode`` reduced.
 
     A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
+
+    If ``size`` is a text such as "512" (the long side), "short:224" or "pixels:1MP" (see ``SizeRule``), images are bytes,
+    as in a tar, and stay bytes: larger ones are decoded, made smaller and encoded again, smaller ones are not touched.
+    This is what ``wdsflow filter --resize`` does; ``image_format``, ``quality``, ``orientation`` and ``mode`` are for this,
+    see ``Shrinker``. If the format changes, so does the name of the field.
+
+    >>> Resize("512", image_format="webp").shrinker.rule
+    SizeRule(way='long', most=512)
     """
 
-    size: int | tuple[int, int]
+    size: int | tuple[int, int] | str
     crop: bool = False
     fields: str | tuple[str, ...] = IMAGES
+    image_format: ImageFormat = field(default="same", kw_only=True)
+    quality: int = field(default=95, kw_only=True)
+    orientation: Orientation = field(default="apply", kw_only=True)
+    mode: ShrinkMode = field(default="fast", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "fields", entries(self.fields, "Resize(224, fields='image')"))
+        if isinstance(self.size, str):
+            if self.crop:
+                raise ValueError("crop is for a size in pixels: use 'center-crop:224'")
+            _ = self.shrinker
+            return
+        if (self.image_format, self.quality, self.orientation, self.mode) != ("same", 95, "apply", "fast"):
+            raise ValueError(
+                "image_format, quality, orientation and mode are for encoded images: give a size such as '512'"
+            )
         sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if any(side < 1 for side in sides) or len(sides) > 2:
             raise ValueError(f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel")
@@ -215,11 +240,32 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
 
     def apply(self, sample: Sample) -> Sample:
         for name in images(sample, self.fields):
-            sample[name] = self.resize(sample[name])
+            if not isinstance(self.size, str):
+                sample[name] = self.resize(sample[name])
+            elif (small := self._shrunk(sample[name])) is not None:
+                del sample[name]
+                sample[small.field_for(name, sample)] = small.data
         return sample
 
+    @cached_property
+    def shrinker(self) -> Shrinker:
+        """What makes encoded images smaller. Raises ValueError if ``size`` is no rule."""
+        rule = SizeRule.parse(str(self.size))
+        how = self.image_format, self.quality, self.orientation, self.mode
+        return Shrinker(rule, *how)
+
+    def _shrunk(self, data: object) -> Small | None:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            kind = type(data).__name__
+            raise StageError("not-bytes", f"a {kind}: {self.size!r} is for encoded images, before Decode")
+        encoded = bytes(data)
+        header, _ = first_header(lambda start, size: encoded[start : start + size], len(encoded))
+        if header is None:
+            raise StageError("not-an-image", f"{len(encoded):,} bytes that begin with {encoded[:16]!r}")
+        return self.shrinker.of(encoded, header, _BUDGET)
+
     def resize(self, image: object) -> "Pixels | Image":
-        """Resize one image."""
+        """Resize one decoded image."""
         import numpy as np
         from PIL import Image
 
@@ -233,6 +279,8 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         elif image.mode != "RGB":
             raise StageError("not-pixels", f"a PIL image of mode {image.mode}, not RGB")
         box = box_of(image)
+        if isinstance(self.size, str):
+            raise StageError("not-bytes", f"it is decoded: {self.size!r} is for encoded images, before Decode")
         size = output_size(box[2] - box[0], box[3] - box[1], self.size)
         crop = (self.size, self.size) if self.crop and isinstance(self.size, int) else None
         if crop is None and size[0] * size[1] > _MOST_PIXELS:

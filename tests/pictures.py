@@ -190,3 +190,9 @@ def scan_data(jpeg: bytes) -> int:
         position += 2 + length
         if marker == 0xDA:
             return position
+
+
+def psnr(one, other):
+    """Peak signal-to-noise ratio of two arrays of 8 bits, in dB."""
+    error = np.asarray(one).astype(int) - np.asarray(other).astype(int)
+    return 10 * np.log10(255**2 / max(float((error**2).mean()), 1e-9))

@@ -30,6 +30,7 @@ class Asked:
     path: str
     range: str | None
     sent: int = 0  # bytes of the body
+    token: str | None = None  # its Authorization
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, answer: Answer) -> None:
         """Send an answer, with the faults that the server has: ``Content-Length`` is the body's unless it is given."""
-        asked = Asked(self.command, self.path, self.headers.get("Range"))
+        asked = Asked(self.command, self.path, self.headers.get("Range"), token=self.headers.get("Authorization"))
         self.log.asked.append(asked)
         self.log.twist(asked, answer)
         self.send_response(answer.status)

@@ -80,7 +80,7 @@ def peak_bytes(
 
 
 Colour = tuple[int, int, int]
-Alpha = Literal["drop"] | Colour
+Alpha = Literal["drop", "keep"] | Colour
 HighDepth = Literal["scale", "clip"]
 
 _WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
@@ -91,18 +91,22 @@ _AT_ONCE = 1 << 20  # values that are scaled at a time
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     """Return an RGB image, the same object if it is already RGB.
 
-    ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them.
-    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``.
+    ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them; "keep"
+    returns RGBA if any pixel may be transparent.
+    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``; their
+    transparency is ignored.
     """
     from PIL import Image as Images
 
+    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
+        return Images.fromarray(scaled(image)).convert("RGB")
     if alpha != "drop" and (image.mode in _WITH_ALPHA or "transparency" in image.info):
         clear = image.convert("RGBA")
+        if alpha == "keep":
+            return clear
         result = Images.new("RGB", image.size, alpha)
         result.paste(clear, mask=clear)
         return result
-    if high_depth == "scale" and image.mode[:1] in _DEEP_MODES:
-        return Images.fromarray(scaled(image)).convert("RGB")
     return plain_rgb(image)
 
 
@@ -210,10 +214,8 @@ def decode_with_pillow(
     with the image before any pixel is decoded: it returns the target, or raises. The orientation is 1 unless
     ``upright``. Raises StageError, or Dropped if Pillow refuses the number of pixels.
     """
-    from PIL import Image
-
     with _errors_named():
-        image: Image.Image = Image.open(BytesIO(data), formats=formats())
+        image = opened(data)
     target = gate(image)
     with _errors_named():
         width, height = image.size
@@ -227,7 +229,14 @@ def decode_with_pillow(
             result = result.reduce(scale)
         elif result is image and image.format not in _PIXELS_ONLY:
             result = image.copy()  # it would keep its decoder and the file alive
-        return result, (0, 0, width / scale, height / scale), _orientation(image) if upright else 1
+        return result, (0, 0, width / scale, height / scale), orientation_of(image) if upright else 1
+
+
+def opened(data: bytes) -> "Image":
+    """Open an encoded image with Pillow, without decoding it. Raises what Pillow raises."""
+    from PIL import Image
+
+    return Image.open(BytesIO(data), formats=formats())
 
 
 @contextmanager
@@ -244,7 +253,7 @@ def _errors_named() -> "Iterator[None]":
         raise StageError(slug, str(error)[:500] or type(error).__name__) from error
 
 
-def _orientation(image: "Image") -> int:
+def orientation_of(image: "Image") -> int:
     """Return the EXIF orientation, 1 if there is none. Call it after decoding: some formats store it at their end."""
     try:
         return int(image.getexif().get(0x0112, 1))

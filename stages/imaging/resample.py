@@ -176,9 +176,17 @@ def resize(
 
 
 def resize_with_pillow(
-    image: "Image", box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
+    image: "Image",
+    box: Box,
+    size: tuple[int, int],
+    crop: tuple[int, int] | None,
+    kernel: Kernel = "bicubic",
+    gap: float | None = None,
 ) -> "Image":
-    """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed."""
+    """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed.
+
+    ``gap``: first average pixels as long as there are more than so many times as many as needed on a side.
+    """
     from PIL import Image
 
     if crop is not None:
@@ -191,7 +199,7 @@ def resize_with_pillow(
             min(box[1] + (top + crop[0]) * down, image.height),
         )
         size = crop
-    return image.resize((size[1], size[0]), Image.Resampling[kernel.upper()], box=box)
+    return image.resize((size[1], size[0]), Image.Resampling[kernel.upper()], box=box, reducing_gap=gap)
 
 
 def run_kernel(

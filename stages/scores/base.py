@@ -5,7 +5,7 @@ A score is a frozen dataclass whose fields are its settings, or, if it has none 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -250,6 +250,17 @@ class DatasetScore(Score):
         files if more than ``memory`` bytes are needed: some 50 to 100 bytes for each image or caption. They are removed
         when the iteration ends.
         """
+
+
+class ModelDatasetScore(DatasetScore):
+    """A score that compares samples by what a model returns for each: ``record`` takes the place of ``gather``."""
+
+    def gather(self, view: "View") -> bytes:
+        raise TypeError(f"{self.name} needs the outputs of a model: call requests, run them, then record")
+
+    @abstractmethod
+    def record(self, view: "View", outputs: Sequence[Any]) -> bytes:
+        """Return the bytes by which a sample is compared; ``outputs`` has one for each request. Raises ScoreError."""
 
 
 def bare(values: list[Scalar]) -> Value:

@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import ClassVar
 
 from .base import MEMORY, DatasetScore, PixelScore, Records, Tier, Value
+from .image_headers import sized
 from .pixels import phash_bytes
 from .sample_view import View
+
+_SIZE = Struct(">II")  # width, height
 
 
 class SameScore(DatasetScore):
@@ -74,6 +78,38 @@ class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
     samples of the shards are compared, even of those that other terms drop. The value is the same in score, filter and
     cut. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class OddSize(
+    DatasetScore,
+    name="odd_size",
+    tier="header",
+    kind="boolean",
+    subject="image",
+    compares=DatasetScore.compares | {"iqr_factor"},
+):
+    """Whether the size of an image is unusual in the set: the square root of width times height is an outlier.
+
+    It is below the first quartile, or above the third, by more than ``iqr_factor`` times their distance (quartiles with
+    linear interpolation). ``among="all"``: all images of the shards are compared; ``among="kept"``: only those that all
+    other terms keep. Source: cleanvision's odd_size (Tukey's outer fences).
+    """
+
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"iqr_factor": (0, 1000)}
+
+    image: str = ""
+    iqr_factor: float = 3.0
+
+    def gather(self, view: View) -> bytes:
+        """Return 8 bytes for each image: width and height."""
+        sizes = map(sized, view.headers(self.image))
+        return b"".join(_SIZE.pack(header.width, header.height) for header in sizes)
+
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .equal_records import odd_sizes
+
+        return odd_sizes(records, self.iqr_factor, folder, memory)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -248,6 +248,27 @@ def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Ite
         yield from _by_sample((place, item, number is None or not keep[number]) for place, item, number in rows)
 
 
+def odd_sizes(records: Records, factor: float, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
+    """Yield for each width and height, 4 bytes each, whether the root of their product is an outlier.
+
+    Outliers are outside of the quartiles by more than ``factor`` times their distance, as by numpy's ``percentile``.
+    """
+    with _items(records, 8, folder, memory) as tables:
+        tables.run(
+            "CREATE TABLE sizes AS SELECT place, item, sqrt((high >> 32)::DOUBLE * (high & 4294967295)) AS size FROM items"
+        )
+        count: int = tables.one("SELECT count(*) FROM sizes")[0]
+        quartiles = []
+        for quarters in (1, 3) if count else ():
+            at, rest = divmod((count - 1) * quarters, 4)
+            near = [size for (size,) in tables.rows("SELECT size FROM sizes ORDER BY size LIMIT 2 OFFSET ?", at)]
+            quartiles.append(near[0] + (near[-1] - near[0]) * rest / 4)
+        low, high = quartiles or (0.0, 0.0)
+        least, most = low - factor * (high - low), high + factor * (high - low)
+        rows = tables.rows("SELECT place, item, size < ? OR size > ? FROM sizes ORDER BY place, item", least, most)
+        yield from _by_sample(rows)
+
+
 @contextmanager
 def _items(records: Records, width: int, folder: Path, memory: int) -> Iterator[Tables]:
     """Read all records into the tables ``items`` and ``firsts``.

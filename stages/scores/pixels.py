@@ -1,11 +1,14 @@
 """Scores from the pixels of an image."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from math import fsum, log2, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
+from ..imaging.shrink import SCORED, aim_of_scores
 from .base import ScoreError, Tolerance, simple_score
 
 if TYPE_CHECKING:
@@ -13,11 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from wdsflow.images.header import ImageHeader
+
     from ..decode import Aim, Decode
     from ..imaging.resample import Pixels
+    from ..imaging.shrink import Shrinker, Small
 
 
-SIDE = 512  # pixels of the longer side of ``luma``, at most
 _JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
 
 
@@ -85,7 +90,7 @@ class Picture:
         from ..imaging.resample import box_of
 
         # Pillow's kernel, even if torch is installed: values must not depend on optional libraries.
-        grey, size = self.image.convert("L"), fitted(*self.image.size)
+        grey, size = self.image.convert("L"), SCORED.scaled(*self.image.size)
         return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
 
     @cached_property
@@ -96,7 +101,8 @@ class Picture:
 
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
-    return Picture(decoded(data, budget, "fast", _aim, k=1.0, output="numpy" if data.startswith(_JPEG) else "pil"))
+    output: Literal["numpy", "pil"] = "numpy" if data.startswith(_JPEG) else "pil"
+    return Picture(decoded(data, budget, "fast", aim_of_scores, k=1.0, output=output))
 
 
 def decoded(
@@ -112,13 +118,31 @@ def decoded(
 
     ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
     """
-    try:
+    with _as_score_errors(budget):
         found: Pixels = _decoder(budget, mode, k, output).decode(data, aim=aim)
+    return found
+
+
+def shrunk(
+    data: bytes, header: "ImageHeader", shrinker: "Shrinker", budget: int, picture: Picture | None
+) -> "Small | None":
+    """Return an encoded image made smaller, None if it is small enough. Raises ScoreError.
+
+    ``picture``: the same image if it is decoded already; it is used if it has the pixels that the result needs.
+    """
+    shared = picture is not None and shrinker.shares(header)
+    with _as_score_errors(budget):
+        return shrinker.of(data, header, budget, picture.image if picture is not None and shared else None)
+
+
+@contextmanager
+def _as_score_errors(budget: int) -> Iterator[None]:
+    try:
+        yield
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
-    return found
 
 
 @lru_cache(maxsize=8)
@@ -135,24 +159,6 @@ def full_size(data: bytes, budget: int) -> "Pixels":
     pixels = decoded(data, budget, "exact").view(np.ndarray)
     pixels.flags.writeable = False
     return pixels
-
-
-def _aim(width: int, height: int) -> tuple[int, int]:
-    width, height = fitted(width, height)
-    return height, width
-
-
-def fitted(width: int, height: int) -> tuple[int, int]:
-    """Return the size of a picture made as small as needed: width and height, at least 1, at most 512.
-
-    >>> fitted(4000, 3000), fitted(300, 200), fitted(90_000, 3)
-    ((512, 384), (300, 200), (512, 1))
-    """
-    longer = max(width, height)
-    if longer <= SIDE:
-        return width, height
-    # Integers: the same on every machine.
-    return max(1, (width * SIDE + longer // 2) // longer), max(1, (height * SIDE + longer // 2) // longer)
 
 
 @simple_score(low=0, scale_tolerance=Tolerance(0.35, "of the value"))
@@ -246,6 +252,20 @@ def _even(counts: list[int], tolerance: int, share: float) -> bool:
     size = sum(counts)
     median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
     return sum(counts[max(0, median - tolerance) : median + tolerance + 1]) >= share * size
+
+
+@simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
+def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
+    """Whether the image has no colours, whatever the mode of its file: red, green and blue are nearly the same.
+
+    They differ by at most ``tolerance`` levels in at least ``share`` of the pixels. Source: cleanvision's grayscale, which
+    goes by the mode, and finds no grey image that is stored in colours.
+    """
+    import numpy as np
+
+    pixels = picture.pixels
+    spread = np.maximum.reduce(pixels, axis=2) - np.minimum.reduce(pixels, axis=2)
+    return bool((spread <= tolerance).mean() >= share)
 
 
 _HASHED_SIDE, _LOWEST = 32, 8

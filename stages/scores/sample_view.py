@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
+from ..imaging.shrink import SCORED
 from .base import ScoreError
-from .pixels import SIDE, Picture, decode_picture
+from .pixels import Picture, decode_picture, shrunk
 from .sample_fields import (
     CAPTIONS,
     CHUNK,
@@ -27,6 +28,9 @@ from .sample_fields import (
     parse_images,
 )
 from .videos import Frames, Prepares, Sampling, VideoFacts, video_facts, video_frames
+
+if TYPE_CHECKING:
+    from ..imaging.shrink import Shrinker, Small
 
 T = TypeVar("T")
 
@@ -51,7 +55,7 @@ class ViewOptions:
 
     def identity(self) -> dict[str, object]:
         """Return the options that affect values. The budget does not: it only affects whether there is a value."""
-        return {"images": self.images, "captions": self.captions, "side": SIDE}
+        return {"images": self.images, "captions": self.captions, "side": SCORED.most}
 
 
 class View:
@@ -102,6 +106,14 @@ class View:
     def image_parts(self, image: str = "") -> list[ImageField]:
         """Return the images without reading them."""
         return [ImageField(self, name) for name in self.image_names(image)]
+
+    def shrunk(self, name: str, shrinker: "Shrinker") -> "Small | None":
+        """Return an image field made smaller, None if it is small enough. What scores have decoded is used, if it serves."""
+        header, picture = self.header(name), self._cache.get(("picture", name))
+        if header.width and shrinker.rule.holds(header.width, header.height):
+            return None
+        decoded = picture if isinstance(picture, Picture) else None
+        return shrunk(self.read(name), header, shrinker, self.options.budget, decoded)
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""

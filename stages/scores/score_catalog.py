@@ -10,8 +10,8 @@ from .base import Score
 
 # The cheap ones first.
 _FILES = (
-    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels",), ("duplicates",),
-    ("model.clip", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
+    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "reference_lists"), ("duplicates",),
+    ("model.clip", "model.semantic", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
 )  # fmt: skip
 GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 

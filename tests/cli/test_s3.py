@@ -2,6 +2,8 @@
 
 import filecmp
 import json
+import os
+import shlex
 import sys
 from random import Random
 
@@ -191,6 +193,18 @@ def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, c
     assert run("validate", "s3://bucket/set/00000.tar", "--format", "json", "--level", "full", "--jobs", 1) == 0
     assert len(broken) == 2
     assert report(capsys)["samples"] == 20
+
+
+def test_the_command_that_is_printed_for_a_pipe_reads_the_same_shards(s3, capsys, monkeypatch):
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")  # the command of the pipe names it
+    run("validate", f"pipe:aws s3 cp --endpoint-url {endpoint} {SET} - || true", "--allow-pipe", "--format", "json")
+    [finding] = [found for found in report(capsys)["findings"] if found["code"] == "P312"]
+    setting, program, *words = shlex.split(finding["repair"]["command"])
+    assert program == "wdsflow"
+    monkeypatch.setenv(*setting.split("="))
+    assert run(*words, "--format", "json", "--jobs", 1) == 0
+    assert report(capsys)["samples"] == 60
 
 
 @pytest.mark.parametrize("way", ["s3", pytest.param("pipe", marks=pytest.mark.deep)])

@@ -73,7 +73,7 @@ def test_the_query_of_a_url_is_in_no_certificate_and_may_differ_later(tmp_path):
 
 @pytest.mark.deep  # the server takes long to start
 def test_a_local_set_that_is_copied_to_s3_is_verified_there(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("s3fs")
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()  # connected to a server of other tests
     pytest.importorskip("moto")
     files = files_of(tmp_path)
     file = tmp_path / "c.json"

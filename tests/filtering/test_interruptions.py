@@ -61,6 +61,7 @@ STAGED = (Rename({"image": "jpg"}), CleanText())
 KINDS = {
     "one pass": Recipe(where=WHERE),
     "two passes": Recipe(where="caption_words >= 2 and not near_duplicate and not duplicate(among='kept')"),
+    "smaller images": Recipe(where="blur > 1", resize="100"),
     "stages and numbers": Recipe(
         where="caption_words >= 2 and key > '002'", stages=STAGED, images="image", numbering="dense"
     ),

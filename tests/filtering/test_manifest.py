@@ -48,7 +48,7 @@ def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, na
     line = (folder / "out" / "_wdsflow" / "manifest.jsonl").read_bytes().splitlines()[0]
     tree = json.loads(line)
     if missing:
-        del tree[name]
+        tree.pop(name, None)  # some are only there if they are not zero
     else:
         tree[name] = value
     for other in (json.dumps(value).encode(), json.dumps(tree).encode()):

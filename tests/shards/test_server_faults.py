@@ -115,7 +115,8 @@ def test_an_answer_after_faults_is_returned(monkeypatch):
     [
         ("s3://b/0.tar", "Install s3fs to access S3", "remote"),
         ("gs://b/0.tar", "no words", "remote"),
-        ("hf://b/0.tar", "Install huggingface_hub to use this", "huggingface_hub"),
+        ("hf://b/0.tar", "Install huggingface_hub to use this", "remote"),
+        ("abfs://b/0.tar", "Install adlfs to access Azure", "adlfs"),
         ("zz://b/0.tar", "no words", ""),
     ],
 )

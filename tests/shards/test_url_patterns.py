@@ -137,10 +137,10 @@ def test_a_list_names_patterns_a_line(folder):
 
 
 def test_other_urls_pass_with_their_braces_expanded_and_nothing_else():
-    assert expand(["s3://b/{0..1}.tar::hf://datasets/x/0.tar"]).urls == [
+    assert expand(["s3://b/{0..1}.tar::gs://bucket/x/0.tar"]).urls == [
         "s3://b/0.tar",
         "s3://b/1.tar",
-        "hf://datasets/x/0.tar",
+        "gs://bucket/x/0.tar",
     ]
     assert expand(["pipe:cat a::b {0..3}.tar"]).urls == ["pipe:cat a::b {0..3}.tar"]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.pictures import encoded, exif, photo, smooth
+from tests.pictures import encoded, exif, photo, psnr, smooth
 from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode, Resize
@@ -23,10 +23,6 @@ def difference(one, other):
     one, other = np.asarray(one).astype(int), np.asarray(other).astype(int)
     assert one.shape == other.shape
     return np.abs(one - other)
-
-
-def psnr(one, other):
-    return 10 * np.log10(255**2 / max(float((difference(one, other) ** 2).mean()), 1e-9))
 
 
 @pytest.fixture(params=["torch", "pillow"])

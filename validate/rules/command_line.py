@@ -15,6 +15,7 @@ from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
+from .kit.pipes import CURL, how_failures_hide, without_pipe
 
 
 class Versions(Rule):
@@ -46,28 +47,24 @@ class Versions(Rule):
             yield self.found(f"{conflict.versions}: {conflict.why}", names, severity=severity, fix=fix)
 
 
-_CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
-_CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:\s|=|$)")
-_SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
-_PIPED = re.compile(r"(?<!\|)\|(?!\|)")
-
-
 class LossyPipe(Rule):
     """A pipe: url hides failures.
 
     What: the command of a ``pipe:`` url can fail unnoticed: ``curl`` without ``-f`` (an error page becomes the shard),
     ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last one's exit
-    status counts.
+    status counts. ``aws s3 cp URL -``, ``gsutil cat URL`` and ``gcloud storage cat URL`` are reported as information: no
+    reader resumes them after a broken connection.
 
-    Why it matters: webdataset reads the output of the command, and its exit status at the end. A page that says "404
-    Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it may work
-    again, so runs differ from each other.
+    Why it matters: webdataset reads the output of the command, and its exit status if it has ended by then. A page that
+    says "404 Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it
+    may work again, so runs differ from each other.
 
-    In practice: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a time limit
-    hangs a worker).
+    In practice: webdataset#2, #22 (error pages read as tars), #35, #112, #473 (broken pipes of ``aws s3 cp``), #308
+    (curl without a time limit hangs a worker).
 
-    Fix: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before joined commands, ``set -o
-    pipefail;`` under bash.
+    Fix: the url without a pipe, where the finding has it: ``wdsflow validate``, ``filter`` and ``train`` read it in parts,
+    and repeat a part that fails. Otherwise ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before
+    joined commands, ``set -o pipefail;`` under bash.
     """
 
     code = "P312"
@@ -77,18 +74,16 @@ class LossyPipe(Rule):
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
-            if url.startswith("pipe:") and (trouble := _how_failures_hide(url.removeprefix("pipe:"))):
-                yield self.found(f"{escape(url)}: {trouble}", context.names())
-
-
-def _how_failures_hide(command: str) -> str:
-    if _SWALLOWED.search(command):
-        return "a failure is turned into success, and the output until then is taken for the shard"
-    if _CURL.search(command) and not _CURL_FAILS.search(command):
-        return "curl without -f: an error page is taken for the shard"
-    if _PIPED.search(command) and "pipefail" not in command:
-        return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
-    return ""
+            if not url.startswith("pipe:"):
+                continue
+            trouble, severity = how_failures_hide(command := url.removeprefix("pipe:")), self.severity
+            direct = without_pipe(command)
+            if not trouble and direct and not CURL.search(command):
+                severity = "info"
+                trouble = "if the connection breaks, the rest of the shard is lost: a pipe is not resumed"
+            if trouble:
+                fix = Repair(direct, note="wdsflow filter and train read this url, too") if direct else None
+                yield self.found(f"{escape(url)}: {trouble}", context.names(), severity=severity, fix=fix)
 
 
 class NoStep(TrainingRule):

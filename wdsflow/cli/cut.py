@@ -9,10 +9,12 @@ from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
 from wdsflow.filtering.run_options import RunOptions
 
-_OF_RECIPE = Only("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size")
+_OF_RECIPE = Only(
+    "where", "keep", "near", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size", *RESIZING
+)
 
 
 def cut(

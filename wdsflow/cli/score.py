@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given
-from wdsflow.cli.shared.run_arguments import Embeddings, InAndOut, Misuse, RecipeFile, with_progress
-from wdsflow.cli.shared.run_outcome import progress, show
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Misuse, RecipeFile, with_progress
+from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
 
 _OF_RECIPE = But(
-    *("where", "keep", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size"),
+    *("where", "keep", "near", "unknown", "empty", "numbering", "lines_to", "tar_samples", "tar_size", *RESIZING),
     scores="Scores to compute, separated by commas: min_side,caption_words.",
 )
 
@@ -25,6 +25,7 @@ def score(
     flags: Annotated[Given[Recipe], _OF_RECIPE],
     file: RecipeFile,
     embeddings: Embeddings,
+    lists: Exports,
     options: Annotated[RunOptions, But("dry_run", "quarantine")],
 ) -> None:
     """Compute scores of all samples.
@@ -42,10 +43,12 @@ def score(
     from wdsflow.filtering.run_filter import run_folder, score_shards
 
     shards, out = places.named("scored")
+    check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with progress() as begin:
             report = score_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+        exported(report, folder, lists.export)
         show(report, folder, typed)
 
 
@@ -61,7 +64,7 @@ def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe. Raises ValueError."""
     from wdsflow.filtering.recipe.recipe_file import merged
 
-    recipe = replace(merged(file, flags), where="", keep=(), pilot="")
+    recipe = replace(merged(file, flags), where="", keep=(), near=(), pilot="")
     if not recipe.scores and not recipe.hash_images:
         raise Misuse(
             "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]

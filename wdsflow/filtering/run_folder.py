@@ -34,6 +34,7 @@ class ShardRecord(Line):
     uncounted: int = 0  # kept, but not read as samples: their key is a duplicate
     dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
+    resized: dict[str, int] = field(default_factory=dict)  # images of kept samples, and their bytes before and after
     failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, including those decided without it
     members: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # reason why members belong to no sample -> members
@@ -70,7 +71,9 @@ class ShardRecord(Line):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {name: value for name, value in super().to_dict().items() if value or name != "uncounted"}
+        return {
+            name: value for name, value in super().to_dict().items() if value or name not in {"uncounted", "resized"}
+        }
 
     @classmethod
     def from_line(cls, line: bytes) -> "ShardRecord":

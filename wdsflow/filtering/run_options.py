@@ -39,7 +39,7 @@ class RunOptions:
 
     workers: int | None = option(
         None,
-        "Number of processes; by default up to one per core, of this machine or of the cluster. 0: none but this one.",
+        "Number of processes; by default up to one per core, of this machine or of the cluster; two here if shards are remote. 0: none but this one.",
         metavar="N",
         least=0,
     )

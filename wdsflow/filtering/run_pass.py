@@ -24,6 +24,7 @@ from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
+from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.base import file_size, local_file
@@ -53,8 +54,8 @@ def share_memory(
     """Return the number of worker processes; 0 stays 0: work in this process.
 
     ``memory`` bounds all processes together, including the caller: each worker must be able to hold an image of
-    ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
-    first sample. Raises ValueError if memory is not enough for one worker.
+    ``image`` bytes. ``cores``: slots of a cluster, or the usual number of processes here; 0 takes one for each core.
+    ``own``: memory of a worker before its first sample. Raises ValueError if memory is not enough for one worker.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
@@ -93,7 +94,7 @@ def engine_for(
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
-        workers = share_memory(options.memory, options.workers, len(urls), image)
+        workers = share_memory(options.memory, options.workers, len(urls), image, usual_processes(urls))
         if not workers:
             return OwnProcess(run_shard)
         here = options.workers is None and program_of(recipe).is_safe(scores=scores)

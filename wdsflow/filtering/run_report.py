@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wdsflow.memory.sizes import format_size
 from wdsflow.records.line import by_count
 from wdsflow.records.report import Report
 from wdsflow.records.unfinished import uncounted_text
@@ -100,6 +101,10 @@ class RunReport(Report[ShardRecord]):
             yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
             if self.total("uncounted"):
                 yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
+        resized = self.merged("resized")
+        if resized:
+            sizes = (format_size(resized[each]) for each in ("bytes before", "bytes after"))
+            yield f"{resized['images']:>{width},}  images made smaller: {' -> '.join(sizes)}"
         failed = self.merged("failed")
         for what, count in by_count(failed):
             yield f"{count:>{width},}  could not be computed: {escape(what, 300)}"

@@ -9,7 +9,7 @@ from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.shards.source.base import file_size, local_file
+from wdsflow.shards.source.base import file_size, local_file, local_path
 
 from .evidence import ScanOptions, ShardEvidence
 from .scan import scan_shard
@@ -48,8 +48,8 @@ def scan_shards(
     Args:
         urls: shards.
         options: level, and what readers need to know about contents.
-        jobs: processes; None takes one for each core this process may use, or none where they would not pay; 1 scans in
-            this process.
+        jobs: processes; None takes one for each core this process may use, two for each if shards are remote, or none
+            where they would not pay; 1 scans in this process.
         progress: called in this process after each shard.
         how: a function for each shard in place of ``scan_shard``; other processes must be able to import it.
         engine: "local" or "ray".
@@ -73,6 +73,11 @@ def scan_shards(
     return [results[number] for number in range(len(urls))]
 
 
+def usual_processes(urls: Sequence[str]) -> int:
+    """Return the number of processes for these shards: one per core, two if the first one is on a server."""
+    return usable_cores() * (2 if urls and local_path(urls[0]) is None else 1)
+
+
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     """Scan a shard in a worker process."""
     return task.how(task.url, task.options)
@@ -92,7 +97,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
     Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
     """
-    most = min(len(tasks), jobs or usable_cores())
+    most = min(len(tasks), jobs or usual_processes([task.url for task in tasks[:1]]))
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:

@@ -33,7 +33,9 @@ class Identity(NamedTuple):
 
 _PIECES = 16
 PIECE = 4 << 10  # bytes
-_MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")
+_MARKS = (
+    "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
+)
 _TAGS = frozenset(("etag", "ETag"))  # the server changes it with the contents; through any url of a file it is the same
 
 

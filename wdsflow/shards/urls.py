@@ -13,7 +13,7 @@ from wdsflow.text.words import how_many
 
 from .shard_names import LIMIT, SHOWN, SUFFIXES, BadPattern, expand_braces, missing_numbers, natural
 from .source.base import SourceError, local_file, local_path
-from .source.remote import is_listing, listed
+from .source.remote import is_listing, listed, pinned
 
 _GLOB = re.compile(r"[*?\[]")
 _HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")
@@ -163,10 +163,11 @@ def _is_list(path: str) -> bool:
 
 def _take_remote(part: str, names: list[str], found: Expansion) -> None:
     """Take names as they are; of globs and folders of a server that lists its files, their contents."""
-    if not any(is_listing(name) for name in names[:1000]):
-        found.urls.extend(names)
-        return
     try:
+        names = list(map(pinned, names))  # all workers read the same bytes
+        if not any(is_listing(name) for name in names[:1000]):
+            found.urls.extend(names)
+            return
         matches = [match for name in names for match in (listed(name) if is_listing(name) else [name])]
     except SourceError as error:
         raise NoShards(part, str(error)) from None
@@ -252,7 +253,7 @@ def some_of(urls: Sequence[str]) -> Sequence[str]:
 
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
-_MEANS_MORE = re.compile(r"[{}*?\[\]@~$,]|::")  # a name with these may stand for others
+_MEANS_MORE = re.compile(r"[{}*?\[\]~$,]|::|^@")  # a name with these may stand for others
 
 
 def compact(urls: Sequence[str], most: int = 4) -> list[str]:

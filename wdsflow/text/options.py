@@ -84,7 +84,9 @@ def restart_option() -> bool:
 
 def processes_option() -> int | None:
     """Return the field of ``--jobs`` for commands that start processes where they pay."""
-    return option(None, "Number of processes; by default up to one per core.", metavar="N", least=1)
+    return option(
+        None, "Number of processes; by default up to one per core, two if shards are remote.", metavar="N", least=1
+    )
 
 
 def address_option() -> str | None:

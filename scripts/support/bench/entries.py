@@ -4,6 +4,7 @@ from . import mapping
 from .entry import Entry
 from .filter_entries import FILTERS
 from .loader_entries import LOADERS
+from .remote_entries import REMOTE
 from .reshaping_entries import GRAFTS, RESHARDING
 from .scoring_entries import SCORING
 from .serving_entries import SERVING
@@ -181,6 +182,7 @@ ENTRIES = [
     *FILTERS,
     *RESHARDING,
     *SERVING,
+    *REMOTE,
     *GRAFTS,
     *LOADERS,
     *SCORING,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, resharding, serving
+from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, resizing, serving
 
 Result = dict[str, Any]
 
@@ -114,6 +114,17 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "serve-files-curl": lambda paths: serving.files(paths, Clock, serving.by_curl),
     "serve-resharded": lambda paths: serving.view(paths, Clock, serving.by_curl, 500),
     "serve-files-resharded": lambda paths: serving.files(paths, Clock, serving.by_curl, 500),
+    "resize": lambda paths: resizing.ours(paths, Clock, "fast"),
+    "resize-exact": lambda paths: resizing.ours(paths, Clock, "exact"),
+    "resize-pillow": lambda paths: resizing.loop(paths, Clock, resizing.pillow),
+    "resize-opencv": lambda paths: resizing.loop(paths, Clock, resizing.opencv),
+    "resize-fast-psnr": lambda paths: resizing.fidelity(paths, "fast"),
+    "resize-exact-psnr": lambda paths: resizing.fidelity(paths, "exact"),
+    **{
+        f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
+        for work in ("names", "filter")
+        for place in ("store", "here")
+    },
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import psutil
 
 SIDE, CONTEXT = 224, 77
+HEAD = "WDSFLOW_OPEN_CLIP_HEAD"  # a folder with the sources of OpenCLIP's main branch, as for scripts/conformance
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Plan:
 
 
 def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[], Any]:
-    """Import everything; return what makes the loader."""
+    """Import everything; return what makes the loader. "open_clip-main" is OpenCLIP's main branch."""
+    if name == "open_clip-main":
+        sys.path.insert(0, os.environ[HEAD])
     import open_clip
     import torch
     from open_clip_train import data
@@ -51,7 +54,7 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
         # The stride of both from the beginning: until the shuffle buffer is full two samples are read for each given.
         data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
         os.environ["OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE"] = str(data._SAMPLE_SHUFFLE_INITIAL)  # noqa: SLF001
-    if name == "open_clip":
+    if name in {"open_clip", "open_clip-main"}:
         return functools.partial(data.get_wds_dataset, args, transform, **given)
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.openclip import get_wds_dataset
@@ -136,7 +139,7 @@ def check(batch: Any, plan: Plan) -> None:
     """Nothing is fast by doing less."""
     import torch
 
-    images, texts = batch
+    images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch  # the main branch names them
     found = images.shape, images.dtype, texts.shape
     if found != ((plan.batch, 3, SIDE, SIDE), torch.float32, (plan.batch, CONTEXT)):
         raise SystemExit(f"a batch is {found}")

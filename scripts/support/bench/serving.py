@@ -40,7 +40,7 @@ def view(paths: Sequence[str], clock: MakeClock, read: Read, samples: int | None
     with filtering.scored(paths) as (_, scores, _recipe, _options):
         words = ["-m", "wdsflow", "serve", *paths, "--ledger", scores, "--where", filtering.WHERE, "--port", "0"]
         words += ["--samples", str(samples)] if samples else []
-        with _running(words, until="What to do") as url:
+        with running(words, until="What to do") as url:
             with urlopen(f"{url}sizes.json") as answer:  # noqa: S310 - our own server
                 urls = [url + name for name in json.load(answer)]
             begun = clock()
@@ -59,7 +59,7 @@ def files(paths: Sequence[str], clock: MakeClock, read: Read, samples: int | Non
         if samples:
             cut, out = out, os.path.join(folder, "resharded")
             reshard_shards(cut, out, samples=samples)
-        with _running(["-c", _FILES, out], until="") as url:
+        with running(["-c", _FILES, out], until="") as url:
             urls = [f"{url}{name}" for name in sorted(os.listdir(out)) if name.endswith(".tar")]
             begun = clock()
             result: dict[str, Any] = begun.stop(seen=read(urls))
@@ -84,7 +84,7 @@ def by_curl(urls: list[str]) -> int:
 
 
 @contextmanager
-def _running(words: list[str], until: str) -> Iterator[str]:
+def running(words: list[str], until: str) -> Iterator[str]:
     """Run a server, and give its url once it has printed a line."""
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -7,9 +7,9 @@ import pytest
 
 from tests.pictures import encoded, noise, photo
 from tests.stages.scores.fields import Counting, made, of_text, score
+from wdsflow.stages.imaging.shrink import SCORED
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 from wdsflow.stages.scores.caption_words import juicer_words, tokenizable, trim_cache, words
-from wdsflow.stages.scores.pixels import fitted
 from wdsflow.stages.scores.sample_fields import FieldFile
 
 MIB = 1 << 20
@@ -249,7 +249,7 @@ def test_a_field_as_a_file_is_read_where_it_is_asked_for():
     ],
 )
 def test_a_picture_is_made_smaller_to_whole_numbers(size, expected):
-    assert fitted(*size) == expected
+    assert SCORED.scaled(*size) == expected
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,8 @@ def test_weights_of_zero_stall_although_samples_are_usable() -> None:
         ("pipe:curl --fail -s x", ""),
         ("pipe:curl -sSfL x", ""),
         ("pipe:/usr/bin/curl x || true", "turned into success"),
-        ("pipe:aws s3 cp s3://b/{0..3}.tar -", ""),
+        ("pipe:aws s3 cp s3://b/{0..3}.tar -", "a pipe is not resumed"),
+        ("pipe:aws s3 cp s3://b/{0..3}.tar - | pv", "pipefail"),
         ("pipe:set -o pipefail; cat x | zstd -d", ""),
         ("pipe:cat x | zstd -d", "pipefail"),
         ("pipe:cat a || cat b", ""),
@@ -184,6 +185,38 @@ def test_weights_of_zero_stall_although_samples_are_usable() -> None:
 def test_pipes_that_hide_failures_are_told_from_those_that_do_not(url: str, word: str) -> None:
     findings = run_rules(Command(urls=(url,), given=False).context(), ["P312"])[0]
     assert [word in finding.message for finding in findings] == ([True] if word else [])
+
+
+@pytest.mark.parametrize(
+    ("command", "direct"),
+    [
+        ("aws s3 cp s3://b/{0..3}.tar -", "wdsflow validate 's3://b/{0..3}.tar'"),
+        (
+            "/usr/bin/aws --profile p s3 cp --quiet 's3://b/0.tar' - || true",
+            "AWS_PROFILE=p wdsflow validate s3://b/0.tar",
+        ),
+        (
+            "aws s3 cp --endpoint-url=http://h:1 s3://b/0.tar -",
+            "AWS_ENDPOINT_URL=http://h:1 wdsflow validate s3://b/0.tar",
+        ),
+        (
+            "aws s3 cp --no-sign-request s3://b/0.tar -",
+            """FSSPEC_S3='{"anon": true}' wdsflow validate s3://b/0.tar""",
+        ),
+        ("gsutil -q cat gs://b/0.tar", "wdsflow validate gs://b/0.tar"),
+        ("gcloud storage cat gs://b/0.tar", "wdsflow validate gs://b/0.tar"),
+        ("curl -s -L 'https://h/0.tar?a=1&b=2'", "wdsflow validate 'https://h/0.tar?a=1&b=2'"),
+        ("curl -s -H 'Authorization: x' https://h/0.tar", ""),
+        ("curl -s https://h/0.tar https://h/1.tar", ""),
+        ("curl -s https://h/0.tar | zstd -d; true", ""),
+        ("curl -s $URL", ""),
+        ("aws s3 cp s3://b/0.tar /tmp/0.tar; true", ""),
+        ("curl -s 'https://h/0.tar || true", ""),
+    ],
+)
+def test_a_pipe_that_only_copies_has_a_url_without_it(command: str, direct: str) -> None:
+    findings = run_rules(Command(urls=(f"pipe:{command}",), given=False).context(), ["P312"])[0]
+    assert [finding.repair.command for finding in findings if finding.repair] == ([direct] if direct else [])
 
 
 def test_train_data_that_openclip_reads_well_gives_no_finding(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from .typed import Typed, another, free
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
 
-_OF_LEDGER = ("ledger", "where", "keep", "unknown")
+_OF_LEDGER = ("ledger", "where", "keep", "near", "unknown")
 _OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
 
 

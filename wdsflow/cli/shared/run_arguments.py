@@ -103,7 +103,7 @@ class Exports:
 
     export: tuple[Path, ...] = option(
         (),
-        "Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: the stored embeddings.",
+        "Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: the stored embeddings. hashes.npz, embeddings.npz: a list of images for --near.",
         metavar="FILE",
     )
 
@@ -127,7 +127,7 @@ class NoLedger(Misuse):
 
 def need_predicate(asked: "Recipe") -> None:
     """Refuse a recipe that would only copy the shards. Raises Misuse."""
-    if not (asked.where or asked.keep or asked.stages or asked.lines_to == "tar"):
+    if not (asked.where or asked.keep or asked.near or asked.stages or asked.resize or asked.lines_to == "tar"):
         raise Misuse(
             'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
             where="true",

@@ -185,7 +185,9 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     mostly = reasons.total() > report.merged("dropped").total()
     if first is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / first))}"
-    elif typed.name == "filter" and typed.given.keys() & {"where", "keep", "recipe"} and report.total("samples"):
+    elif (
+        typed.name == "filter" and typed.given.keys() & {"where", "keep", "near", "recipe"} and report.total("samples")
+    ):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
     elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):
         yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
@@ -17,6 +17,7 @@ from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.processes import Models
+from wdsflow.stages.scores.base import ModelDatasetScore
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 from .outcomes import BrokenScoreGuard
@@ -209,7 +210,12 @@ class Modelled(AbstractContextManager["Modelled"]):
             detail = without_addresses(failure.detail)
             row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
         else:
-            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
+            if isinstance(score, ModelDatasetScore):
+                record = guarded(lambda view: score.record(view, outputs), view)
+                into: dict[Call, Any] = row.values if isinstance(record, Unknown) else row.gathered
+                into[call] = record
+            else:
+                row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
             if self._embeddings is not None:
                 self._embeddings.keep(row, view, score, requests, outputs)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from wdsflow.engines.base import EngineError
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row, in_utf8
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, in_utf8
 from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
 from wdsflow.filtering.where.evaluate_predicate import Term
 from wdsflow.filtering.where.values import Call, Unknown, Value, spelled
@@ -116,9 +116,11 @@ def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> No
     quarantined: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     examples: dict[str, tuple[str, str]] = {}
+    resized: list[ResizedImage] = []
     for row in rows:
         if row.outcome == "kept":
             record.kept += 1
+            resized += row.resized
         elif row.outcome == "dropped":
             dropped[what := row.term or ""] += 1
             if dropped[what] == 1:
@@ -133,6 +135,9 @@ def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> No
                 if failed[what] == 1:
                     examples[f"failed {what}"] = _example(row, value.detail)
     record.samples = len(rows)
+    if resized:
+        before, after = (sum(image["bytes"][at] for image in resized) for at in (0, 1))
+        record.resized = {"images": len(resized), "bytes before": before, "bytes after": after}
     record.uncounted = uncounted([row.key for row in rows if row.outcome == "kept"])
     record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
     record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
-from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical
+from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.evaluate_predicate import Judgement
@@ -33,6 +33,7 @@ from wdsflow.stages.scores.base import (
     Subject,
     TextScore,
     bare,
+    versions_of,
 )
 from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View, ViewOptions
@@ -150,6 +151,7 @@ class Program:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         parse_size(recipe.image_memory)  # report an invalid size before the first sample
+        self.shrinker = shrinker_of(recipe)
         names = all_scores()
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
@@ -205,6 +207,7 @@ class Program:
             "stages": stage_identities(self.recipe.stages),
             "scores": {str(call): score.identity() for call, score in self.scores.items()},
             "order": [str(term) for term in self.terms],
+            **({"resize": versions_of("pillow", "simplejpeg")} if self.shrinker else {}),
         }
 
     @cached_property
@@ -226,7 +229,8 @@ class Program:
 
         ``scores``: whether scores are computed, not taken from ledgers.
         """
-        return not (scores and self.reads_contents()) and all(map(is_ours, self.scores.values()))
+        decodes = self.shrinker is not None or (scores and self.reads_contents())
+        return not decodes and all(map(is_ours, self.scores.values()))
 
     @property
     def gpus(self) -> float:
@@ -247,7 +251,12 @@ class Program:
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
         for call in self.gathered_calls:
-            if (dropped and call in self.kept_calls) or call in row.gathered or call in row.values:
+            if (
+                call in self.model_calls
+                or (dropped and call in self.kept_calls)
+                or call in row.gathered
+                or call in row.values
+            ):
                 continue
             found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
             if isinstance(found, bytes):
@@ -293,12 +302,18 @@ class Program:
         calls: list[Call] = []
         if self.plan is not None and row.judgement is None:
             needed = self.plan.next_needed(row.values)
-            if needed in self.model_calls:
+            if needed in self.model_calls and needed not in self.gathered_calls:
                 calls.append(needed)
             elif self.plan.where.judge(row.values).keep is not False:
                 calls += self._mixed_with_late
         calls += self._asked
-        return [call for call in dict.fromkeys(calls) if call in self.model_calls and call not in row.values]
+        judgement = row.judgement
+        if judgement is None and self.plan is not None:
+            judgement = self.plan.where.judge(row.values)
+        dropped = judgement is not None and self._puts_out(judgement)
+        calls += [call for call in self.gathered_calls if not (dropped and call in self.kept_calls)]
+        open_ = self.model_calls - row.values.keys() - row.gathered.keys()
+        return [call for call in dict.fromkeys(calls) if call in open_]
 
     @property
     def models(self) -> tuple[Model, ...]:

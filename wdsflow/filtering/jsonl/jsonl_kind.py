@@ -59,6 +59,8 @@ class JsonLines(ShardKind):
             MediaRoot.of(url, recipe)
         if recipe.stages:
             raise ValueError(f"stages change the members of tars: {urls[0]} is not a tar")
+        if recipe.resize:
+            raise ValueError(f"--resize changes the images in tars: {urls[0]} is not a tar")
         if recipe.numbering == "dense":
             raise ValueError(f"dense numbering is for tars: {urls[0]} is not a tar")
 

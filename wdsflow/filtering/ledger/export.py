@@ -15,8 +15,10 @@ from wdsflow.shards.atomic import create, discard, remove_stale, write_file, wri
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.opening import open_source
+from wdsflow.stages.scores.reference_lists import bytes_of_list
 
-from .ledger_row import in_utf8
+from .ledger import read_ledger
+from .ledger_row import calls_of, in_utf8
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +32,12 @@ _UID = re.compile("[0-9a-f]{32}")
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
     """Return the function that writes a file of this name, by its extension. Raises ValueError if unknown, OSError."""
-    ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
+    ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns, ".npz": _reference_list}
     if path.suffix not in ways:
         raise ValueError(
             f"{path}: lists end in .txt (keys), .npy (DataComp's uids; stored embeddings if the name ends in "
-            "image_embeddings.npy or caption_embeddings.npy) or .parquet (img2dataset's columns)"
+            "image_embeddings.npy or caption_embeddings.npy), .parquet (img2dataset's columns) or .npz (a list of "
+            "images for --near: hashes, or embeddings if the name ends in embeddings.npz)"
         )
     if not path.absolute().parent.is_dir():
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
@@ -50,6 +53,7 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     ``.txt``: one key per line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs
     of unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats,
     with the keys in a ``.txt`` next to it. ``.parquet``: key, shard, and img2dataset's columns from the samples' json.
+    ``.npz``: a list of images for ``--near``, ``...embeddings.npz`` of embeddings, any other of hashes.
     Raises ValueError if samples lack a required value, OSError if the disk fails.
     """
     write = check_export(path)
@@ -134,6 +138,34 @@ def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
         row[name] = value if whole else None
     return row
+
+
+def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
+    """Write a list of images for ``phash_distance`` or ``embedding_distance``, and return its length."""
+    import numpy as np
+
+    if not path.name.endswith("embeddings.npz"):
+        hashes = [int(text, 16) for record in records for text in _hashes(layout.ledger(record.name))]
+        write_file(path, bytes_of_list("phash", np.array(sorted(set(hashes)), np.uint64), {}))
+        return len(hashes)
+    column, _ = _embedding_column(layout, records, "image")
+    parts = [values for _, values in _kept_vectors(layout, records, column)]
+    entries = read_about(layout.ledger(records[0].name)).get("embeddings", []) if records else []
+    entry = next(entry for entry in entries if entry["column"] == column)
+    about = {"model": entry["model"], "settings": entry["settings"]}
+    write_file(path, bytes_of_list("embeddings", np.concatenate(parts), about))
+    return sum(map(len, parts))
+
+
+def _hashes(ledger: Path) -> Iterator[str]:
+    """Yield the hashes of the kept samples' images. Raises LedgerError if phash was not computed."""
+    rows, about = read_ledger(ledger)
+    call = next((call for call in calls_of(about) if call.name == "phash"), None)
+    if call is None:
+        raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
+    for row in rows:
+        value = row.values.get(call) if row.outcome == "kept" else None
+        yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
 
 
 ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}

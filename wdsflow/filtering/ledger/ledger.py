@@ -60,7 +60,8 @@ def names(values: Sequence[str | None]) -> "pa.Array":
 
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
-RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
+RESIZED = "resized"
+RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS))
 _GATHERED = " gathered"
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
@@ -85,7 +86,7 @@ def write_ledger(
     rows: Sequence[Row],
     kinds: Mapping[Call, str],
     gathered: Sequence[Call],
-    about: Mapping[str, object],
+    about: Mapping[str, Any],
     vectors: Vectors | None = None,
 ) -> None:
     """Write the ledger of a shard, one row per sample in the order of the tar.
@@ -95,9 +96,9 @@ def write_ledger(
         rows: the samples.
         kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
             could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
-            their values are in ``several``, as JSON.
+            their values are in ``several``, as JSON. Images that were made smaller are in ``resized``, as JSON.
         gathered: scores that compare samples; the compared data has a binary column.
-        about: stored as JSON in the file's metadata, under "wdsflow".
+        about: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
     """
     import pyarrow as pa
@@ -125,6 +126,10 @@ def write_ledger(
     failure = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
     failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
     columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
+    if about["recipe"]["resize"]:
+        columns[RESIZED] = texts(
+            [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
+        )
     calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
     metadata = {"wdsflow": json.dumps(own, sort_keys=True)}

@@ -23,6 +23,15 @@ def in_utf8(text: T) -> T:
     return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
+class ResizedImage(TypedDict):
+    """An image that was made smaller: each value as it was, and as it is in the output."""
+
+    field: list[str]
+    size: list[tuple[int, int]]  # width and height
+    bytes: list[int]
+    xxh3: list[str]  # xxh3_128 of its bytes
+
+
 class Row:
     """One sample: its place, its values, and its outcome.
 
@@ -32,8 +41,8 @@ class Row:
     """
 
     __slots__ = (
-        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "start", "term", "trouble",
-        "values",
+        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "resized", "start", "term",
+        "trouble", "values",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
@@ -46,6 +55,7 @@ class Row:
         self.gathered: dict[Call, bytes] = {}
         self.embedded: dict[str, list[tuple[str, int]]] = {}
         self.digest: str | None = None  # xxh3_128 of the image's bytes
+        self.resized: list[ResizedImage] = []
         self.outcome: Outcome = "kept"
         self.term: str | None = None
         self.error: str | None = None

@@ -1,22 +1,25 @@
 """A recipe: the scores that a run computes, the samples that it keeps, and stages before."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
+from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
 from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:
     from wdsflow.stages.base import SampleStage
+    from wdsflow.stages.scores.base import Score
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
+RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
 CODE = 2  # incremented when the same recipe would give different bytes
 
 
@@ -36,6 +39,12 @@ class Recipe:
         (),
         'Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
         metavar="SHARE",
+        panel=SAMPLES,
+    )
+    near: tuple[str, ...] = option(
+        (),
+        "Drop images that are near one of a list, such as an evaluation set: a file that --export hashes.npz or embeddings.npz wrote; repeatable.",
+        metavar="FILE",
         panel=SAMPLES,
     )
     stages: "tuple[SampleStage, ...]" = ()
@@ -69,6 +78,24 @@ class Recipe:
         "--embeddings/--no-embeddings",
         panel=SAMPLES,
     )
+    resize: str = option(
+        "",
+        "Make larger images smaller, such as 512 (the long side), short:224, pixels:1MP, square:512, center-crop:224. Others keep their bytes.",
+        metavar="SIZE",
+        panel=OUTPUT,
+    )
+    image_format: ImageFormat = option(
+        "same", "With --resize: format of the images that are made smaller.", panel=OUTPUT
+    )
+    quality: int = option(95, "With --resize: quality of JPEG and WebP.", metavar="N", panel=OUTPUT, least=1, most=100)
+    orientation: Orientation = option(
+        "apply", "With --resize: apply EXIF's orientation to the pixels, or keep it in the file.", panel=OUTPUT
+    )
+    resize_mode: ShrinkMode = option(
+        "fast",
+        "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is one and a half times the size wanted. exact: at full size.",
+        panel=OUTPUT,
+    )
     pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
@@ -99,10 +126,19 @@ class Recipe:
         from .recipe_stages import written_stages
 
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain |= {"stages": written_stages(self.stages), "scores": list(self.scores), "keep": list(self.keep)}
-        if not self.keep:  # recipes of earlier versions have none, and their runs can be resumed
-            del plain["keep"]
-        return plain
+        lists = {name: list(getattr(self, name)) for name in ("scores", "keep", "near")}
+        return plain | {"stages": written_stages(self.stages), **lists}
+
+
+def shrinker_of(recipe: Recipe) -> Shrinker | None:
+    """Return what makes the images of kept samples smaller, None if nothing does. Raises ValueError."""
+    if recipe.resize:
+        rule = SizeRule.parse(str(recipe.resize))
+        return Shrinker(rule, recipe.image_format, recipe.quality, recipe.orientation, recipe.resize_mode)
+    for name in RESIZING[1:]:
+        if getattr(recipe, name) != getattr(Recipe, name):
+            raise ValueError(f"--{name.replace('_', '-')} is for images that are made smaller: add --resize 512")
+    return None
 
 
 def recorded_run(run_file: Path) -> dict[str, Any]:
@@ -160,16 +196,24 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError, such as WhereError.
     """
-    from wdsflow.filtering.where.predicate import parse, parse_score, share_predicate
+    from wdsflow.filtering.where.predicate import parse, parse_score
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
     parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
-    parts = parts if not recipe.keep else [f"({part})" for part in parts]
-    parts += [share_predicate(text, names) for text in recipe.keep]
+    parts = parts if not (recipe.keep or recipe.near) else [f"({part})" for part in parts]
+    parts += _terms_of_flags(recipe, names)
     where = str(parse(" and ".join(parts), names)) if parts else ""
     scores = (str(parse_score(text, names)) for text in recipe.scores)
-    return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))
+    return replace(recipe, where=where, keep=(), near=(), scores=tuple(dict.fromkeys(scores)))
+
+
+def _terms_of_flags(recipe: Recipe, names: "Mapping[str, type[Score]]") -> list[str]:
+    """Return the terms that --keep and --near stand for. Raises ValueError."""
+    from wdsflow.filtering.where.predicate import far_predicate, share_predicate
+
+    shares = [share_predicate(text, names) for text in recipe.keep]
+    return shares + [far_predicate(path, names) for path in recipe.near]
 
 
 def fixed_conditions(recipe: Recipe) -> list[str]:
@@ -179,10 +223,10 @@ def fixed_conditions(recipe: Recipe) -> list[str]:
 
     Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
     """
-    from wdsflow.filtering.where.predicate import check_ranges, parse, share_predicate
+    from wdsflow.filtering.where.predicate import check_ranges, parse
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
     parts = [recipe.where] if recipe.where.strip() else []
-    parts += [share_predicate(text, names) for text in recipe.keep]
+    parts += _terms_of_flags(recipe, names)
     return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.where.predicate import parse, parse_score, share_predicate
+from wdsflow.filtering.where.predicate import far_predicate, parse, parse_score, share_predicate
 from wdsflow.filtering.where.tokens import instead_of
 from wdsflow.stages.scores.score_catalog import all_scores
 
@@ -67,6 +67,7 @@ def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: 
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
     ]
     places += [(f"keep.{number}", text, share_predicate) for number, text in enumerate(recipe.keep, 1)]
+    places += [(f"near.{number}", path, far_predicate) for number, path in enumerate(recipe.near, 1)]
     if recipe.where.strip():
         places.insert(0, ("where", recipe.where, parse))
     for name, text, check in places:
@@ -161,7 +162,7 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
             yield from _lines_of(value, f"{at}{name}.")
 
 
-_LISTS = ("keep", "scores")
+_LISTS = ("keep", "near", "scores")
 _HELP = {
     "stages": "Stages that run on each sample before it is scored; members that they change are written again.",
     "pilot": "Measurements of --measure on some samples; they determine the order of the terms.",
@@ -190,6 +191,8 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     except StagesError as error:
         raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
     values["stages"] = []
+    if isinstance(values.get("resize"), int):  # as YAML reads 512
+        values["resize"] = str(values["resize"])
     try:
         checked = _model().model_validate(values)
     except ValidationError as error:
@@ -227,4 +230,5 @@ def schema() -> str:
     tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
     tree["title"] = "wdsflow filter recipe"
     tree["properties"]["stages"].update(schema_of_stages())
+    tree["properties"]["resize"]["type"] = ["string", "integer"]
     return json.dumps(tree, indent=2) + "\n"

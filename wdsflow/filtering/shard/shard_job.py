@@ -1,7 +1,7 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
@@ -25,7 +25,7 @@ from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
 from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
-from wdsflow.filtering.samples import Gone, Views
+from wdsflow.filtering.samples import Gone, ShardView, Views
 from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
@@ -35,6 +35,7 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .resized_images import ResizedImages
 from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; score it again with --restart"
@@ -106,12 +107,14 @@ class _Job:
         self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
         self.known: KnownRows | None = None
         self.calls: tuple[Call, ...] = ()  # the scores to compute
+        self.resized: ResizedImages | None = None
 
     def run(self) -> ShardRecord:
         task, program, record = self.task, self.program, self.record
         with (
             seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
             self._embeddings() as embeddings,
+            self._resized() as self.resized,
         ):
             if damage:
                 record.damage.append(damage)
@@ -120,6 +123,8 @@ class _Job:
                 for row in rows:
                     program.decide(row)
                 if task.tars:
+                    if self.resized is not None:
+                        self._resize_rest(source, rows, self.resized)
                     part_twins(rows)
                     kept = (row for row in rows if row.outcome == "kept")
                     kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
@@ -148,6 +153,20 @@ class _Job:
             spool = Spool(columns_of(program.scores.values()), task.layout.spool)
         return ShardEmbeddings(spool=spool, stored=stored, own=own)
 
+    def _resized(self) -> AbstractContextManager[ResizedImages | None]:
+        shrinker = self.program.shrinker if self.task.tars else None
+        return nullcontext() if shrinker is None else ResizedImages(shrinker, self.task.layout.spool)
+
+    def _resize_rest(self, source: Source, rows: Sequence[Row], resized: ResizedImages) -> None:
+        """Make the images of the kept samples smaller that were not decided when they were read.
+
+        Raises SourceError; SourceChangedError if the shard has other samples than before.
+        """
+        kept = [row for row in rows if row.outcome == "kept"]
+        for row, view in self._views_of(source, {row.number: row for row in kept if not resized.has(row)}):
+            resized.add(row, view)
+        resized.quarantine(kept)
+
     def _scored(self, scored: Layout, source: Source) -> list[Row]:
         """Read the scores of all samples from a ledger, and add those that are cheap to compute."""
         task, program = self.task, self.program
@@ -162,6 +181,9 @@ class _Job:
                     raise OtherShard(path, self.record.url)
         if task.compares:
             add_resolved(program, rows, task.layout, task.name)
+        for row in rows:
+            if row.number in task.aside:
+                row.trouble = KILLED
         self._add_cheap(source, rows)
         return rows
 
@@ -170,10 +192,19 @@ class _Job:
 
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
         """
-        task, program = self.task, self.program
+        program = self.program
         waiting = {row.number: row for row in rows if program.is_open(row)} if program.cheap_calls else {}
+        for row, view in self._views_of(source, waiting):
+            program.resume(row, view, cheap=True)
+
+    def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
+        """Yield samples by their numbers, each with its view, in the order of the shard.
+
+        Raises SourceError; SourceChangedError if the shard has other samples than before.
+        """
         if not waiting:
             return
+        task = self.task
         options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
         samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
         for sample in samples:
@@ -187,7 +218,7 @@ class _Job:
                 view = views.view(sample)
             except Gone as gone:  # it existed when it was scored
                 raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
-            program.resume(row, view, cheap=True)
+            yield row, view
             if not waiting:
                 break
         self.mark.set(-1)
@@ -248,6 +279,8 @@ class _Job:
                     row.trouble, row.about = gone.trouble, gone.detail
                     continue
                 score(row, view)
+                if self.resized is not None and row.judgement is not None and row.judgement.keep:
+                    self.resized.add(row, view)  # what scores have decoded is used
                 if guard.open:
                     guard.check(row)
                 if modelled is not None:
@@ -266,7 +299,7 @@ class _Job:
         if scored is not None and task.recipe.embeddings:
             vectors = CopiedEmbeddings(scored.ledger(task.name))
         try:
-            write_shard(task, source, self.program, rows, self.record, vectors)
+            write_shard(task, source, self.program, rows, self.record, vectors, self.resized)
         except SourceChangedError:
             if scored is None:
                 raise

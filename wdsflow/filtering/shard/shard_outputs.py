@@ -22,6 +22,8 @@ from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
 
+from .resized_images import ResizedImages
+
 
 @dataclass(frozen=True)
 class ShardTask:
@@ -54,13 +56,19 @@ _SMALL = 12 << 10  # mean bytes of a member
 
 
 def kept_pieces(
-    source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
+    source: Source,
+    url: str,
+    stages: Sequence[SampleStage],
+    kept: Sequence[Row],
+    headers: Sequence[Range],
+    resized: ResizedImages | None = None,
 ) -> Iterator[Piece]:
     """Yield the pieces of a tar of the kept samples of a shard, in order, without end-of-archive blocks.
 
-    Stages run again on kept samples. ``headers``: the ranges of its global headers. Raises SourceError, OSError.
+    Stages run again on kept samples. ``headers``: the ranges of its global headers. ``resized``: images to replace.
+    Raises SourceError, OSError.
     """
-    if not stages:
+    if not stages and resized is None:
         yield from with_headers([(row.start, row.end) for row in kept], headers)
         return
     wanted = {row.number: row for row in kept}
@@ -78,7 +86,8 @@ def kept_pieces(
             raise SourceChangedError
         while waiting and waiting[-1][0] < sample.start:
             yield waiting.pop()
-        yield from pieces_of(sample, staging.fields(sample), samples)
+        fields = staging.fields(sample)
+        yield from pieces_of(sample, resized.replaced(row, fields) if resized else fields, samples)
     if wanted:
         raise SourceChangedError
 
@@ -128,12 +137,20 @@ def stage_of(row: Row) -> str:
     """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
+    if (row.error or "").startswith("resize:"):
+        return "resize"
     found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
     return next(found, "where")
 
 
 def write_shard(
-    task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord, vectors: Vectors | None
+    task: ShardTask,
+    source: Source,
+    program: Program,
+    rows: list[Row],
+    record: ShardRecord,
+    vectors: Vectors | None,
+    resized: ResizedImages | None,
 ) -> None:
     """Write ledger, output and quarantine of a shard, and add them to its record. Raises OSError, SourceError."""
     layout = task.layout
@@ -152,15 +169,17 @@ def write_shard(
     if not task.tars:
         return
     record.quarantine = write_quarantine(layout, task.name, source, task.url, rows, record.headers)
-    _write_output(task, source, [row for row in rows if row.outcome == "kept"], record)
+    _write_output(task, source, [row for row in rows if row.outcome == "kept"], record, resized)
 
 
-def _write_output(task: ShardTask, source: Source, kept: Sequence[Row], record: ShardRecord) -> None:
+def _write_output(
+    task: ShardTask, source: Source, kept: Sequence[Row], record: ShardRecord, resized: ResizedImages | None
+) -> None:
     recipe, target, kind = task.recipe, task.layout.tar(task.name), kind_of(task.url, task.recipe.lines_to)
     if kept or recipe.empty == "write":
         record.parts = kind.write_beside(target, source, task.url, recipe, kept)
         if not record.parts:
-            pieces = kept_pieces(source, task.url, recipe.stages, kept, record.headers)
+            pieces = kept_pieces(source, task.url, recipe.stages, kept, record.headers, resized)
             write_pieces(target, source, pieces, closed=kind.is_tar)
             record.output = fingerprint(str(target))
     for path in kind.outputs(target) if record.output is None else ():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from wdsflow.stages.scores.base import DatasetScore, Score
+from wdsflow.stages.scores.reference_lists import read_list
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 from .evaluate_predicate import SIGNS, Term, Where, runner
@@ -254,6 +255,17 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
     number = ranked_number(RankPercent(of=found[1], **settings), names)
     call = Call(RankPercent.name, tuple(sorted({**settings, "of": printed(number.node)}.items())))
     return f"{call} <= {found[3]}"
+
+
+_NEAR = {"phash": ("phash_distance", 4), "embeddings": ("embedding_distance", 0.07)}  # as near as duplicates
+
+
+def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
+    """Return the predicate for images that are not near those of a list: see ``reference_lists``. Raises ValueError."""
+    del names  # those of the catalog
+    found = read_list("--near", path)
+    name, near = _NEAR[found.kind]
+    return f"{Call(name, tuple(sorted({**found.about.get('settings', {}), 'file': path}.items())))} > {near}"
 
 
 def with_columns(where: str, there: Collection[Call]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from threading import RLock
 from typing import Literal, NamedTuple
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
@@ -15,6 +16,7 @@ HISTORY = 1 << 20  # bytes after the latest request that a forward source can st
 Range = tuple[int, int]  # first byte, byte after the last
 Piece = Range | bytes  # of a tar: a range of a source, or new bytes
 _BLOCK = 512  # bytes of a tar's blocks
+_COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
 
 
 class SourceError(OSError):
@@ -209,9 +211,13 @@ def file_size(url: str) -> int:
 
 
 def place_of(url: str) -> str:
-    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url."""
+    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url.
+
+    >>> place_of(f"hf://datasets/org/set@{'0' * 40}/a.tar")  # commits may have the same file
+    'hf://datasets/org/set/a.tar'
+    """
     path = local_file(url)
-    return url if path is None else os.path.realpath(path)
+    return _COMMIT.sub(r"\1", url) if path is None else os.path.realpath(path)
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
@@ -295,15 +301,18 @@ class Digest:
 
     def of_parts(self, fetch: Fetch, size: int, start: bytes = b"") -> Fetch:
         """Return a ``fetch`` for a shard of ``size`` bytes that also hashes its bytes, and skipped ones between."""
+        turn = RLock()  # a thread may read ahead while this one finishes
 
         def up_to(offset: int) -> None:
-            while self.size < offset:
-                self._add(fetch(self.size, min(offset, self.size + _PIECE)))
+            with turn:
+                while self.size < offset:
+                    self._add(fetch(self.size, min(offset, self.size + _PIECE)))
 
         def hashed(first: int, stop: int) -> bytes:
-            up_to(first)
-            data = fetch(first, stop)
-            self._add(data[self.size - first :])
+            with turn:
+                up_to(first)
+                data = fetch(first, stop)
+                self._add(data[self.size - first :])
             return data
 
         self._begin(lambda: up_to(size))

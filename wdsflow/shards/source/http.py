@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wdsflow.text.install import install_extras, install_packages
 
-from .base import SourceChangedError, SourceError
+from .base import SourceChangedError, SourceError, Trouble
+from .hub import SCHEME
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp import ClientResponse
+    from yarl import URL
 
 T = TypeVar("T")
 
 _LIBRARY = re.compile(r"^Install (\S+) to ")
 
 WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)  # seconds before each further try where a connection fails
+_LONGEST = 300.0  # seconds that a busy server may ask for
+_LIMITED = re.compile(r";\s*t=(\d+)")  # in a RateLimit header: seconds until it is reset
 
-_REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs"))  # whose libraries the extra `remote` brings
+_REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs", "hf"))  # whose libraries the extra `remote` brings
 _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"))
 
 
@@ -32,9 +36,10 @@ def trying(action: Callable[[], T], url: str) -> T:
             return action()
         except Exception as raised:  # noqa: BLE001 - every file system raises exceptions of its own
             error = _reason(raised)
-            if wait is None or not _may_pass(error):
+            asked = _asked_wait(error)
+            if wait is None or asked > _LONGEST or not _may_pass(error):
                 raise source_error(error, url) from None
-        time.sleep(wait)
+        time.sleep(max(wait, asked))
     raise AssertionError  # the last try returns or raises
 
 
@@ -46,6 +51,20 @@ def _may_pass(error: Exception) -> bool:
         return False
     status = _status(error)
     return status is None or status in (408, 429) or status >= 500
+
+
+def _said(error: BaseException, header: str) -> str:
+    """Return a header of the server's response, "" if there is none."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+    return str(headers.get(header) or "")
+
+
+def _asked_wait(error: Exception) -> float:
+    """Return the seconds after which a busy server wants the next request, 0 if it does not say."""
+    if _status(error) not in (429, 503):
+        return 0.0
+    after = _said(error, "Retry-After") or (_LIMITED.search(_said(error, "RateLimit")) or ["", ""])[1]
+    return float(after) if after.isdigit() else 0.0
 
 
 def _reason(error: Exception) -> Exception:
@@ -62,7 +81,8 @@ def _status(error: BaseException) -> int | None:
         found = getattr(cause, "status", None)
         if found is None:
             found = getattr(cause, "response", None)
-            found = found.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(found, dict) else None
+            answered = found.get("ResponseMetadata", {}) if isinstance(found, dict) else {}
+            found = answered.get("HTTPStatusCode") or getattr(found, "status_code", None)
         if isinstance(found, int):
             return found
     return None
@@ -75,6 +95,8 @@ def source_error(error: Exception, url: str) -> SourceError:
     error = _reason(error)
     text = str(error) or type(error).__name__
     status = _status(error)
+    if url.startswith(SCHEME) and (refused := _hub_error(error, status)):
+        return refused
     if isinstance(error, PermissionError) or status in (401, 403):
         return SourceError("denied", f"status {status}: {text}" if status else text)
     if type(error).__name__ in _UNSIGNED:
@@ -93,7 +115,31 @@ def source_error(error: Exception, url: str) -> SourceError:
     return SourceError("io", f"{type(error).__name__}: {text}")
 
 
+_UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
+_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {  # by the hub's code or status
+    "GatedRepo": ("denied", "access is gated: ask for it on the page of the repository, then log in"),
+    401: ("denied", _UNKNOWN),
+    "RepoNotFound": ("missing", _UNKNOWN),
+    403: ("denied", "your token may not read it (status 403): log in with another"),
+    429: ("io", "the hub limits requests (status 429): try again later, or log in for a higher limit"),
+    "RevisionNotFound": ("missing", "the repository has no such branch, tag or commit"),
+    "EntryNotFound": ("missing", "the repository has no such file at this revision"),
+}
+
+
+def _hub_error(error: Exception, status: int | None) -> SourceError | None:
+    """Translate what the hub or its client says; None if it is nothing special."""
+    code = _said(error, "X-Error-Code")
+    if known := next((name for name in _REFUSALS if name in (code, status)), None):
+        kind, why = _REFUSALS[known]
+        return SourceError(kind, why, "hf auth login" if "log in" in why else "")
+    if status is None and not isinstance(error, (FileNotFoundError, ImportError, ValueError)):
+        return SourceError("io", f"the hub cannot be reached ({error}): check the network, and HF_ENDPOINT", "hf env")
+    return None
+
+
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
+_SECRET = frozenset(("authorization", "cookie"))  # headers that another server must not see
 _MARKS = ("ETag", "Last-Modified")  # the first that two responses share decides whether they are of one file
 
 
@@ -102,11 +148,15 @@ class HttpFile:
 
     fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An answer with other bytes
     than requested, or of another file than the first answer, is a fault of the server: the request is made
-    again, and then it is an error. ``size`` is known after ``first``.
+    again, and then it is an error. ``size`` is known after ``first``. Where the server redirects to another, that one
+    gets the later requests, without credentials: the hub counts requests, and each would take twice as long. ``name`` is
+    the url that the user gave.
     """
 
-    def __init__(self, system: Any, url: str) -> None:
-        self.url = url
+    def __init__(self, system: Any, url: str, name: str) -> None:
+        self.url = name
+        self._asked = url
+        self._target: URL | None = None  # where the server redirected to
         self.size: int | None = None
         self._system = system
         self._marks: dict[str, str] = {}
@@ -147,8 +197,12 @@ class HttpFile:
         return await self._whole() if self.size is None else data  # parts of a file without an end: "0-99/*"
 
     async def _part(self, start: int, stop: int) -> bytes:
-        async with await self._ask({"Range": f"bytes={start}-{stop - 1}"}) as answer:
-            return await self._body(answer, start, stop)
+        try:
+            async with await self._ask({"Range": f"bytes={start}-{stop - 1}"}) as answer:
+                return await self._body(answer, start, stop)
+        except BaseException:
+            self._target = None  # the next try asks for a new one
+            raise
 
     async def _whole(self) -> "HttpStream":
         return self._streamed(await self._ask({}))
@@ -163,8 +217,18 @@ class HttpFile:
             settings.setdefault("timeout", ClientTimeout(total=None, sock_connect=60, sock_read=60))
         headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
         session = await system.set_session()
-        url = system.encode_url(self.url)
-        found: ClientResponse = await session.get(url, headers=headers, auto_decompress=False, **settings)
+        get = partial(session.get, auto_decompress=False)
+        if (target := self._target) is not None:
+            self._target = None  # unless it answers
+            public = {name: value for name, value in headers.items() if name.lower() not in _SECRET}
+            found: ClientResponse = await get(target, headers=public, **{**settings, "auth": None})
+            if found.status < 400:
+                self._target = target
+                return found
+            found.close()  # the address has expired
+        found = await get(system.encode_url(self._asked), headers=headers, **settings)
+        if found.history and found.status < 400:
+            self._target = found.url
         return found
 
     def _streamed(self, answer: "ClientResponse") -> "HttpStream":

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 from zlib import crc32
@@ -11,11 +12,13 @@ from wdsflow.shards.shard_names import SUFFIXES, natural
 from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
+from .hub import SCHEME, HubUrl
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
 # counts as a jump. A request takes about as long as half a megabyte.
-_START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
+_START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 8 << 20, 512 << 10
+_STEADY = 1 << 20  # bytes of a request from which on the next one is sent ahead
 _PIECE = 256 << 10  # of a stream
 _File = IO[bytes] | HttpStream
 
@@ -23,8 +26,8 @@ _File = IO[bytes] | HttpStream
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
 
-    While bytes are read in sequence it requests more and more of them at once; after a jump it requests only the
-    wanted bytes. A request that fails is repeated; see ``trying``.
+    While bytes are read in sequence it requests more and more of them at once, and the next ones in a thread before they
+    are wanted; after a jump it requests only the wanted bytes. A request that fails is repeated; see ``trying``.
     """
 
     def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
@@ -32,6 +35,8 @@ class RemoteSource(Source):
         self.size: int = size
         self.length: int = size
         self._held, self._from = held, 0  # bytes, and the offset of the first
+        self._thread = ThreadPoolExecutor(1)
+        self._next: tuple[int, Future[bytes]] | None = None  # first byte of a request sent ahead, and its answer
         self.bytes_read = len(held)
         self._ahead = len(held) or _START // 2
 
@@ -47,6 +52,7 @@ class RemoteSource(Source):
     def close(self) -> None:
         """Close the file."""
         self._held = b""
+        self._thread.shutdown(wait=False, cancel_futures=True)
         self._close()
 
     def _load(self, offset: int, end: int) -> None:
@@ -57,10 +63,24 @@ class RemoteSource(Source):
             self._ahead = 0
         kept = self._held[offset - self._from :] if self._from <= offset < held_to else b""
         start = offset + len(kept)
-        stop = min(self.length, max(end, start + self._ahead))
-        data = self._fetch(start, stop)
+        data = self._arrived(start)
+        if start + len(data) < end:
+            data += self._fetch(start + len(data), min(self.length, max(end, start + self._ahead)))
+        after = start + len(data)
         self.bytes_read += len(data)
         self._held, self._from = kept + data, offset
+        if self._ahead >= _STEADY and after < self.length:
+            self._next = after, self._thread.submit(self._fetch, after, min(self.length, after + self._ahead))
+
+    def _arrived(self, start: int) -> bytes:
+        """Return bytes from ``start`` on if they were requested ahead. Raises ``SourceError``."""
+        if self._next is None:
+            return b""
+        (first, answer), self._next = self._next, None
+        data = answer.result()  # also if the bytes are useless now: one request at a time
+        skipped = start - first if first <= start else len(data)
+        self.bytes_read += min(skipped, len(data))
+        return data[skipped:]
 
 
 class _Stream:
@@ -108,7 +128,7 @@ class _Stream:
 
 def open_remote(url: str, digest: Digest | None = None) -> Source:
     """Open a url through fsspec; ``digest`` hashes all that is stored there. Raises ``SourceError``."""
-    system, path = filesystem(url)
+    system, path = trying(HubUrl.of(url).web, url) if url.startswith(SCHEME) else filesystem(url)
     if "https" in system.protocol:
         return _open_http(system, url, path, digest)
 
@@ -142,7 +162,7 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
 
 
 def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
-    file = HttpFile(system, path)
+    file = HttpFile(system, path, url)
     start = file.first(_START)
     if not isinstance(start, bytes):
         return _onwards(_Stream(url, file.stream, start), file.size, digest)
@@ -196,6 +216,11 @@ def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
         raise
 
 
+def pinned(url: str) -> str:
+    """Return a url of the hub at the commit of its revision, and any other as it is. Raises ``SourceError``."""
+    return trying(lambda: HubUrl.of(url).pinned(), url) if url.startswith(SCHEME) else url
+
+
 def filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a url, and the path there. Raises ``SourceError``."""
     import fsspec
@@ -206,6 +231,8 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 def about(url: str) -> dict[str, object]:
     """Return a server's current facts about a file: its size, when it changed. Raises ``SourceError``."""
+    if url.startswith(SCHEME):
+        return trying(lambda: HubUrl.of(url).facts(), url)
     system, path = filesystem(url)
 
     def ask() -> dict[str, object]:

@@ -1,0 +1,67 @@
+"""Shards in an object store behind a network, next to the same shards on this machine.
+
+A store of our own on loopback adds the latency and limits the bandwidth. It takes a part of the processor, which a real
+one does not. No local disk is faster than the line here: the peer's time is at least that in which the line passes the
+bytes of the shards.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from support.bench import filtering, serving
+from support.bench.object_store import BANDWIDTH, LATENCY
+
+MakeClock = Callable[[], Any]
+_STORE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "object_store.py")
+_ACCOUNT = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@contextmanager
+def stored(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Serve the shards as objects, and give their urls."""
+    words = [_STORE, os.path.dirname(paths[0]), str(LATENCY), str(BANDWIDTH)]
+    with serving.running(words, until="") as url:
+        os.environ.update(_ACCOUNT, AWS_ENDPOINT_URL=url.rstrip("/"))
+        yield [f"s3://bench/{os.path.basename(path)}" for path in paths]
+
+
+def names(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+    """`wdsflow validate --level names`, with its usual number of processes."""
+    from wdsflow.validate import check
+
+    importlib.import_module("s3fs")
+    begun = clock()
+    report = check(paths, readers=["open-clip-3.3"], level="names")
+    result: dict[str, Any] = begun.stop(samples=report.evidence.samples)
+    return result
+
+
+def filtered(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, Any]:
+    """`wdsflow filter` by header and text, with its usual number of processes."""
+    from wdsflow.filtering.run_filter import filter_shards
+    from wdsflow.filtering.run_options import RunOptions
+
+    importlib.import_module("s3fs")
+    recipe, _ = filtering.ready(filtering.WHERE)
+    begun = clock()
+    report = filter_shards(paths, folder, recipe, RunOptions())
+    result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=report.total("kept"))
+    return result
+
+
+def run(work: str, place: str, paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+    """Return the figures of "names" or "filter", "here" or in the "store"."""
+    with filtering.beside(paths) as folder:
+
+        def measured(urls: Sequence[str]) -> dict[str, Any]:
+            return names(urls, clock) if work == "names" else filtered(urls, clock, os.path.join(folder, "out"))
+
+        if place == "store":
+            with stored(paths) as urls:
+                return measured(urls)
+        result = measured(paths)
+    line = sum(map(os.path.getsize, paths)) / BANDWIDTH
+    return {**result, "seconds": max(result["seconds"], line), "local_seconds": result["seconds"]}

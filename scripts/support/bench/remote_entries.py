@@ -1,0 +1,34 @@
+"""Shards in an object store next to local ones."""
+
+from .entry import Entry
+
+
+def _remote(name: str, title: str, work: str, shards: str, goal: float) -> Entry:
+    return Entry(
+        name, title, f"store-{work}", f"here-{work}", shards, goal, at_most=True, measure="seconds", unit="s", runs=3
+    )
+
+
+REMOTE = [
+    _remote(
+        "remote-names-many",
+        "time to list and group, 20 KB samples in S3, compared with local ones at the speed of the line",
+        "names",
+        "many",
+        1.2,
+    ),
+    _remote(
+        "remote-names-large",
+        "the same with 1.5 MB samples, of which only the headers are fetched",
+        "names",
+        "large",
+        1.2,
+    ),
+    _remote(
+        "remote-filter-many",
+        "time to filter by header and text, 20 KB samples in S3, compared with local ones at the speed of the line",
+        "filter",
+        "many",
+        1.3,
+    ),
+]

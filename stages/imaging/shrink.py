@@ -1,0 +1,307 @@
+"""Encoded images made smaller: the rule for their size, and the format in which they are encoded again."""
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from io import BytesIO
+from math import ceil, isqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from wdsflow.images.header import ImageHeader
+from wdsflow.images.image_header import UNREADABLE
+from wdsflow.images.pillow import quiet
+
+from ..base import Dropped, StageError, check_choice
+from .decoders import opened, orientation_of, scale_of, to_rgb
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from ..decode import Decode
+
+Way = Literal["long", "short", "pixels", "square", "center-crop"]
+ImageFormat = Literal["same", "jpg", "webp", "png"]
+Orientation = Literal["apply", "keep"]
+ShrinkMode = Literal["fast", "exact"]
+
+_RULE = re.compile(r"(?:([a-z-]+):)?([0-9]{1,9}(?:\.[0-9]{1,6})?)(MP)?")
+_EXAMPLES = ("512", "long:512", "short:224", "pixels:1MP", "square:512", "center-crop:224")
+_OTHER_NAMES = {
+    "keep_ratio": "short",
+    "keep_ratio_largest": "long",
+    "border": "square",
+    "center_crop": "center-crop",
+}  # img2dataset's
+_K = 1.5  # decoded at least so many times as large as needed
+_GAP = 3.0  # Pillow averages pixels while they are more than so many times as many as needed on a side
+_WHITE = (255, 255, 255)
+
+
+class SizeRule(NamedTuple):
+    """The largest size of an image; smaller ones stay as they are.
+
+    ``long``: the long side is at most ``most`` pixels. ``short``: the short side. ``pixels``: width times height.
+    ``square``: as ``long``, and filled up with white to ``most`` x ``most``. ``center-crop``: as ``short``, and the long
+    side is cut to ``most``, the same on both ends. img2dataset calls these keep_ratio_largest, keep_ratio, border and
+    center_crop, each with ``resize_only_if_bigger``; it has nothing like ``pixels``.
+    """
+
+    way: Way
+    most: int
+
+    @classmethod
+    def parse(cls, text: str) -> "SizeRule":
+        """Parse ``512`` (the long side), ``short:224``, ``pixels:1MP``, ``square:512`` or ``center-crop:256``.
+
+        Raises ValueError.
+
+        >>> SizeRule.parse("512"), SizeRule.parse("pixels:0.5MP")
+        (SizeRule(way='long', most=512), SizeRule(way='pixels', most=500000))
+        """
+        match = _RULE.fullmatch(text.strip())
+        way = (match[1] or "long") if match else ""
+        if match is None or way not in get_args(Way) or (match[3] and way != "pixels"):
+            name, _, number = text.partition(":")
+            ways = f"{_OTHER_NAMES[name]}:{number}" if name in _OTHER_NAMES else ", ".join(_EXAMPLES)
+            raise ValueError(f"{text!r} is not a size of images: use {ways}")
+        most = Decimal(match[2]) * (1_000_000 if match[3] else 1)
+        if most < 1 or most != int(most):
+            raise ValueError(f"{text!r} is not a size of images: give a whole number of pixels, at least 1")
+        return cls(way, int(most))  # type: ignore[arg-type]
+
+    def holds(self, width: int, height: int) -> bool:
+        """Return whether an image is small enough."""
+        if self.way == "pixels":
+            return width * height <= self.most
+        return (min(width, height) if self.way == "short" else max(width, height)) <= self.most
+
+    def scaled(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height, at least 1 and never enlarged, before ``square`` fills up and ``center-crop`` cuts.
+
+        >>> [SizeRule.parse(rule).scaled(4000, 3000) for rule in ("512", "short:224", "pixels:1MP", "center-crop:256")]
+        [(512, 384), (299, 224), (1154, 866), (341, 256)]
+        """
+        if self.way == "pixels":
+            if width * height <= self.most:
+                return width, height
+            # Integers: the same on every machine.
+            across = max(1, isqrt(self.most * width // height))
+            return across, max(1, min(self.most // across, isqrt(self.most * height // width)))
+        side = min(width, height) if self.way in {"short", "center-crop"} else max(width, height)
+        if side <= self.most:
+            return width, height
+        return tuple(max(1, (each * self.most + side // 2) // side) for each in (width, height))  # type: ignore[return-value]
+
+    def final(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height of the result for an image that is not small enough."""
+        if self.way == "square":
+            return self.most, self.most
+        across, down = self.scaled(width, height)
+        return (min(across, self.most), min(down, self.most)) if self.way == "center-crop" else (across, down)
+
+
+SCORED = SizeRule("long", 512)  # the size at which scores look at pictures
+
+
+def aim_of_scores(width: int, height: int) -> tuple[int, int]:
+    """Return the target (height, width) at which scores decode a picture."""
+    across, down = SCORED.scaled(width, height)
+    return down, across
+
+
+class Small(NamedTuple):
+    """An image that was made smaller. ``was`` and ``format``: of the old and of the new file, "jpeg", "png" or "webp"."""
+
+    data: bytes
+    width: int
+    height: int
+    was: str
+    format: str
+
+    def field_for(self, name: str, others: Container[str] = ()) -> str:
+        """Return the field name of the image: with another ending if the format has changed.
+
+        Raises StageError if that is one of the ``others``.
+
+        >>> Small(b"", 1, 1, "jpeg", "webp").field_for("0.jpeg"), Small(b"", 1, 1, "jpeg", "jpeg").field_for("jpeg")
+        ('0.webp', 'jpeg')
+        """
+        before, dot, _ = name.rpartition(".")
+        new = name if self.was == self.format else f"{before}{dot}{_ENDINGS[self.format]}"
+        if new != name and new in others:
+            raise StageError("field-taken", f"field {name!r} would become {new!r}, which the sample has already")
+        return new
+
+
+_ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
+_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))  # without loss; all other formats become JPEG
+_GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
+
+
+@dataclass(frozen=True)
+class Shrinker:
+    """Makes encoded images smaller. An image that is small enough is not even decoded.
+
+    ``image_format``: "same" keeps JPEG, PNG and WebP; GIF, BMP and TIFF become PNG, all others JPEG. ``quality``: of JPEG
+    (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels as EXIF says, "keep" writes that into the new
+    file; no other EXIF is kept. ``mode``: "fast" decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at
+    least one and a half times the wanted one and 512 pixels long; "exact" at its full size.
+
+    Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a JPEG. A colour profile
+    of RGB is converted to sRGB and left out; others, such as those of CMYK, are ignored, as in training. Values of more
+    than 8 bits are scaled to 0..255. Of an animation the first frame stays, which is the one that training sees.
+    """
+
+    rule: SizeRule
+    image_format: ImageFormat = "same"
+    quality: int = 95
+    orientation: Orientation = "apply"
+    mode: ShrinkMode = "fast"
+
+    def __post_init__(self) -> None:
+        """Refuse impossible settings."""
+        for name, kind in (("image_format", ImageFormat), ("orientation", Orientation), ("mode", ShrinkMode)):
+            check_choice("resize", name, getattr(self, name), kind)
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"resize: quality={self.quality!r} must be from 1 to 100")
+
+    def of(self, data: bytes, header: ImageHeader, budget: int, picture: "Image | None" = None) -> Small | None:
+        """Return a smaller image, or None if it is small enough.
+
+        ``budget``: bytes for decoding it. ``picture``: it, decoded already, if ``shares`` allows that. Raises StageError
+        as ``Decode``, and "unencodable"; Dropped "over-budget".
+        """
+        if not header.width:
+            header = _measured(data, header)
+        if self.rule.holds(header.width, header.height):
+            return None
+        width, height = self.rule.final(header.width, header.height)
+
+        def admit(peak: int) -> None:
+            if peak + self._copies(header) + 12 * width * height > budget:
+                raise Dropped("over-budget")
+
+        admit(0)
+        image = picture or self._decoder.decode(data, aim=self._aim, admit=admit)
+        if header.mode in _GREY and image.mode == "RGB":
+            image = image.convert("L")  # its info, with the box, is kept
+        small = self._resized(image, header.width, header.height)
+        if header.icc or header.format not in _ENDINGS:  # of other formats the header does not say
+            small = _in_srgb(small, data)
+        kind = self._format_for(header.format)
+        return Small(self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind)
+
+    def shares(self, header: ImageHeader) -> bool:
+        """Return whether the picture that scores decode has the pixels that are needed here: of a JPEG, at the same scale."""
+        if header.format != "jpeg" or self.mode != "fast" or (self.orientation == "apply" and header.orientation != 1):
+            return False
+        size = header.width, header.height
+        return scale_of(*size, self._aim(*size), 1.0) == scale_of(*size, aim_of_scores(*size), 1.0)
+
+    def _aim(self, width: int, height: int) -> tuple[int, int]:
+        """Return the target (height, width) of decoding: never less than scores need, so that both can share it."""
+        across, down = (ceil(_K * side) for side in self.rule.scaled(width, height))
+        least = aim_of_scores(width, height)
+        return max(down, least[0]), max(across, least[1])
+
+    @cached_property
+    def _decoder(self) -> "Decode":
+        from ..decode import Decode
+
+        turn: Literal["apply", "ignore"] = "apply" if self.orientation == "apply" else "ignore"
+        return Decode(mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None)
+
+    def _copies(self, header: ImageHeader) -> int:
+        """Return bytes for copies of the decoded image: one in grey, and two while it is turned."""
+        size = header.width, header.height
+        turns = self.orientation == "apply" and (header.format != "jpeg" or header.orientation != 1)
+        most = 8 if header.format == "jpeg" else 1 << 16
+        scale = scale_of(*size, self._aim(*size), 1.0, most) if self.mode == "fast" else 1
+        return (8 * turns + 4 * (header.mode in _GREY)) * header.width * header.height // scale**2
+
+    def _resized(self, image: "Image", width: int, height: int) -> "Image":
+        """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
+        from PIL import Image as Images
+
+        from .resample import box_of, resize_with_pillow
+
+        box = box_of(image)
+        if (box[2] - box[0] - box[3] + box[1]) * (width - height) < 0:
+            width, height = height, width
+        across, down = self.rule.scaled(width, height)
+        final = self.rule.final(width, height)
+        crop = (final[1], final[0]) if self.rule.way == "center-crop" else None
+        small = resize_with_pillow(image, box, (down, across), crop, gap=_GAP)
+        if self.rule.way != "square":
+            return small
+        white = {"L": "white", "RGB": "white", "RGBA": "#ffffff00"}[small.mode]
+        square = Images.new(small.mode, final, white)
+        square.paste(small, ((final[0] - across) // 2, (final[1] - down) // 2))
+        return square
+
+    def _format_for(self, was: str) -> str:
+        if self.image_format != "same":
+            return next(kind for kind, ending in _ENDINGS.items() if ending == self.image_format)
+        return was if was in _ENDINGS else "png" if was in _TO_PNG else "jpeg"
+
+    def _encoded(self, image: "Image", kind: str, exif: bytes) -> bytes:
+        if kind == "jpeg" and image.mode == "RGBA":
+            image = to_rgb(image, _WHITE, "scale")
+        image.info = {}  # Pillow would write some of it into the file
+        file = BytesIO()
+        try:
+            with quiet():
+                image.save(file, kind, quality=self.quality, exif=exif)
+        except (OSError, ValueError) as error:  # such as a side of more than 16,383 pixels in a WebP
+            raise StageError("unencodable", f"{kind}: {error}") from None
+        return file.getvalue()
+
+    def _exif(self, data: bytes, header: ImageHeader) -> bytes:
+        """Return EXIF with the orientation only, if it is to be kept and is not the usual one."""
+        if self.orientation == "apply" or header.format == "tiff":  # which Pillow turns by itself
+            return b""
+        turn = header.orientation
+        if header.format != "jpeg":
+            with quiet(), opened(data) as image:
+                turn = orientation_of(image)
+        return _EXIF % turn if 2 <= turn <= 8 else b""
+
+
+# Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
+_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
+
+
+def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
+    """Return the header of an image that has its size elsewhere, such as an icon. Raises StageError if it is unknown."""
+    if header.format in UNREADABLE:
+        raise StageError("undecodable", f"{header.format} cannot be decoded here, and its size is unknown")
+    try:
+        with quiet(), opened(data) as image:
+            return header._replace(width=image.width, height=image.height, mode=image.mode)
+    except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
+        raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None
+
+
+def _in_srgb(image: "Image", data: bytes) -> "Image":
+    """Return a small image with the colours that the profile in ``data`` gives it, in sRGB; unchanged if it cannot be used."""
+    from PIL import ImageCms
+
+    if image.mode not in {"RGB", "RGBA"}:
+        return image
+    with quiet(), opened(data) as whole:
+        found = whole.info.get("icc_profile")
+    if not found:
+        return image
+    try:
+        profile = ImageCms.ImageCmsProfile(BytesIO(found))
+        if profile.profile.xcolor_space.strip() != "RGB":
+            return image
+        plain = image.convert("RGB")
+        plain = ImageCms.profileToProfile(plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB") or plain
+    except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):  # a damaged profile
+        return image
+    if image.mode == "RGBA":
+        plain.putalpha(image.getchannel("A"))
+    return plain

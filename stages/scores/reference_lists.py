@@ -1,0 +1,115 @@
+"""Lists of images to keep away from: evaluation sets, placeholders, takedowns; and the distance to the nearest one."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .base import PixelScore, Tolerance
+from .model.model_score import local_path, source_of, while_unchanged
+from .pixels import phash_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .pixels import Picture
+
+Kind = Literal["phash", "embeddings"]
+_MADE = {
+    "phash": "--scores phash --export hashes.npz",
+    "embeddings": "--scores ... --embeddings --export embeddings.npz",
+}
+
+
+class ReferenceList(NamedTuple):
+    """A list. ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions). ``about``: its model."""
+
+    kind: Kind
+    values: "NDArray[Any]"
+    about: dict[str, Any]
+
+    def check_model(self, identity: dict[str, object], name: str) -> None:
+        """Raise ValueError unless the list was made with this model."""
+        now = json.loads(json.dumps(identity, default=str))
+        if self.about.get("model") != now:
+            made, given = (json.dumps(each, sort_keys=True)[:500] for each in (self.about.get("model"), now))
+            raise ValueError(f"{name}: the list was made with another model: {made}; the score has {given}")
+
+
+def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> bytes:
+    """Return the contents of a file for ``load_list``."""
+    import io
+
+    import numpy as np
+
+    file = io.BytesIO()
+    np.savez(file, values=values, about=np.array(json.dumps({"kind": kind, **about}, sort_keys=True)))
+    return file.getvalue()
+
+
+def read_list(name: str, text: str) -> ReferenceList:
+    """Return a list. Raises ValueError, for the score ``name``, if the file is none."""
+    path = local_path(text)
+    if path is None:
+        raise ValueError(f"{name} needs a list: file='hashes.npz', which wdsflow score ... {_MADE['phash']} writes")
+    return _read(path)
+
+
+def load_list(name: str, text: str, kind: Kind) -> ReferenceList:
+    """Return a list of this kind. Raises ValueError as ``read_list``."""
+    found = read_list(name, text)
+    if found.kind != kind:
+        raise ValueError(f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow score ... {_MADE[kind]}")
+    return found
+
+
+@while_unchanged
+def _read(path: Path) -> ReferenceList:
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            about, values = json.loads(str(found["about"])), found["values"]
+            kind = about["kind"]
+            if kind not in _MADE or values.ndim != (1 if kind == "phash" else 2) or not len(values):
+                raise ValueError("it is empty, or of an unknown kind")
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is not a list of images: {error}; wdsflow score ... {_MADE['phash']} writes one"
+        ) from None
+    if kind == "phash":
+        return ReferenceList(kind, values.astype(np.uint64), about)
+    plain = values.astype(np.float32)
+    return ReferenceList(kind, plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12), about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhashDistance(
+    PixelScore, name="phash_distance", unit="bits", low=0, high=64, scale_tolerance=Tolerance(2, "bits")
+):
+    """In how many bits the phash of an image differs from the nearest one of a list: 0 looks the same, 64 is the most.
+
+    ``file`` is one that ``wdsflow score URL... -o OUT --scores phash --export hashes.npz`` wrote. Copies of another
+    size or quality differ in 0 to 4 bits; unrelated images rarely in less than 12. Source: see phash.
+    """
+
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        load_list(self.name, self.file, "phash")
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings; the list by a hash of its contents."""
+        return {**super().settings(), "file": source_of(self.file)}
+
+    def of(self, picture: "Picture") -> int:
+        """Return the number of bits."""
+        import numpy as np
+
+        from .equal_records import count_ones
+
+        own = np.uint64(int.from_bytes(phash_bytes(picture), "big"))
+        return int(count_ones(load_list(self.name, self.file, "phash").values ^ own).min())

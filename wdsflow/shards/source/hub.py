@@ -1,0 +1,108 @@
+"""Shards on the Hugging Face hub: ``hf://`` urls become those of files that its web server sends, at a fixed commit.
+
+huggingface_hub's own files would list the folder of a shard in each process, and ask the hub again for each range; here a
+shard costs one request to the hub, and its ranges go to the storage behind it. Folders are listed by huggingface_hub.
+"""
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from .base import SourceError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, HfFileSystem
+
+SCHEME = "hf://"
+_URL = re.compile(
+    r"hf://(?:(datasets|spaces|buckets)/)?(?!(?:datasets|spaces|buckets)/)([^/@]+/[^/@]+)"
+    r"(?:@(refs/(?:convert/\w+|pr/\d+)|[^/]+))?(?:/(.*))?",
+    re.DOTALL,
+)
+_COMMIT = re.compile("[0-9a-f]{40}")
+
+
+class HubUrl(NamedTuple):
+    """The parts of an ``hf://`` url; ``kind`` is "datasets", "spaces", "buckets", or "" for a model."""
+
+    kind: str
+    name: str
+    revision: str
+    path: str
+
+    @staticmethod
+    def of(url: str) -> "HubUrl":
+        """Take a url apart. Raises SourceError."""
+        found = _URL.fullmatch(url)
+        if found is None:
+            raise SourceError("refused", f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE")
+        kind, name, revision, path = found.groups("")
+        return HubUrl(kind, name, unquote(revision or "main"), path)
+
+    @property
+    def place(self) -> str:
+        """The path of its repository, as in the address of its page."""
+        return f"{self.kind}/{self.name}" if self.kind else self.name
+
+    def pinned(self) -> str:
+        """Return the url at the commit to which its revision leads now. Raises errors of huggingface_hub.
+
+        A bucket has no commits. All urls of a process get the same commit of a revision, and so do its workers.
+        """
+        at = ""
+        if self.kind != "buckets":
+            known = _COMMIT.fullmatch(self.revision)
+            at = f"@{self.revision if known else _commit(self.kind, self.name, self.revision)}"
+        return f"{SCHEME}{self.place}{at}/{self.path}"
+
+    def facts(self) -> dict[str, object]:
+        """Return size and hash of a file, without a listing. Raises FileNotFoundError, and errors of huggingface_hub."""
+        if self.kind == "buckets":
+            found = list(_api().get_bucket_paths_info(self.name, [self.path]))
+        else:
+            found = _api().get_paths_info(
+                self.name, [self.path], revision=self.revision, repo_type=self.kind[:-1] or None
+            )
+        if not found or not hasattr(found[0], "size"):
+            raise FileNotFoundError(self.path)
+        known = vars(found[0])
+        lfs = known.get("lfs")
+        marks = {"sha256": lfs and lfs.sha256, "xet_hash": known.get("xet_hash"), "blob_id": known.get("blob_id")}
+        return {"size": known["size"], **dict([next(mark for mark in marks.items() if mark[1])])}
+
+    def web(self) -> tuple[Any, str]:
+        """Return a file system for the web that has the user's token, and the address of the file there."""
+        import fsspec
+
+        hub = _hub()
+        from huggingface_hub.utils import build_hf_headers
+
+        headers = build_hf_headers(token=hub.token, library_name="wdsflow")
+        client = {"trust_env": True}  # proxies are found as by the client of the hub
+        at = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
+        web = fsspec.filesystem("https", headers=headers, client_kwargs=client)
+        return web, f"{hub.endpoint}/{self.place}/resolve{at}/{quote(self.path)}"
+
+
+def _hub() -> "HfFileSystem":
+    """Return the file system of the hub, which has endpoint and token from the environment, or fsspec's settings."""
+    import fsspec
+
+    hub: HfFileSystem = fsspec.filesystem("hf")  # raises ImportError with the name of the library
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise SourceError("io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
+    return hub
+
+
+def _api() -> "HfApi":
+    from huggingface_hub import HfApi
+
+    return HfApi((hub := _hub()).endpoint, hub.token)
+
+
+@lru_cache(maxsize=1024)
+def _commit(kind: str, name: str, revision: str) -> str:
+    return str(_api().repo_info(name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"]).sha)
