@@ -14,6 +14,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
 
 PIECE = 64 << 10
 _OWN = ("transfer-encoding", "connection", "date", "server", "content-length")  # headers that a relay has its own of
@@ -206,6 +209,24 @@ def s3_server() -> Iterator[tuple[str, int, Log]]:
     finally:
         process.kill()
         process.wait()
+
+
+def use_s3(patch: pytest.MonkeyPatch, url: str, folder: Path) -> None:
+    """Let libraries, and processes started from now on, find the server; ``folder`` has no files of settings."""
+    settings = {
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_CONFIG_FILE": str(folder / "none"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in settings.items():
+        patch.setenv(name, value)
+    from s3fs import S3FileSystem
+
+    S3FileSystem.clear_instance_cache()  # those of another server
 
 
 def put(port: int, path: str, data: bytes | dict[str, object]) -> None:

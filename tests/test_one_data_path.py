@@ -27,7 +27,7 @@ SIGNS = {
             "wdsflow.records",
             "wdsflow.engines.site",  # holds the lock of a record on another machine
             "wdsflow.shards.atomic",  # temporary files
-            "wdsflow.mapping.scratch",  # scratch folders
+            "wdsflow.shards.scratch",  # scratch folders
         },
     ),
     "counts that OpenCLIP reads": (

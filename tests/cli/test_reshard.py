@@ -132,7 +132,7 @@ def test_what_is_refused_is_status_2_and_the_printed_commands_work(here: Path, r
         (["--split", "train:0.9"], "--split train:0.9 is not of the form NAME=SHARE"),
         (["--even-for", "x"], "--even-for x is not of the form RANKSxWORKERS"),
         (["--shards", "1000"], "1,000 shards cannot be made of 100 samples"),
-        (["-o", "s3://bucket/out"], "is not a local folder"),
+        (["-o", "https://host/out"], "is not a local folder"),
     ],
 )
 def test_wrong_use_is_status_2_in_one_message(here: Path, words: list[str], message: str):

@@ -13,7 +13,7 @@ pytest.importorskip("s3fs")
 pytest.importorskip("moto")
 
 from tests.filtering.shards import write_shards
-from tests.servers import put, s3_server
+from tests.servers import put, s3_server, use_s3
 from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
 from wdsflow.shards.source import http as faults
@@ -39,17 +39,7 @@ def stored(tmp_path_factory):
     members = [(f"{n:03}.{kind}", data(n)) for n in range(12) for kind, data in (("jpg", _large), ("txt", _text))]
     write_tar(folder / "large.tar", members)
     with pytest.MonkeyPatch.context() as patch, s3_server() as (url, port, log):
-        settings = {
-            "AWS_ACCESS_KEY_ID": "x",
-            "AWS_SECRET_ACCESS_KEY": "x",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": url,
-            "AWS_CONFIG_FILE": str(folder / "none"),
-            "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
-        for name, value in settings.items():
-            patch.setenv(name, value)
+        use_s3(patch, url, folder)
         put(port, "bucket", b"")
         for path in sorted((folder / "set").glob("*.tar")):
             put(port, f"bucket/set/{path.name}", path.read_bytes())
@@ -151,21 +141,12 @@ def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path
     assert s3[1].sent("0.tar") == 0
 
 
-def test_a_bucket_is_no_place_to_write_to_and_that_is_said_at_once(s3, tmp_path, capsys):
-    run("score", s3[0] / "set", "-o", tmp_path / "scores", "--scores", "min_side", "--workers", 0)
-    capsys.readouterr()
-    for words in (
-        ("filter", SET, "-o", "s3://bucket/out", *WHERE),
-        ("score", SET, "-o", "s3://bucket/out", "--scores", "min_side"),
-        ("cut", SET, "-o", "s3://bucket/out", "--ledger", tmp_path / "scores", "--where", "min_side > 1"),
-        ("repair", SET, "-o", "s3://bucket/out"),
-    ):
-        s3[1].clear()
-        assert run(*words) == 2
-        told = capsys.readouterr().err
-        assert "s3://bucket/out is not a local folder" in told
-        assert "Traceback" not in told
-        assert not s3[1].asked
+def test_indexes_go_to_local_folders_only_and_that_is_said_at_once(s3, capsys):
+    assert run("index", SET, "-o", "s3://bucket/out") == 2
+    told = capsys.readouterr().err
+    assert "s3://bucket/out is not a local folder" in told
+    assert "Traceback" not in told
+    assert not s3[1].asked
 
 
 @pytest.mark.deep

@@ -185,7 +185,7 @@ def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, 
         ("file/out", "cannot write: Not a directory: file/out/_wdsflow"),
         ("in-scores", "in-scores holds a score with --scores "),
         ("others", "others/00000.tar exists already, and no run wrote it: choose another folder"),
-        ("s3://bucket/out", "s3://bucket/out is not a local folder"),
+        ("https://host/out", "https://host/out is not a local folder"),
         ("x" * 300, "cannot write: File name too long"),
     ],
 )

@@ -17,7 +17,7 @@ import wdsflow
 from tests.cli.test_unwritable import full_disk
 from tests.processes import living_children
 from wdsflow.mapping.map_worker import MappingError
-from wdsflow.mapping.scratch import make_scratch, remove_scratch
+from wdsflow.shards.scratch import make_scratch, remove_scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = "3GiB"  # this process has torch and more
@@ -89,7 +89,7 @@ def test_no_process_outlives_the_one_that_asked_and_no_file_the_next_call(tmp_pa
 def test_a_fork_that_ends_does_not_remove_the_results(tmp_path, monkeypatch):
     code = """
 import os, sys
-from wdsflow.mapping.scratch import make_scratch
+from wdsflow.shards.scratch import make_scratch
 from pathlib import Path
 folder = make_scratch(Path(sys.argv[1]))
 if os.fork() == 0:

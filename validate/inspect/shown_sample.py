@@ -12,9 +12,9 @@ from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.mapping.scratch import scratch
 from wdsflow.pages import render
 from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source, seekable

@@ -1,11 +1,13 @@
 """``wdsflow cut``: filter again using existing scores."""
 
+from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given, Only
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -34,16 +36,17 @@ def cut(
     """
     from wdsflow.filtering.recipe.recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe_file import merged
-    from wdsflow.filtering.run_filter import cut_shards
+    from wdsflow.filtering.run_filter import cut_shards, run_folder
 
-    shards, folder = places.named("" if options.dry_run else "cut")
+    shards, out = places.named("" if options.dry_run else "cut")
     check_exports(lists.export, options.count)
     recipe = merged(None, flags)
     if scores.ledger is None:
         canonical_recipe(recipe)  # an invalid predicate is reported first
-        raise NoLedger(nearest_ledger(folder.absolute()))
+        raise NoLedger(nearest_ledger(Path() if isinstance(out, str) else out.absolute()))
     need_predicate(recipe)
-    with progress() as begin:
-        report = cut_shards(shards, folder, scores.ledger, recipe, with_progress(options, begin))
-    exported(report, folder, lists.export)
-    show(report, folder, typed)
+    with run_folder(out, options) as folder, shown_as(folder, out):
+        with progress() as begin:
+            report = cut_shards(shards, folder, scores.ledger, recipe, with_progress(options, begin))
+        exported(report, folder, lists.export)
+        show(report, folder, typed)

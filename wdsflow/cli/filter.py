@@ -6,6 +6,7 @@ from pathlib import Path
 from wdsflow.cli.shared.command_line import Given
 from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -44,19 +45,20 @@ def filter(  # noqa: A001 - the name of the command
     quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.filtering.recipe.recipe_file import merged
-    from wdsflow.filtering.run_filter import filter_shards
+    from wdsflow.filtering.run_filter import filter_shards, run_folder
 
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
         _print(printing, places, recipe, typed, allow_pipe=options.allow_pipe)
         return
-    shards, folder = places.named("" if options.dry_run else "kept")
+    shards, out = places.named("" if options.dry_run else "kept")
     need_predicate(recipe)
     check_exports(lists.export, options.count)
-    with progress() as begin:
-        report = filter_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
-    exported(report, folder, lists.export)
-    show(report, folder, typed)
+    with run_folder(out, options) as folder, shown_as(folder, out):
+        with progress() as begin:
+            report = filter_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+        exported(report, folder, lists.export)
+        show(report, folder, typed)
 
 
 def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, typed: Typed, *, allow_pipe: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import fail, print_lines, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.reshaping.options import GraftRequest
 from wdsflow.text.shell import escape, quote_path
@@ -26,10 +26,11 @@ def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
     """
     from wdsflow.reshaping.graft.run_graft import graft_shards
 
-    with progress() as begin:
-        report = graft_shards(places.urls, places.out, **vars(replace(request, begin=begin)))
-    warn_of_twice(places.urls)
-    _show(report, places.out, places.urls, typed)
+    with places.folder() as folder:
+        with progress() as begin:
+            report = graft_shards(places.urls, folder, **vars(replace(request, begin=begin)))
+        warn_of_twice(places.urls)
+        _show(report, folder, places.urls, typed)
 
 
 def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> None:
@@ -43,5 +44,5 @@ def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> No
     if report.lost:
         print_lines(f"damage: {Typed.spell('validate', *urls)}")
     if report.total("written"):
-        print_lines(f"next: wdsflow validate {quote_path(str(out))}")
+        print_lines(f"next: wdsflow validate {quote_path(as_folder(out))}")
     sys.exit(int(report.lost or report.refused or bool(report.idle)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import fail, print_lines, progress
+from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.source.base import local_file
@@ -30,17 +30,18 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     from wdsflow.repair.run_repair import repair_shards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
-    urls, out, caption = places.urls, places.out, options.caption
+    urls, caption = places.urls, options.caption
     if caption is not None:
         caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)
-    with progress() as begin:
-        report = repair_shards(urls, out, **vars(replace(options, caption=caption, begin=begin)))
-    look = typed.look("validate", *urls)
-    if all(shard.unread for shard in report.shards):
-        fail(_nothing(report), f"see what is wrong: {look}")
-    for option in report.idle:
-        print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
-    _show(report, out, look)
+    with places.folder(dry_run=options.dry_run) as folder:
+        with progress() as begin:
+            report = repair_shards(urls, folder, **vars(replace(options, caption=caption, begin=begin)))
+        look = typed.look("validate", *urls)
+        if all(shard.unread for shard in report.shards):
+            fail(_nothing(report), f"see what is wrong: {look}")
+        for option in report.idle:
+            print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
+        _show(report, folder, look)
     sys.exit(int(report.lost or bool(report.idle or report.warning)))
 
 
@@ -86,6 +87,6 @@ def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -
 def _show(report: "RepairReport", out: Path, look: str) -> None:
     print_lines(*str(report).splitlines())
     if not report.dry_run and report.total("samples_written"):
-        print_lines(f"next: wdsflow validate {quote_path(str(out))}")
+        print_lines(f"next: wdsflow validate {quote_path(as_folder(out))}")
     elif report.warning and report.total("samples"):
         print_lines(f"next: {look}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import print_lines, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
 from wdsflow.text.shell import quote_path
@@ -26,10 +26,11 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     """
     from wdsflow.reshaping.reshard import reshard_shards
 
-    with progress() as begin:
-        report = reshard_shards(places.urls, places.out, **vars(replace(request, begin=begin)))
-    warn_of_twice(places.urls)
-    _show(report, typed, places.urls)
+    with places.folder() as folder:
+        with progress() as begin:
+            report = reshard_shards(places.urls, folder, **vars(replace(request, begin=begin)))
+        warn_of_twice(places.urls)
+        _show(report, typed, places.urls)
     sys.exit(int(report.lost or not report.samples_written or bool(report.empty)))
 
 
@@ -37,6 +38,8 @@ def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
     print_lines(*str(report).splitlines())
     if report.lost:
         print_lines(f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}")
-    print_lines(*(f"next: wdsflow validate {quote_path(str(part.folder))}" for part in report.parts if part.outputs))
+    print_lines(
+        *(f"next: wdsflow validate {quote_path(as_folder(part.folder))}" for part in report.parts if part.outputs)
+    )
     if not report.samples_written:
         print_lines(f"next: {typed.look('validate', *urls)}")

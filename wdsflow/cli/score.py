@@ -8,6 +8,7 @@ from typing import Annotated
 from wdsflow.cli.shared.command_line import But, Given
 from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Misuse, RecipeFile, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
@@ -39,15 +40,16 @@ def score(
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
     the samples; 2 if the command is wrong, or nothing could be read or written.
     """
-    from wdsflow.filtering.run_filter import score_shards
+    from wdsflow.filtering.run_filter import run_folder, score_shards
 
-    shards, folder = places.named("scored")
+    shards, out = places.named("scored")
     check_exports(lists.export, options.count)
-    recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
-    with progress() as begin:
-        report = score_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
-    exported(report, folder, lists.export)
-    show(report, folder, typed)
+    with run_folder(out, options) as folder, shown_as(folder, out):
+        recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
+        with progress() as begin:
+            report = score_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+        exported(report, folder, lists.export)
+        show(report, folder, typed)
 
 
 def _earlier(folder: Path) -> Path | None:

@@ -167,7 +167,7 @@ def _kept(
         return None
     from wdsflow.filtering.recipe.recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe_file import merged
-    from wdsflow.mapping.scratch import scratch
+    from wdsflow.shards.scratch import scratch
 
     recipe = merged(None, flags)
     canonical_recipe(recipe)  # an invalid predicate is reported first
@@ -196,9 +196,9 @@ def _grafted(
     if not join.on or not join.fields:
         such = typed.again(on=join.on or "key", fields=join.fields or ["txt=caption"])
         raise Misuse("--graft needs what to join on, --on, and what to set, --set", f"such as: {such}")
-    from wdsflow.mapping.scratch import scratch
     from wdsflow.reshaping.graft.run_graft import options_of
     from wdsflow.serving.grafted_samples import GraftedSamples
+    from wdsflow.shards.scratch import scratch
 
     options = options_of(GraftRequest(**vars(join)))
     return GraftedSamples(tars, options, stack.enter_context(scratch("serve")), kept.where if kept is not None else "")
@@ -206,8 +206,8 @@ def _grafted(
 
 def _resharded(tars: "Tars", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedTars":
     """Return the samples in tars of other sizes. Exits if some cannot be served; raises ValueError, OSError."""
-    from wdsflow.mapping.scratch import scratch
     from wdsflow.serving.resharded_tars import CannotShuffle, NotAllServed, ReshardedTars
+    from wdsflow.shards.scratch import scratch
     from wdsflow.shards.source.base import SourceError
 
     urls = typed.given["urls"]

@@ -8,8 +8,8 @@ from wdsflow.filtering.deciding.program import Program, guarded, in_plain, progr
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of, plan
 from wdsflow.filtering.where.values import Call, Unknown, Value
-from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore

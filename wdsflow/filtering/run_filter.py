@@ -1,9 +1,10 @@
 """Filter shards, score them, or filter them again using existing scores: resumable, with every sample accounted for."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from wdsflow.filtering.deciding.compare_samples import resolve
 from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
@@ -11,6 +12,7 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
+from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
@@ -19,7 +21,7 @@ from wdsflow.stages.scores.model.clip import ClipScore
 from .json_place import check_places, with_captions
 from .kinds import check_shards, names_of
 from .run_folder import Layout, ShardRecord
-from .run_options import RunOptions, say_all
+from .run_options import LocalOnly, RunOptions, say_all
 from .run_pass import Pass, joined
 from .run_record import RunRecord
 from .run_report import RunReport
@@ -41,7 +43,7 @@ def filter_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         recipe: the scores to compute, and the predicate for samples to keep.
         options: how the run works; they do not change the output.
         ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
@@ -55,7 +57,9 @@ def filter_shards(
         OutputError: an output could not be written. The same call resumes the run.
         EngineError: no worker could be started, or none is left. The same call resumes the run.
     """
-    return _scored_first("filter", urls, out, recipe, options or RunOptions(), ledger, tars=True)
+    options = options or RunOptions()
+    with run_folder(out, options) as folder:
+        return _scored_first("filter", urls, folder, recipe, options, ledger, tars=True).naming(out, folder)
 
 
 def score_shards(
@@ -72,7 +76,7 @@ def score_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the scores may differ.
         options: how the run works; they do not change the output.
         ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
@@ -80,7 +84,9 @@ def score_shards(
     Raises:
         ValueError: as for ``filter_shards``; so are all other errors.
     """
-    return _scored_first("score", urls, out, recipe, options or RunOptions(), ledger, tars=False)
+    options = options or RunOptions()
+    with run_folder(out, options) as folder:
+        return _scored_first("score", urls, folder, recipe, options, ledger, tars=False).naming(out, folder)
 
 
 def cut_shards(
@@ -97,7 +103,7 @@ def cut_shards(
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         ledger: the folder that ``score_shards`` or ``filter_shards`` wrote.
         recipe: the predicate for samples to keep.
         options: how the run works; they do not change the output.
@@ -108,6 +114,29 @@ def cut_shards(
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options = options or RunOptions()
+    with run_folder(out, options) as folder:
+        return _cut(urls, folder, ledger, recipe, options).naming(out, folder)
+
+
+@contextmanager
+def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Path]:
+    """Yield the local folder for the outputs of a run, as ``working_folder``. Raises LocalOnly as well."""
+    if (url := remote_url(out)) is not None:
+        if options.count > 1:
+            raise LocalOnly(
+                f"slices cannot share {url}: run without slices, or each in a folder of its own", "index", "count"
+            )
+        if options.engine != "local":
+            raise LocalOnly(f"the nodes of a cluster cannot write to {url}: run on this machine", "engine", "address")
+        if options.quarantine is not None:
+            raise LocalOnly(
+                f"--quarantine is for local folders; by default it is {url}/_wdsflow/quarantine", "quarantine"
+            )
+    with working_folder(out, dry_run=options.dry_run) as folder:
+        yield folder
+
+
+def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, options: RunOptions) -> RunReport:
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
@@ -130,7 +159,7 @@ def cut_shards(
 def _scored_first(
     kind: str,
     urls: Urls,
-    out: str | os.PathLike[str],
+    out: Path,
     recipe: Recipe,
     options: RunOptions,
     ledger: str | os.PathLike[str] | None,
@@ -233,9 +262,9 @@ def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
         )
 
 
-def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
+def _layout(out: Path, recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
     quarantine = None if options.quarantine is None else local_folder(options.quarantine)
-    return Layout(local_folder(out), quarantine, dense=tars and recipe.numbering == "dense")
+    return Layout(out, quarantine, dense=tars and recipe.numbering == "dense")
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:

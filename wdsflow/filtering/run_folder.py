@@ -257,8 +257,12 @@ def take_numbers(layout: Layout) -> None:
         return
     layout.waiting.mkdir(exist_ok=True)
     for dense, name in names.items():
-        if not (layout.waiting / name).exists():
-            with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
+            if (
+                layout.waiting / name
+            ).exists():  # only after a run into a store was killed, which copies and then removes
+                (layout.folder / dense).unlink()
+            else:
                 os.replace(layout.folder / dense, layout.waiting / name)
     sync_folder(layout.waiting)
     layout.numbering.unlink()

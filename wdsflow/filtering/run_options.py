@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     Tell = Callable[[ShardRecord | ShardFailure], object]
 
 
+class LocalOnly(ValueError):
+    """An option does not work with an output folder in an object store. ``options`` names what to leave out."""
+
+    def __init__(self, message: str, *options: str) -> None:
+        super().__init__(message)
+        self.options = options
+
+
 class OutputError(OSError):
     """An output could not be written, and the run stopped. Finished shards are kept, partial ones removed."""
 

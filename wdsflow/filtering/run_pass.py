@@ -20,13 +20,13 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
-from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.base import file_size, local_file
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of

@@ -18,7 +18,7 @@ from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 from .kinds import kind_of
-from .run_folder import MANIFEST, Layout, ShardRecord, finder, give_numbers, outputs_of, refuse, take_numbers
+from .run_folder import MANIFEST, Layout, ShardRecord, finder, give_numbers, numbered, outputs_of, refuse, take_numbers
 
 _ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
 _OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
@@ -160,6 +160,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout, self.identity = layout, ""
         self._lies_at: Callable[[str], Path] | None = None
 
+    def read(self) -> None:
+        """Read the record, which needs no lock."""
+        self._lies_at = None
+        super().read()
+
     def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, object]) -> LeftOver:
         """Return which of the shards (number, url, name) are done. ``asked``: the request."""
         self.read()
@@ -186,6 +191,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Move densely numbered outputs back inside: one is written again, which may change the numbers of others."""
         with self.together("finish"):
             take_numbers(self.layout)
+        self.publish()
 
     def begun_scores(self) -> tuple[str, ...]:
         """Return the scores that ledgers of a run of ``score`` have, in its order. Raises LedgerError."""
@@ -210,6 +216,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         for name in sorted(self.outputs):
             yield from outputs_of(lies_at(name), before)
             yield from (there.ledger(name), there.quarantine(name), there.reasons(name))
+        yield from (there.folder / dense for dense in numbered(there))
         yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
 
     def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:

@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.site import usable_cores
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.text.shell import escape
 
 from .column_kinds import Dataset, Features, KindError, Parts, to_dataset
 from .map_engine import MapEngine, Result, Sizer, Team
 from .map_work import DatasetWork, RowSource, RowWork, SliceSource, on_disk, read_rows
 from .map_worker import FailedRow, MappingError, MapSetup, packed
-from .scratch import make_scratch, remove_scratch
 
 log = logging.getLogger("wdsflow.mapping")
 

@@ -18,10 +18,10 @@ from typing import Any, Literal, Protocol
 
 from wdsflow.engines.peer import Peer, receive, send
 from wdsflow.engines.retries import LOADS, NOT_BEGUN, SERVERS, ItemTrials
-from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ServerSetup, ended_mark, worked_mark
+from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.model_score import Model
 
 from .loaded import LoadedModels, ModelError, ModelPlace, PreparedModels

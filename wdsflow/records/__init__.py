@@ -3,8 +3,11 @@
 Seven commands write into a folder: ``filter``, ``score``, ``cut``, ``repair``, ``reshard``, ``graft`` and ``index``. All of
 them use ``OutputRecord``; one that writes each shard again needs no more than this::
 
-    with OutputRecord(folder, "thin", "thinned", ThinnedShard) as record:             # one run at a time
-        write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)       # begin, write what is missing, finish
+    with (
+        working_folder(out) as folder,  # that of a url is temporary
+        OutputRecord(folder, "thin", "thinned", ThinnedShard) as record,  # one run at a time
+    ):
+        write_shards(record, flags, jobs, thin, by_input, report, inputs=urls)  # begin, write what is missing, finish
 
 ``write_shards`` is ``record.begin(flags, names)``, which refuses or notes what is to be written; ``run_outputs``, which writes
 the outputs that are not done yet; and ``record.finish()``, which writes ``sizes.json`` and ``__len__``.
@@ -33,6 +36,9 @@ run that finished nothing leaves the folder as it was. After ``kill -9`` the nex
 checked in one place, ``Line.check``, when a line is made and when it is read; ``Counts`` and ``reason_lines`` print them for all
 commands. ``sizes.json`` and ``__len__``, from which OpenCLIP takes the length of an epoch, exist only after a run that ended
 normally, and list the shards that exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
+
+**Object stores.** ``working_folder`` gives a run a temporary folder for a url. ``OutputRecord`` then keeps the store equal to it:
+after ``begin``, each ``add`` and ``finish``; see ``wdsflow.records.store``. ``lock`` is an object, too (``store_lock``).
 
 A new command defines a ``NewShard`` with its counts and a function that writes one output; CONTRIBUTING.md shows one.
 ``filter``, ``score`` and ``cut`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in

@@ -14,8 +14,10 @@ from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import SourceError
 
 from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
-from .refusals import Busy, Lock, OtherOptions, need_folder, refuse_inputs
+from .refusals import Lock, OtherOptions, need_folder, refuse_inputs
+from .store_lock import Busy
 from .unfinished import COUNTS, INSIDE, begin_shards, end_shards, forget_shards, undo_begin
+from .working_folder import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,6 +62,7 @@ class OutputRecord(Generic[L]):
         names: tuple[str, str] | None = None,
     ) -> None:
         self.folder, self.inside = folder, folder / INSIDE
+        self._store = store_of(folder)
         self._run, self._did, self.kind, self._reasons = run, did, line, _REASONS | dict(reasons or {})
         self.part = part
         asked, self._stem = names or (run, run)
@@ -79,6 +82,8 @@ class OutputRecord(Generic[L]):
         """Read the record, which needs no lock."""
         self.options, self.outputs = self._read_asked()
         self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
+        if self._store:
+            self._store.recall(path for line in self.lines.values() for path, _ in self.files(line))
 
     # Commands that write several files per output override these.
 
@@ -155,6 +160,8 @@ class OutputRecord(Generic[L]):
             stack.callback(self._leave)
             self._sweep()
             self.read()
+            if self._store:
+                self._store.abort_uploads(self.all_paths())
             self._stack = stack.pop_all()
         return self
 
@@ -210,6 +217,7 @@ class OutputRecord(Generic[L]):
         self._stack.callback(os.close, self._file)
         whole = self._lines_path().read_bytes().rfind(b"\n") + 1
         os.ftruncate(self._file, whole)  # without the partial line of a killed run
+        self.publish()
 
     def refuse_company(self) -> None:
         """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote.
@@ -236,6 +244,8 @@ class OutputRecord(Generic[L]):
     def add(self, line: L) -> None:
         """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
+        if self._store:
+            self._store.put(self._lines_path(), line.name, data, [path for path, _ in self.files(line)])
         with naming(self._lines_path()):
             size = os.fstat(self._file).st_size
             try:
@@ -260,7 +270,13 @@ class OutputRecord(Generic[L]):
             whole = len(done) == len(self._names)
             if whole or self.is_alone:
                 self._end(done, whole=whole)
+        self.publish()
         return whole
+
+    def publish(self) -> None:
+        """Do in the store what was done in its working folder; there is nothing to do for a local folder. Raises OSError."""
+        if self._store:
+            self._store.sync()
 
     def leave_as_it_was(self) -> None:
         """Restore the counts that ``begin`` moved: nothing was written."""
@@ -309,6 +325,7 @@ class OutputRecord(Generic[L]):
             self._sweep()
             if self._is_begun and self.is_alone and self.outputs and not self._has_files():
                 self.clear(counts=False)
+            self.publish()
 
     def _tidy(self, made: bool) -> None:
         """Remove locks and empty folders, unless another run works there; the folder itself if this run created it."""

@@ -7,17 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import place_of
 from wdsflow.text.shell import quote_path
+
+from .store_lock import Busy
+from .working_folder import objects, store_of
 
 try:
     import fcntl
 except ImportError:  # no Unix: two runs are not kept apart
     fcntl = None  # type: ignore[assignment]
-
-
-class Busy(Exception):
-    """Another run works in the folder."""
 
 
 class Lock:
@@ -90,10 +89,11 @@ def need_folder(folder: Path) -> None:
 
 def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
     """Raise FileExistsError if one of the files that would be written or removed is an input."""
-    local = (local_file(url) for url in urls)
-    inputs = {os.path.realpath(path) for path in local if path is not None}
+    urls, paths = [url for url in urls if not url.startswith("pipe:")], list(paths)
+    store = store_of(paths[0]) if paths else None
+    inputs, place = (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
     for path in paths if inputs else ():
-        if os.path.realpath(path) in inputs:
+        if place(path) in inputs:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
 
 

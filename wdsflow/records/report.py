@@ -1,5 +1,6 @@
 """Writes the outputs of a run that do not exist yet, and reports them."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from threading import Event
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceChangedError
@@ -17,6 +18,10 @@ from wdsflow.text.words import how_many
 
 from .line import Line, OneFile
 from .output_record import OutputRecord
+from .working_folder import remote_url
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 L = TypeVar("L", bound=Line)
 
@@ -48,6 +53,16 @@ class Report(Generic[L]):
         """Raise RuntimeError if the counts of an output do not add up."""
         for each in self.outcomes:
             each.check()
+
+    def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
+        """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
+        if remote_url(out) is not None:
+            url = str(out).rstrip("/")
+            self.changed = [line.replace(str(folder), url) for line in self.changed]
+            for line in self.outcomes:
+                if isinstance(line, OneFile) and line.output:
+                    line.output = line.output.replace(str(folder), url)
+        return self
 
     def total(self, name: str) -> int:
         """Sum a number over the outputs."""

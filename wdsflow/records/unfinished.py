@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
 INSIDE = "_wdsflow"  # no reader of shards looks into it
-_MARK = "unfinished.json"
+MARK = "unfinished.json"
 _LARGEST = 1 << 20  # bytes of a mark
 _command: ContextVar[str] = ContextVar("command", default="")
 
@@ -41,7 +43,7 @@ def begin_shards(folder: Path, run: str, shards: int) -> None:
     """Mark a folder before the first shard is written, and move existing counts into the folder inside. Raises OSError."""
     mark = Unfinished(run, shards, _command.get(), os.getcwd())
     inside = folder / INSIDE
-    write_file(inside / _MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
+    write_file(inside / MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
     for name in COUNTS:
         with suppress(FileNotFoundError):
             os.replace(folder / name, inside / name)
@@ -72,10 +74,9 @@ def undo_begin(folder: Path) -> None:
 
 
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
-    """Return the run that has not written all shards of a folder: it is still running, or ended early."""
+    """Return the run that has not written all shards of a folder, or of a url: it is still running, or ended early."""
     try:
-        with open(Path(folder, INSIDE, _MARK), "rb") as file:
-            found = json.loads(file.read(_LARGEST))
+        found = json.loads(_read_mark(folder))
         return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
     except FileNotFoundError:
         return None
@@ -83,8 +84,20 @@ def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
         return Unfinished("wdsflow", 0, "", "")
 
 
+def _read_mark(folder: str | os.PathLike[str]) -> bytes:
+    if local_path(os.fspath(folder)) is not None:
+        with open(Path(folder, INSIDE, MARK), "rb") as file:
+            return file.read(_LARGEST)
+    system, path = filesystem(os.fspath(folder))
+    try:
+        data: bytes = system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST)
+    except Exception as error:  # every file system raises its own; a mark that cannot be read is none
+        raise FileNotFoundError from error
+    return data
+
+
 def _unmark(folder: Path) -> None:
-    for name in (*COUNTS, _MARK):  # the mark last: a run that is killed here is finished by the next
+    for name in (*COUNTS, MARK):  # the mark last: a run that is killed here is finished by the next
         (folder / INSIDE / name).unlink(missing_ok=True)
 
 

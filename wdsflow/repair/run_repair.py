@@ -9,9 +9,9 @@ from pathlib import Path
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -36,7 +36,7 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         options: each is a keyword argument.
 
     Raises:
@@ -45,11 +45,16 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
+    with working_folder(out, dry_run=options.dry_run) as folder:
+        return _repair(urls, folder, options).naming(out, folder)
+
+
+def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> RepairReport:
     caption, jobs, begin = options.caption, options.jobs, options.begin
     edits = _edits(caption, options.rename or {}, options.drop_fields, drop_bad=options.drop_bad)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
-    folder, found = local_folder(out), expand_existing(urls)
+    found = expand_existing(urls)
     work = list(_jobs(found, folder, write=not options.dry_run, allow_pipe=options.allow_pipe))
     report, repair = RepairReport([], options.dry_run, edits.options()), partial(repair_shard, edits)
     if options.dry_run:

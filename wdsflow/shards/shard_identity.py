@@ -31,7 +31,8 @@ class Identity(NamedTuple):
     mark: Mark
 
 
-_PIECES, _PIECE = 16, 4 << 10
+_PIECES = 16
+PIECE = 4 << 10  # bytes
 _MARKS = (
     "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
 )
@@ -58,6 +59,12 @@ def _short(name: str, value: str) -> str:
     return b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
+def piece_offsets(size: int) -> list[int]:
+    """Return the offsets of the 16 pieces of a file that ``fingerprint`` reads."""
+    last = max(0, size - PIECE)
+    return [last * number // (_PIECES - 1) for number in range(_PIECES)]
+
+
 def fingerprint(path: str) -> dict[str, object]:
     """Return size and a hash of 16 pieces of 4 KiB spread over a file, which finds every change of some length.
 
@@ -68,8 +75,7 @@ def fingerprint(path: str) -> dict[str, object]:
     file = open_file(path)
     try:
         size = os.fstat(file).st_size
-        last = max(0, size - _PIECE)
-        pieces = [os.pread(file, _PIECE, last * number // (_PIECES - 1)) for number in range(_PIECES)]
+        pieces = [os.pread(file, PIECE, offset) for offset in piece_offsets(size)]
     finally:
         os.close(file)
     return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}

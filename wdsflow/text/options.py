@@ -1,6 +1,7 @@
 """Options of commands, each declared once: as a field of the dataclass that a Python function takes."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -108,6 +109,15 @@ def folder(text: str) -> Path:
     if not text:
         raise ValueError("it is empty: name a folder, or . for this one; is a variable of the shell not set?")
     return Path(text)
+
+
+def place(text: str) -> Path | str:
+    """Parse the name of a folder, or the url of one in an object store, which a path would change. Raises ValueError.
+
+    >>> place("s3://bucket/out")
+    's3://bucket/out'
+    """
+    return text if re.match("(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", text) else folder(text)
 
 
 def several(values: Sequence[str]) -> list[str]:

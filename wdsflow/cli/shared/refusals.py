@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
 from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
-from .typed import Typed, free
+from .typed import Typed, another, free
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
@@ -125,7 +126,7 @@ _OUT = {"index": "index", "bisect": "smallest"}  # folders that need not be name
 
 
 def _elsewhere(typed: Typed) -> str:
-    return typed.again(out=free(Path(typed.given.get("out") or _OUT.get(typed.name, "out"))), restart=None)
+    return typed.again(out=another(typed.given.get("out") or _OUT.get(typed.name, "out")), restart=None)
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
@@ -239,6 +240,8 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
     left = [url for url in existing(typed.given["urls"]) if url not in failed]
     if not left:
         return ""
+    if len(left) > 5 and store_of(out):
+        return ""  # a list is a local file
     if len(left) > 5:
         listed = out / "_wdsflow" / "readable.txt"
         listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
@@ -317,7 +320,9 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "BrokenRunError": lambda *_: [],  # the same command would fail again
     "EngineError": _after_engine,
     "SourceError": _about_source,
+    "StoreError": lambda error, typed: refuse(*_about_file(error, typed)),
     "OSError": _about_output,
+    "LocalOnly": lambda error, typed: [typed.again(**dict.fromkeys(error.options))],
     "ValueError": _about_value,
     "NothingRead": _see,
     "RepeatedKeys": lambda _, typed: [f"give them other keys: {typed.again(repeated_keys=None)}"],

@@ -1,13 +1,16 @@
 """Options that several commands share, and checks for ``filter``, ``score`` and ``cut``."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.text.options import SAMPLES, argument, folder, option, required
+from wdsflow.records.working_folder import working_folder
+from wdsflow.text.options import SAMPLES, argument, option, place, required
 
+from .terminal import shown_as
 from .typed import free
 
 if TYPE_CHECKING:
@@ -35,7 +38,15 @@ class Shards:
 class NewShards(Shards):
     """Shards, and the folder for the new ones."""
 
-    out: Path = required("Folder for the new shards.", "--output", "-o", metavar="OUT", parse=folder)
+    out: Path | str = required(
+        "Folder for the new shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+    )
+
+    @contextmanager
+    def folder(self, *, dry_run: bool = False) -> Iterator[Path]:
+        """Yield the local folder for the new shards, as ``working_folder``; what is printed shows the url instead."""
+        with working_folder(self.out, dry_run=dry_run) as folder, shown_as(folder, self.out):
+            yield folder
 
 
 @dataclass(frozen=True)
@@ -43,9 +54,11 @@ class InAndOut:
     """Shards, and the folder of a run."""
 
     urls: list[str] | None = argument("URL...", "Shards, as for validate.")
-    out: Path | None = option(None, "Output folder.", "--output", "-o", metavar="OUT", parse=folder)
+    out: Path | str | None = option(
+        None, "Output folder, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+    )
 
-    def named(self, example: str = "") -> tuple[list[str], Path]:
+    def named(self, example: str = "") -> tuple[list[str], Path | str]:
         """Return shards and folder; both are required. ``example``: the name of a folder. Raises Misuse."""
         if not self.urls:
             raise Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')

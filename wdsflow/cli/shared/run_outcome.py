@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import escape, quote_path
@@ -16,8 +17,8 @@ from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import readable, refuse, rescore
-from .terminal import shard_bars
-from .typed import Typed, free
+from .terminal import as_folder, shard_bars
+from .typed import Typed, another, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
@@ -145,10 +146,12 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif not report.whole:
         yield "other slices are not done yet"
     elif typed.name == "score":
+        if store_of(out):
+            return  # the commands that use ledgers need a local folder
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.tars for record in report.records):
-        yield f"next: wdsflow validate {quote_path(str(out))}"
+        yield f"next: wdsflow validate {quote_path(as_folder(out))}"
 
 
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
@@ -168,7 +171,7 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
         if command and not typed.given.get("count"):
             yield f"without: {command}"
     elif report.total("kept"):
-        yield f"to check the finished ones: wdsflow validate {quote_path(str(out))}"
+        yield f"to check the finished ones: wdsflow validate {quote_path(as_folder(out))}"
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
@@ -194,7 +197,7 @@ def _after_scattered(typed: Typed) -> Iterator[str]:
     """Yield the commands that bring the members of samples together, and then run again."""
     repaired = free(Path("repaired"))
     yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
-    new = free(Path(typed.given["out"]))
+    new = another(typed.given["out"])
     yield f"then: {typed.again(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.text.shell import escape, quote_path
 
@@ -94,6 +95,35 @@ def print_lines(*lines: str) -> None:
     shell = console()
     for line in lines:
         shell.print(line, soft_wrap=True)
+
+
+class _Renaming:
+    """A stream in which one text stands for another."""
+
+    def __init__(self, stream: TextIO, old: str, new: str) -> None:
+        self._stream, self._old, self._new = stream, old, new
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text.replace(self._old, self._new))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def shown_as(folder: Path, out: Path | str) -> Iterator[None]:
+    """Show the url of an output folder in an object store in place of its working folder, in all that is printed."""
+    if isinstance(out, Path):
+        yield
+        return
+    streams: list[Any] = [_Renaming(stream, str(folder), out.rstrip("/")) for stream in (sys.stdout, sys.stderr)]
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        yield
+
+
+def as_folder(out: Path) -> str:
+    """Return an output folder as an argument of ``validate``: the url of one ends in a slash."""
+    return f"{out}/" if store_of(out) else str(out)
 
 
 def check_output(path: Path | None, name: str, typed: Typed) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote, quote_path
@@ -71,6 +72,11 @@ def _words(parameter: click.Parameter, value: object) -> list[str]:
     if getattr(parameter, "is_flag", False):
         return [option] if value else parameter.secondary_opts[:1]
     return [word for each in values for word in (option, quote_path(each))]
+
+
+def another(out: str) -> Path | str:
+    """Return another folder for the output: a free path; of a url another name, without a look at the store."""
+    return f"{out.rstrip('/')}-2" if remote_url(out) else free(Path(out))
 
 
 def free(path: Path) -> Path:

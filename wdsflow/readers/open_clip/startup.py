@@ -23,6 +23,7 @@ from wdsflow.readers.sidecar_facts import (
     written_by,
 )
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
+from wdsflow.records.working_folder import remote_url
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -69,6 +70,8 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
     for name, shards in by_folder.items():
         path = name or "."
         if not os.path.isdir(path):
+            if remote_url(path) is not None and (run := unfinished_run(path)) is not None:
+                found.folders[name] = Folder(unfinished=run)
             continue
         folder = found.folders[name] = Folder(unfinished=unfinished_run(path))
         found.facts += [

@@ -12,10 +12,10 @@ from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -69,7 +69,7 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         request: each is a keyword argument.
 
     Raises:
@@ -81,10 +81,15 @@ def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request
         FileExistsError: an output exists that no graft wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
+    with working_folder(out) as folder:
+        return _into(folder, urls, request).naming(out, folder)
+
+
+def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> GraftReport:
     if request.jobs < 1:
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
-    found, folder, force, restart = expand_existing(urls), local_folder(out), request.force, request.restart
+    found, force, restart = expand_existing(urls), request.force, request.restart
     names = [path.name for path in output_paths(found, folder, *map(str, asked.table.files))]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart and not force:

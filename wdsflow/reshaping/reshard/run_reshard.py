@@ -12,8 +12,9 @@ from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.report import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
-from wdsflow.shards.source.base import local_file, local_folder
+from wdsflow.shards.source.base import local_file
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
@@ -48,7 +49,7 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], reque
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is created if it does not exist.
+        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         request: each is a keyword argument.
 
     Raises:
@@ -59,10 +60,15 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], reque
         FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
+    with working_folder(out) as folder:
+        return _into(folder, urls, request).naming(out, folder)
+
+
+def _into(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:
     options = checked(request)
     even_for, jobs, begin = request.even_for, request.jobs, request.begin
     grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
-    folder, found = local_folder(out), expand_existing(urls)
+    found = expand_existing(urls)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     places = [folder / part.name if part.name else folder for part in options.parts]
