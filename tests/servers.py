@@ -224,9 +224,9 @@ def use_s3(patch: pytest.MonkeyPatch, url: str, folder: Path) -> None:
     }
     for name, value in settings.items():
         patch.setenv(name, value)
-    from s3fs import S3FileSystem
+    import fsspec
 
-    S3FileSystem.clear_instance_cache()  # those of another server
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # those of another server
 
 
 def put(port: int, path: str, data: bytes | dict[str, object]) -> None:

@@ -21,7 +21,8 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.records.refusals import Busy, Lock
+from wdsflow.records.refusals import Lock
+from wdsflow.records.store_lock import Busy
 
 LARGE = Recipe(where="min_side >= 200")
 HERE = RunOptions(workers=0)

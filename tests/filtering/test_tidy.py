@@ -11,7 +11,8 @@ from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.records.refusals import Busy, Lock
+from wdsflow.records.refusals import Lock
+from wdsflow.records.store_lock import Busy
 
 HERE = RunOptions(workers=0)
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.printed.pasted import run
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.refusals import Busy, Lock
+from wdsflow.records.refusals import Lock
+from wdsflow.records.store_lock import Busy
 
 
 @pytest.mark.parametrize(("first", "second", "busy"), [(1, 1, False), (1, 0, True), (0, 1, True), (0, 0, True)])
