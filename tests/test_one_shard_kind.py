@@ -18,6 +18,7 @@ SPELLED = {
     "wdsflow.reshaping.graft.run_graft": "its own file",
     "wdsflow.reshaping.graft.table_rows": "tables",
     "wdsflow.shards.urls": "a file that is not a list of shards",
+    "wdsflow.records.store": "the record in an object store",
     "wdsflow.training.stalls.progress": "its own files",
 }
 

@@ -146,6 +146,9 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     lacking = run("score", source, "-o", tmp_path / "scores", "--scores", "blur", "--export", tmp_path / "hashes.npz")
     assert lacking.status == 2
     assert "add phash to --scores" in lacking.err
+    keys_only = run("score", source, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "keys.txt")
+    assert keys_only.status == 2
+    assert "score writes hashes.npz" in keys_only.err
 
 
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):

@@ -43,7 +43,7 @@ def score(
     from wdsflow.filtering.run_filter import run_folder, score_shards
 
     shards, out = places.named("scored")
-    check_exports(lists.export, options.count)
+    check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with progress() as begin:

@@ -63,9 +63,12 @@ class _Live:
 _REASONS = 3  # reasons shown if nothing could be read
 
 
-def check_exports(paths: Sequence[Path], count: int) -> None:
-    """Raise ValueError, before any work, if a requested list of samples cannot be written."""
-    from wdsflow.filtering.ledger.export import check_export
+def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> None:
+    """Raise ValueError, before any work, if a requested list of samples cannot be written.
+
+    ``tars``: whether the run writes shards, from which most lists are made.
+    """
+    from wdsflow.filtering.ledger.export import check_export, embedding_kind
 
     if paths and count > 1:
         raise ValueError(
@@ -73,6 +76,10 @@ def check_exports(paths: Sequence[Path], count: int) -> None:
         )
     for path in paths:
         check_export(path)
+        if not tars and path.suffix != ".npz" and embedding_kind(path) is None:
+            raise ValueError(
+                f"{path} lists kept samples: score writes hashes.npz, embeddings.npz or image_embeddings.npy"
+            )
 
 
 def exported(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:

@@ -219,7 +219,7 @@ class Program:
         """Return whether whole members are read for the scores that are not known."""
         late = frozenset(self.gathered_calls)
         return self.recipe.hash_images or any(
-            score.tier in {"pixels", "model"} or call in late
+            score.tier in {"pixels", "model"} or (call in late and score.tier != "header")
             for call, score in self.scores.items()
             if call not in known
         )
