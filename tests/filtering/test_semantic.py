@@ -89,9 +89,14 @@ def test_only_samples_that_stay_are_given_to_the_model(pairs, clip, tmp_path):
     report = filter_shards(pairs, tmp_path / "out", Recipe(where=f"key >= '0004' and not {call}", unknown="keep"), HERE)
     assert keys(tmp_path / "out") == set(range(4, 25))
     assert report.total("kept") == 21
-    two = RunOptions(workers=2, device="cpu")
-    filter_shards(pairs, tmp_path / "two", Recipe(where=f"key >= '0004' and not {call}", unknown="keep"), two)
-    assert digests(tmp_path / "out") == digests(tmp_path / "two")
+
+
+@pytest.mark.deep
+def test_workers_change_no_byte(pairs, clip, tmp_path):
+    recipe = Recipe(where=f"not semantic_duplicate(model={clip!r}, pretrained='', eps=0.03)", unknown="keep")
+    filter_shards(pairs, tmp_path / "one", recipe, HERE)
+    filter_shards(pairs, tmp_path / "two", recipe, RunOptions(workers=2, device="cpu"))
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
 def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
@@ -121,16 +126,52 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
     from tests.stages.scores import tiny_models
 
     of, file = f"model={clip!r}, pretrained=''", tmp_path / "embeddings.npz"
-    words = ("--scores", f"clip_similarity({of})", "--embeddings", "--device", "cpu", "--export", file)
+    words = (
+        "--scores",
+        f"clip_similarity({of})",
+        "--embeddings",
+        "--device",
+        "cpu",
+        "--workers",
+        "0",
+        "--export",
+        file,
+    )
     reference = write(tmp_path / "reference", [encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in (1, 2)])
     assert "2 samples listed" in run("score", reference, "-o", tmp_path / "scores", *words).out
     where = f"embedding_distance({of}, file='{file}') > 0.03"
-    run("filter", pairs, "-o", tmp_path / "out", "--where", where, "--device", "cpu", "--unknown", "keep")
+    run(
+        "filter",
+        pairs,
+        "-o",
+        tmp_path / "out",
+        "--where",
+        where,
+        "--device",
+        "cpu",
+        "--workers",
+        "0",
+        "--unknown",
+        "keep",
+    )
     assert set(range(25)) - keys(tmp_path / "out") == {1, 2, 21, 22}
-    near = run("filter", pairs, "-o", tmp_path / "near", "--near", file, "--device", "cpu", "--dry-run")
+    near = run(
+        "filter", pairs, "-o", tmp_path / "near", "--near", file, "--device", "cpu", "--workers", "0", "--dry-run"
+    )
     assert "embedding_distance(" in near.out
     other = tiny_models.clip(tmp_path / "other", preprocess={"mean": [0.1, 0.2, 0.3]})
-    wrong = run("filter", pairs, "-o", tmp_path / "wrong", "--where", where.replace(clip, other), "--device", "cpu")
+    wrong = run(
+        "filter",
+        pairs,
+        "-o",
+        tmp_path / "wrong",
+        "--where",
+        where.replace(clip, other),
+        "--device",
+        "cpu",
+        "--workers",
+        "0",
+    )
     assert wrong.status == 2
     assert "another model" in wrong.err
 
