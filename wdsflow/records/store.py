@@ -30,9 +30,8 @@ U = TypeVar("U")
 _AT_A_TIME = 8  # requests
 _UPLOADS = 2  # at a time: one holds up to 100 MB of a file
 _PULLED = frozenset((".json", ".jsonl", ".parquet"))
-_SCRATCH = frozenset(
-    ("spool", "resolved", "graft", "reshard-scratch")
-)  # folders inside that only a run in progress needs
+# Folders inside that only a run in progress needs.
+_SCRATCH = frozenset(("spool", "resolved", "graft", "reshard-scratch"))
 _NUMBERING = "numbering.json"
 _LINES = ".lines"
 
