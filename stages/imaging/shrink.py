@@ -112,7 +112,7 @@ def aim_of_scores(width: int, height: int) -> tuple[int, int]:
 
 
 class Small(NamedTuple):
-    """An image that was made smaller. ``was`` and ``format``: of the old and of the new file, "jpeg", "png" or "webp"."""
+    """An image that was made smaller. ``was``: the format of the old file; ``format``: "jpeg", "png" or "webp"."""
 
     data: bytes
     width: int

@@ -96,8 +96,9 @@ class PhashDistance(
 ):
     """In how many bits the phash of an image differs from the nearest one of a list: 0 looks the same, 64 is the most.
 
-    ``file`` is one that ``wdsflow score URL... -o OUT --scores phash --export hashes.npz`` wrote. Copies of another
-    size or quality differ in 0 to 4 bits; unrelated images rarely in less than 12. Source: see phash.
+    ``file`` is one that ``wdsflow score URL... -o OUT --scores phash --export hashes.npz`` wrote. Of copies of 171
+    photographs, at a half to a tenth of their size and of low quality, 99 % differ in 0 to 4 bits, and none in more than
+    10; of 13,600 pairs of different ones, one in less than 12. Source: see phash.
     """
 
     file: str = ""

@@ -62,20 +62,22 @@ def packed(vectors: "list[NDArray[np.float32]]") -> bytes:
     return len(vectors).to_bytes(2, "little") + b"".join(each.astype("<f2").tobytes() for each in vectors)
 
 
-def centroids_of(file: VectorFile) -> Vectors:
+def centroids_of(file: VectorFile, memory: int) -> Vectors:
     """Return the centroids of spherical k-means, k the square root of the number of vectors; one for up to 10,000.
 
-    Learnt from vectors that are evenly spaced in the set, and begun with such. Deterministic.
+    Learnt from vectors that are evenly spaced in the set, and begun with such, as many as three copies of which fit into
+    ``memory`` bytes. Deterministic.
     """
-    count = 1 if len(file) <= _ALONE else isqrt(len(file))
-    chosen = np.unique(np.linspace(0, len(file) - 1, min(len(file), _LEARNT * count)).astype(np.int64))
+    fit = max(1, memory // (3 * 4 * file.dimensions))
+    count = 1 if len(file) <= _ALONE else min(isqrt(len(file)), fit)
+    chosen = np.unique(np.linspace(0, len(file) - 1, min(len(file), _LEARNT * count, fit)).astype(np.int64))
     vectors = file.take(chosen)
     centroids = vectors[np.linspace(0, len(vectors) - 1, count).astype(np.int64)]
     for _ in range(_ROUNDS):
         nearest = nearest_of(vectors, centroids)
         order = np.argsort(nearest, kind="stable")
         there, starts = np.unique(nearest[order], return_index=True)
-        sums = np.add.reduceat(vectors[order].astype(np.float64), starts, axis=0)
+        sums = np.add.reduceat(vectors[order], starts, axis=0, dtype=np.float64)
         before = centroids.copy()
         centroids[there] = (sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)).astype(np.float32)
         if np.array_equal(before, centroids):
@@ -92,7 +94,7 @@ def nearest_of(vectors: Vectors, centroids: Vectors) -> Numbers:
     return found
 
 
-def duplicates(file: VectorFile, eps: float, keep: str) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def duplicates(file: VectorFile, eps: float, keep: str, memory: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Yield for each place, in order, which of its vectors have a cosine of more than 1 - eps to one that stays.
 
     Only vectors of the same cluster are compared, in the order of ``keep``: "first" is that of the set, "hardest" begins
@@ -100,7 +102,7 @@ def duplicates(file: VectorFile, eps: float, keep: str) -> Iterator[tuple[int, N
     """
     result = np.zeros(len(file), bool)
     if len(file):
-        centroids = centroids_of(file)
+        centroids = centroids_of(file, memory)
         nearest, cosines = np.empty(len(file), np.int64), np.empty(len(file), np.float32)
         step = max(1, _BATCH // (4 * file.dimensions))
         for start in range(0, len(file), step):

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("huggingface_hub")
 from huggingface_hub import HfFileSystem, constants
 
+from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.hub_server import TOKEN, hub_server
-from wdsflow.cli.main import main
 from wdsflow.shards.shard_identity import input_identity, stored
 from wdsflow.shards.source import http as faults
 from wdsflow.shards.source import hub as urls_of_hub
@@ -58,16 +58,6 @@ def forget():
 def clear(hub):
     hub.log.clear()
     hub.storage.clear()
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return int(ended.value.code or 0)
-
-
-def report(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def resolved(server):

@@ -1,7 +1,6 @@
 """Shards in S3, from the command line to the training feed, with a real server on loopback."""
 
 import filecmp
-import json
 import os
 import shlex
 import sys
@@ -12,10 +11,10 @@ import pytest
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")
 
+from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
 from tests.shards.archives import write_tar
-from wdsflow.cli.main import main
 from wdsflow.shards.source import http as faults
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -63,16 +62,6 @@ def _large(number):
 
 def _text(number):
     return f"a picture of {number}".encode()
-
-
-def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return int(ended.value.code or 0)
-
-
-def report(capsys):
-    return json.loads(capsys.readouterr().out)
 
 
 def test_braces_globs_and_folders_are_lists_of_shards(s3):

@@ -99,6 +99,30 @@ def test_workers_change_no_byte(pairs, clip, tmp_path):
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
+def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
+    from wdsflow.stages.scores.similar_vectors import VectorFile, centroids_of, duplicates, packed
+
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(30, 16))
+    vectors = (centres[rng.integers(0, 30, 12_000)] + 0.3 * rng.normal(size=(12_000, 16))).astype(np.float32)
+    vectors[6000:6050] = vectors[:50]
+    order = rng.permutation(len(vectors)).tolist()
+    file = VectorFile(tmp_path / "vectors", ((0, number, packed([vectors[number]])) for number in order))
+    assert len(centroids_of(file, 1 << 28)) == 109
+    assert len(centroids_of(file, 1 << 13)) == 42
+    for memory in (1 << 28, 1 << 13):
+        found = {place for place, near in duplicates(file, 1e-5, "first", memory) if near.any()}
+        assert found == set(range(6000, 6050))
+
+
+def test_an_embedding_that_is_no_number_is_no_value(clip):
+    from wdsflow.stages.scores import ScoreError, View, make_score
+
+    score = make_score("semantic_duplicate", model=clip, pretrained="")
+    with pytest.raises(ScoreError, match="not-finite"):
+        score.record(View({}), [np.array([np.nan, 1], np.float32)])
+
+
 def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     own = [smooth(200 + seed, 150, seed) for seed in range(30)]
     planted = [own[3].resize((120, 90)), own[17].resize((300, 225)), own[29]]

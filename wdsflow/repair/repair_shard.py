@@ -67,7 +67,7 @@ class Job(ShardJob):
 
 
 def repair_shard(edits: Edits, job: Job, report: ShardRepair, stop: Event) -> None:
-    """Write a valid shard and account for every member of the old one in ``report``.
+    """Write a valid shard and count every member of the old one in ``report``.
 
     ``stop`` ends the work. Raises OSError if the shard cannot be read, or the output cannot be written.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..base import MEMORY, SEEN_PIXELS, DatasetScore, ModelDatasetScore, Records, Value, bare
+from ..base import MEMORY, SEEN_PIXELS, DatasetScore, ModelDatasetScore, Records, ScoreError, Value, bare
 from ..reference_lists import ReferenceList, load_list, path_of
 from .clip import ClipScore
 from .model_score import Output, source_of
@@ -44,9 +44,13 @@ class SemanticDuplicate(
     keep: Keep = "hardest"
 
     def record(self, view: "View", outputs: Sequence[Output]) -> bytes:
-        """Return the embeddings of a sample's images."""
+        """Return the embeddings of a sample's images. Raises ScoreError "not-finite"."""
+        import numpy as np
+
         from ..similar_vectors import packed
 
+        if not all(np.isfinite(output).all() for output in outputs):
+            raise ScoreError("not-finite", "the model returned an embedding with NaN or infinite numbers")
         return packed(list(outputs))
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
@@ -55,7 +59,7 @@ class SemanticDuplicate(
     def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         from ..similar_vectors import VectorFile, duplicates
 
-        for place, found in duplicates(VectorFile(folder / "vectors", records), self.eps, self.keep):
+        for place, found in duplicates(VectorFile(folder / "vectors", records), self.eps, self.keep, memory):
             yield place >> 32, place & 0xFFFFFFFF, bare(found.tolist())
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
@@ -209,15 +209,17 @@ class Modelled(AbstractContextManager["Modelled"]):
             numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
             detail = without_addresses(failure.detail)
             row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
-        else:
-            if isinstance(score, ModelDatasetScore):
-                record = guarded(lambda view: score.record(view, outputs), view)
-                into: dict[Call, Any] = row.values if isinstance(record, Unknown) else row.gathered
-                into[call] = record
+            return
+        if isinstance(score, ModelDatasetScore):
+            record = guarded(lambda view: score.record(view, outputs), view)
+            if isinstance(record, Unknown):
+                row.values[call] = record
             else:
-                row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
-            if self._embeddings is not None:
-                self._embeddings.keep(row, view, score, requests, outputs)
+                row.gathered[call] = record
+        else:
+            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
+        if self._embeddings is not None:
+            self._embeddings.keep(row, view, score, requests, outputs)
 
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:
