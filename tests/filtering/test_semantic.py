@@ -117,8 +117,10 @@ def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
 
 def test_an_embedding_that_is_no_number_is_no_value(clip):
     from wdsflow.stages.scores import ScoreError, View, make_score
+    from wdsflow.stages.scores.base import ModelDatasetScore
 
     score = make_score("semantic_duplicate", model=clip, pretrained="")
+    assert isinstance(score, ModelDatasetScore)
     with pytest.raises(ScoreError, match="not-finite"):
         score.record(View({}), [np.array([np.nan, 1], np.float32)])
 
