@@ -21,11 +21,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Setting:
-    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing."""
+    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing.
+
+    ``seconds``: about how long each rate is measured.
+    """
 
     device: str
     folder: str  # for shards and weights
     quick: bool = False
+    seconds: float = 30.0
 
     @property
     def cuda(self) -> bool:

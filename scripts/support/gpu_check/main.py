@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--folder", metavar="FOLDER", help="keep shards and weights there (2 GB)")
     parser.add_argument("--cpu", action="store_true", help="run what can be run without a GPU")
     parser.add_argument("--quick", action="store_true", help="small sizes: to try the script, not to measure")
+    parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="measure each rate for about so long")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         print("There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one.")
         return NO_GPU
     with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as passing:
-        setting = Setting(device, str(Path(options.folder or passing).absolute()), options.quick)
+        setting = Setting(device, str(Path(options.folder or passing).absolute()), options.quick, options.seconds)
         result = {**about(device), "quick": options.quick, "parts": check(setting, options.parts or list(PARTS))}
     print(f"\n{table(result)}")
     if options.json:

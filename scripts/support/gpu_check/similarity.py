@@ -18,7 +18,7 @@ def throughput(setting: Setting) -> list[Finding]:
     """Score samples by a CLIP with random weights, beside forward passes on tensors that are on the device."""
     model, shards = _material(setting)
     samples = len(shards) * _per_shard(setting)
-    seconds = 1.0 if setting.quick else 30.0
+    seconds = 1.0 if setting.quick else setting.seconds
     findings = []
     for precision in ("fp32", "bf16") if setting.cuda else ("fp32",):
         arguments = {"device": setting.device, "model": model, "precision": precision, "seconds": min(seconds, 10.0)}
