@@ -12,10 +12,12 @@ __all__ = [
     "FeedOptions",
     "Recipe",
     "RunOptions",
+    "Source",
     "__version__",
     "bounded_map",
     "check",
     "cut_shards",
+    "feed",
     "filter_shards",
     "get_data",
     "index_shards",
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from wdsflow.mapping import bounded_map
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
+    from wdsflow.training.torch_feed import Source, feed
     from wdsflow.validate import trace
     from wdsflow.validate.run_check import check
 else:
@@ -39,6 +42,7 @@ else:
             **dict.fromkeys(("check", "trace"), "validate"),
             **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
+            **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
             "bounded_map": "mapping",
             "index_shards": "indexing",
             "repair_shards": "repair",

@@ -108,6 +108,11 @@ def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captio
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)
 
 
+def no_tokenizer(text: str) -> list[str]:
+    """Leave a caption as it is."""
+    return [text]
+
+
 class TokenizedCaptions:
     """Tokenizes captions, in batches if the tokenizer returns the same for batches.
 

@@ -65,6 +65,7 @@ class FeedOptions:
     Attributes:
         allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.
+        fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
         ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given.
@@ -133,6 +134,13 @@ class FeedOptions:
     )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory limit in bytes."""
+        assert not isinstance(self.memory, str)
+        return self.memory
 
     def __post_init__(self) -> None:
         for item in fields(self):

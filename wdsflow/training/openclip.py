@@ -31,11 +31,13 @@ from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.caption_sources import captions_for
-from wdsflow.training.feed.feed import FeedRecipe
+from wdsflow.training.caption_sources import captions_for, no_tokenizer
+from wdsflow.training.columns import Columns
+from wdsflow.training.feed.balanced import Balanced, Last, MixedSource
+from wdsflow.training.feed.feed import FeedRecipe, FeedSource
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list, weighted_list
-from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Schedule, Workload
+from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
 from wdsflow.training.pixels.image_work import image_work
@@ -167,24 +169,34 @@ def get_wds_dataset(
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
+    names = ("image", "text") if _VERSION_4 else None
     schedule, subset = _schedule(args, options, here, catalog, is_train=is_train, floor=floor)
     recipe = FeedRecipe(
         schedule=schedule,
-        images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
-        captions=captions,
-        catalog=catalog,
-        tokenizer=tokenizer or _no_tokenizer,
+        sources=(
+            FeedSource(
+                images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
+                columns=Columns(fields, captions, names=names),
+                catalog=catalog,
+                tokenizer=tokenizer or no_tokenizer,
+            ),
+        ),
         batch_size=args.batch_size,
         options=options,
         place=here,
         seed=int(args.seed),
-        shuffle=Buffers.from_environment() if is_train else None,
-        as_dict=_VERSION_4,
+        trains=is_train,
+        shuffle=_shuffle(schedule) if is_train else None,
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
     return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
+
+
+def _shuffle(schedule: Schedule) -> Buffers | None:
+    buffers = Buffers.from_environment()
+    return schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
@@ -231,8 +243,16 @@ def _schedule(
             "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
             f"{sum(counts):,}",
         )
-        together, seed = talks(), int(args.seed)
-        return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=together), subset
+        source = MixedSource(tuple(zip(urls, counts, strict=True)))
+        last: Last = "even" if talks() else "exact"  # a gathered loss needs batches of equal size
+        return Balanced(
+            [source],
+            place=here,
+            batch_size=args.batch_size,
+            seed=int(args.seed),
+            last=last,
+            memory=options.memory_bytes,
+        ), subset
     work = Workload(
         place=here,
         workers=args.workers,
@@ -295,30 +315,30 @@ def _known_size(data: str, shards: int) -> float | None:
 
 def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
-    options = recipe.options
-    urls = repr(args.train_data if recipe.shuffle else args.val_data)
-    factors = args.train_data_upsampling_factors if recipe.shuffle else None
-    return {
-        "schedule": recipe.schedule.name,
+    options, schedule, columns = recipe.options, recipe.schedule, recipe.sources[0].columns
+    urls = repr(args.train_data if recipe.trains else args.val_data)
+    common = {
+        "schedule": schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
         "ledger": options.ledger if subset else None,
         "where": subset.where if subset else None,
         "kept samples": subset.digest if subset else None,
-        "shards": recipe.schedule.shards,
-        "batches": recipe.schedule.num_batches,
-        "batch size": recipe.batch_size,
-        "workers": recipe.schedule.lanes,
-        "rank": recipe.place.rank,
-        "ranks": recipe.place.world_size,
+        "shards": schedule.shards,
         "seed": recipe.seed,
-        "upsampling factors": factors,
-        "caption": str(recipe.captions),
-        "image": ";".join(recipe.catalog.images),
+        "caption": str(columns.captions),
+        "image": ";".join(columns.image),
         "decode": f"{options.decode} {options.k}",
         "max pixels": limit,
         "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
     }
-
-
-def _no_tokenizer(text: str) -> list[str]:
-    return [text]
+    if isinstance(schedule, Balanced):
+        return {**common, "samples": schedule.length, "lanes": schedule.most_lanes}
+    return {
+        **common,
+        "batches": schedule.num_batches,
+        "batch size": recipe.batch_size,
+        "workers": schedule.lanes,
+        "rank": recipe.place.rank,
+        "ranks": recipe.place.world_size,
+        "upsampling factors": args.train_data_upsampling_factors if recipe.trains else None,
+    }

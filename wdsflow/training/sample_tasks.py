@@ -13,13 +13,16 @@ class Blob(NamedTuple):
     data: bytes | None = None
 
 
+NO_IMAGE = Blob("", 0, -1)
+
+
 class SampleRef(NamedTuple):
-    """One sample that has an image and members that may hold its caption."""
+    """One sample that has all members it needs."""
 
     shard: str  # url
     key: str
-    image: Blob
-    texts: tuple[Blob, ...]
+    image: Blob  # NO_IMAGE if it has none
+    texts: tuple[Blob, ...]  # the other members that are read
 
     @property
     def held(self) -> int:
@@ -41,6 +44,7 @@ class LaneTask(NamedTuple):
     seed: int
     turn: int  # pass of its lane
     number: int  # in its pass
+    source: int = 0
 
 
 class Chunk(NamedTuple):

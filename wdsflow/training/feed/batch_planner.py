@@ -15,13 +15,21 @@ from .schedule import Schedule
 _IDLE: tuple[LaneTask, ...] = ()
 
 
+class EpochPosition(NamedTuple):
+    """Where an epoch is: after ``batch`` batches, with all lanes at ``lanes``; or, of a balanced schedule, after ``samples``."""
+
+    batch: int = 0
+    lanes: Sequence[LanePosition] = ()
+    samples: int = 0
+
+
 class Cut(NamedTuple):
-    """The samples of one batch, and the positions of all lanes after it."""
+    """The samples of one batch, and the position after it."""
 
     number: int  # in its epoch
     samples: list[MadeSample]
     tasks: list[LaneTask]  # of the samples
-    positions: list[LanePosition]
+    after: EpochPosition
 
 
 class StarvedError(RuntimeError):
@@ -152,7 +160,7 @@ class Planner:
         """Return the next batch if it is complete. Raises StarvedError if it never will be."""
         while not self.finished:
             stream = self._order[0]
-            size = self._schedule.size(self.next_batch)
+            size = self._schedule.batch_size
             if len(stream.ready) >= size:
                 return self._cut(stream, size)
             if not stream.over or stream.on_their_way:
@@ -173,19 +181,20 @@ class Planner:
             self._tally.noted[REPEATED] += repeated
         stream.position = LanePosition(last.turn, last.number + 1)
         tasks, samples = [task for task, _ in taken], [made for _, made in taken]
-        cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])
+        after = EpochPosition(self.next_batch + 1, [each.position for each in self._streams])
+        cut = Cut(self.next_batch, samples, tasks, after)
         self.next_batch += 1
         self._order.rotate(-1)
         return cut
 
     def _neediest(self) -> tuple[_Stream | None, int]:
         """Return the stream of the earliest incomplete batch, and how many samples it lacks."""
-        budget = self._schedule.size(self.next_batch) + self._ahead
+        budget = self._schedule.batch_size + self._ahead
         wanted: dict[int, int] = {}
         number = self.next_batch
         while budget > 0 and (self._last is None or number < self._last):
             stream = self._order[(number - self.next_batch) % len(self._order)]
-            size = min(self._schedule.size(number), budget)
+            size = min(self._schedule.batch_size, budget)
             budget -= size
             number += 1
             lane = stream.lane.number
@@ -211,16 +220,13 @@ class Planner:
 
     def _end_pass(self, stream: _Stream) -> None:
         """End a pass whose results are complete."""
-        size = self._schedule.size(self.next_batch)
-        if self._schedule.at_end == "restart":
-            left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
-            for _ in range(left):
-                stream.ready.pop()
-            if left and not stream.turn:
-                self._tally.noted[LEFT_OVER] += left
-            if stream.whole and stream.made < size:
-                raise StarvedError(stream.lane.number, stream.made)
-        elif stream.whole and not stream.made:
-            raise StarvedError(stream.lane.number, 0)
+        size = self._schedule.batch_size
+        left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
+        for _ in range(left):
+            stream.ready.pop()
+        if left and not stream.turn:
+            self._tally.noted[LEFT_OVER] += left
+        if stream.whole and stream.made < size:
+            raise StarvedError(stream.lane.number, stream.made)
         stream.turn += 1
         stream.made, stream.whole = 0, True

@@ -9,13 +9,15 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wdsflow.training.columns import TEXT, Columns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, as_tensor
 from wdsflow.training.sample_tasks import Chunk, LaneTask
@@ -23,12 +25,12 @@ from wdsflow.training.stalls.field_fixes import at
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.workers.chunk_engines import Threads
 from wdsflow.training.workers.decoders import Decoders
-from wdsflow.training.workers.sample_work import MadeSample, SampleWork
+from wdsflow.training.workers.sample_work import MadeSample, MixedWork
 
-from .batch_planner import Planner
-from .lanes import LanePosition
+from .balanced_planner import BalancedPlanner
+from .batch_planner import EpochPosition, Planner
 
-Batch: TypeAlias = list[object] | dict[str, object]
+Batch: TypeAlias = object  # a list of columns, a dict of them by name, or what the user's map makes, joined
 _MOST_LOOKS = 2  # iterations in a row that ended after one batch
 _COUNTS = 2  # batches from which on an iteration is not a look
 _LOOK = 0.5  # seconds between two checks of the other ranks
@@ -98,7 +100,7 @@ class Ready(NamedTuple):
     batch: Batch
     number: int
     samples: int
-    positions: list[LanePosition]
+    after: EpochPosition
 
 
 class _End(NamedTuple):
@@ -118,9 +120,9 @@ class EpochRun:
     def __init__(
         self,
         engine: Threads | Decoders,
-        work: SampleWork,
+        work: MixedWork,
         assemble: Callable[[list[MadeSample], list[LaneTask]], Batch],
-        plan: Callable[[Callable[[], None]], Planner],
+        plan: Callable[[Callable[[], None]], Planner | BalancedPlanner],
     ) -> None:
         self.engine = engine
         self._work, self._assemble, self._plan = work, assemble, plan
@@ -130,7 +132,7 @@ class EpochRun:
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
         self._room.put(None)
         self._stop = False
-        self.planner: Planner | None = None
+        self.planner: Planner | BalancedPlanner | None = None
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
@@ -203,7 +205,7 @@ class EpochRun:
                     count = len(cut.samples)
                     batch = self._assemble(cut.samples, cut.tasks)
                     cut.samples.clear()  # frees their shared memory
-                    self._put(Ready(batch, cut.number, count, cut.positions))
+                    self._put(Ready(batch, cut.number, count, cut.after))
                 if found is None and not planner.finished:
                     raise RuntimeError("the feed came to its end before the epoch did")
 
@@ -261,13 +263,27 @@ class BatchPool:
 
 
 class Assembler:
-    """Joins samples into a list [images, texts], or a dict of both for OpenCLIP 4."""
+    """Joins samples into a batch: a list of columns, or a dict of them. ``images``: how those of each source are joined."""
 
-    def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
-        self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
+    def __init__(self, images: Sequence[ImageWork | None], columns: Columns) -> None:
+        self._images, self._columns, self._pool = images, columns, BatchPool()
 
     def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> Batch:
         """Return a batch of the samples. Raises SampleError if their images differ in shape."""
+        if self._columns.map is not None:
+            try:
+                return joined([made.more[0] for made in samples])
+            except (KeyError, ValueError) as error:
+                raise SampleError(f"map returned samples that make no batch: {error!r}, among {at(tasks)}") from error
+        made = [self._column(number, samples, tasks) for number in self._columns.order]
+        return made if self._columns.names is None else dict(zip(self._columns.names, made, strict=True))
+
+    def _column(self, number: int, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> object:
+        if number >= 0:
+            return stack([made.more[number] for made in samples])
+        return stack([made.text for made in samples]) if number == TEXT else self._pictures(samples, tasks)
+
+    def _pictures(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> object:
         shapes = [getattr(made.image, "shape", None) for made in samples]
         other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is not None:
@@ -276,15 +292,32 @@ class Assembler:
                 f"the image transform returned shapes that make no batch: {', and '.join(described)}\n"
                 "Let it return tensors of one shape, for instance by a crop at its end."
             )
-        first, room = samples[0].image, None
-        shape: tuple[int, ...] | None = self._images.shape
+        first, work = samples[0].image, self._images[tasks[0].source]
+        assert work is not None
+        shape: tuple[int, ...] | None = work.shape
         if shape is None and isinstance(first, torch.Tensor) and first.dtype == torch.float32:
             shape = first.shape
-        if shape is not None:
-            room = self._pool.take((len(samples), *shape))
-        images = self._images.collate([made.image for made in samples], room)
-        texts = stack([made.text for made in samples])
-        return {"image": images, "text": texts} if self._as_dict else [images, texts]
+        room = None if shape is None else self._pool.take((len(samples), *shape))
+        parts, inside = [], True
+        for source, group in groupby(range(len(samples)), lambda number: tasks[number].source):
+            run, work = list(group), self._images[source]
+            assert work is not None
+            own = None if room is None else room if len(run) == len(samples) else room[run[0] : run[-1] + 1]
+            parts.append(work.collate([samples[number].image for number in run], own))
+            inside = inside and parts[-1] is own
+        if len(parts) == 1:
+            return parts[0]
+        return room if inside and room is not None else stack([each for part in parts for each in part])
+
+
+def joined(items: Sequence[Any]) -> Batch:
+    """Join what a user's map returned for each sample: tuples, lists and dicts by column, anything else as one column."""
+    first = items[0]
+    if isinstance(first, Mapping):
+        return {name: joined([item[name] for item in items]) for name in first}
+    if isinstance(first, (tuple, list)):
+        return [joined(list(column)) for column in zip(*items, strict=True)]
+    return stack(items)
 
 
 def stack(items: Sequence[object]) -> object:

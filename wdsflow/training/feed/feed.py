@@ -4,14 +4,16 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from wdsflow.memory.sizes import Budget, SharedBudget
 from wdsflow.readers.open_clip.versions import Buffers
-from wdsflow.training.caption_sources import Captions, TokenizedCaptions, Tokenizer
+from wdsflow.training.caption_sources import TokenizedCaptions, Tokenizer
+from wdsflow.training.columns import Columns
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.ranks import RankPlace, decoders_for, ranks_here, start_method
@@ -19,9 +21,11 @@ from wdsflow.training.stalls.field_fixes import argument, command, processes_nam
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import Threads
 from wdsflow.training.workers.decoders import Decoders
-from wdsflow.training.workers.sample_work import SampleWork
+from wdsflow.training.workers.sample_work import Files, MixedWork, SampleWork
 
-from .batch_planner import Planner
+from .balanced import Balanced, Part
+from .balanced_planner import BalancedPlanner
+from .batch_planner import EpochPosition, Planner
 from .epoch_run import Assembler, EpochRun
 from .lanes import Lane, LanePosition
 from .sample_catalog import Catalog
@@ -40,22 +44,44 @@ _CHUNKS = 16  # in progress for each decoder: work does not pause while a batch 
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedRecipe:
-    """Everything that determines a feed."""
+class FeedSource:
+    """How samples of one source are made. ``images``: None if they have none."""
 
-    schedule: Schedule
-    images: ImageWork
-    captions: Captions
+    images: ImageWork | None
+    columns: Columns
     catalog: Catalog
     tokenizer: Tokenizer
+
+    @property
+    def known(self) -> bool:
+        """Whether only code of wdsflow makes its images, so that threads or forked processes can."""
+        return self.columns.map is None and (self.images is None or self.images.known)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of its images; None if unknown in advance, or if it has none."""
+        return None if self.images is None else self.images.shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedRecipe:
+    """Everything that determines a feed. ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards."""
+
+    schedule: Schedule
+    sources: tuple[FeedSource, ...]
     batch_size: int
     options: FeedOptions
     place: RankPlace
     seed: int
-    shuffle: Buffers | None  # None for evaluation
-    as_dict: bool  # batches of OpenCLIP 4
-    processes: int = 1  # for a transform that must run in processes
+    trains: bool
+    shuffle: Buffers | None
+    processes: int = 1  # for code of the user that must run in processes
     data: str = ""  # the shards as the user named them
+
+    @property
+    def known(self) -> bool:
+        """Whether only code of wdsflow makes images."""
+        return all(source.known for source in self.sources)
 
 
 class Feed:
@@ -64,17 +90,18 @@ class Feed:
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
         self._decoders = decoders_for(recipe.options.decoders)
-        self._method = start_method(recipe.options.decode_in, known=recipe.images.known)
-        self._workers = self._decoders if recipe.images.known else max(1, recipe.processes)
+        self._method = start_method(recipe.options.decode_in, known=recipe.known)
+        self._workers = self._decoders if recipe.known else max(1, recipe.processes)
         # Small enough for all decoders to work on each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
         self.largest = self._shares.decode  # bytes of one image; larger ones are refused
         self.limit(self.largest)
-        self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
-        self._tokens = TokenizedCaptions(recipe.tokenizer)
-        recipe.catalog.hurt = self.tally.hurt
+        self._assemble = Assembler([source.images for source in recipe.sources], recipe.sources[0].columns)
+        self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
+        for source in recipe.sources:
+            source.catalog.hurt = self.tally.hurt
         # Image headers are checked before Pillow decodes: its warnings would only repeat that.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         self._engine: Threads | Decoders | None = None
@@ -86,40 +113,84 @@ class Feed:
         recipe, self.largest = self.recipe, largest
         if recipe.options.memory is not None:
             # An image larger than the share is refused. Processes cannot coordinate: each gets an equal part.
-            recipe.images.limit(largest // (1 if recipe.images.known else max(1, recipe.processes)))
+            for source in recipe.sources:
+                if source.images is not None:
+                    source.images.limit(largest // (1 if recipe.known else max(1, recipe.processes)))
 
-    def start(self, epoch: int, first: int, positions: list[LanePosition] | None) -> EpochRun:
-        """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
+    def start(self, epoch: int, begin: EpochPosition) -> EpochRun:
+        """Begin at a position of an epoch."""
         recipe, engine = self.recipe, self._ready_engine()
         if self._shared is not None:
             self._shared.clear()
         budget = Budget(self._shares.decode) if self._shared is None else self._shared
-        work = SampleWork(
-            recipe.images,
-            recipe.captions.at_epoch(epoch),
-            self._tokens,
-            self.largest,
-            processes_named(recipe.options, known=recipe.images.known),
-            hold=budget.hold,
+        files = Files()
+        work = MixedWork(
+            tuple(
+                SampleWork(
+                    source.images,
+                    source.columns.at_epoch(epoch),
+                    tokens,
+                    self.largest,
+                    processes_named(recipe.options, known=recipe.known),
+                    files=files,
+                    hold=budget.hold,
+                )
+                for source, tokens in zip(recipe.sources, self._tokens, strict=True)
+            )
         )
+        if isinstance(recipe.schedule, Balanced):
+            return EpochRun(engine, work, self._assemble, partial(self._balanced, recipe.schedule, epoch, begin))
         # Samples lost in a row that count as starvation; a finite lane is judged at its end.
         most_lost = recipe.options.stall_samples or (_MOST_LOST if recipe.schedule.endless else sys.maxsize)
 
         def plan(idle: Callable[[], None]) -> Planner:
             return Planner(
                 recipe.schedule,
-                lambda lose: self._lanes(epoch, positions, lose, idle),
+                lambda lose: self._lanes(epoch, begin.lanes, lose, idle),
                 self.tally,
                 ahead=self._shares.ahead,
                 most_bytes=self._shares.raw,
                 chunk=self._chunk,
-                first=first,
-                last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
+                first=begin.batch,
+                last=recipe.schedule.num_batches if recipe.trains else None,
                 most_lost=most_lost,
                 idle=idle,
             )
 
         return EpochRun(engine, work, self._assemble, plan)
+
+    def _balanced(
+        self, schedule: Balanced, epoch: int, begin: EpochPosition, idle: Callable[[], None]
+    ) -> BalancedPlanner:
+        recipe = self.recipe
+
+        def lane(part: Part) -> Lane:
+            return Lane(
+                part.lane,
+                partial(schedule.lane_urls, epoch, part),
+                recipe.sources[part.source].catalog,
+                epoch=epoch,
+                seed=f"{recipe.seed} {part.source}",
+                shuffle=recipe.shuffle,
+                most_bytes=schedule.lane_bytes,
+                lose=planner.lose,
+                idle=idle,
+                position=LanePosition(part.turn, part.first),
+            )
+
+        planner = BalancedPlanner(
+            schedule,
+            epoch,
+            begin.samples,
+            lane,
+            self.tally,
+            ahead=self._shares.ahead,
+            most_bytes=self._shares.raw,
+            chunk=self._chunk,
+            most_lost=recipe.options.stall_samples or _MOST_LOST,
+            idle=idle,
+        )
+        return planner
 
     def close(self) -> None:
         """End the threads or processes."""
@@ -130,7 +201,7 @@ class Feed:
     def _lanes(
         self,
         epoch: int,
-        positions: list[LanePosition] | None,
+        positions: Sequence[LanePosition],
         lose: Callable[[FeedLoss, int], None],
         idle: Callable[[], None],
     ) -> list[Lane]:
@@ -139,8 +210,8 @@ class Feed:
             for number in range(recipe.schedule.lanes):
                 lane = Lane(
                     number,
-                    recipe.schedule,
-                    recipe.catalog,
+                    partial(recipe.schedule.urls, epoch, number),
+                    recipe.sources[0].catalog,
                     epoch=epoch,
                     seed=f"{recipe.seed} {recipe.place.rank}",
                     shuffle=recipe.shuffle,
@@ -148,6 +219,7 @@ class Feed:
                     lose=lose,
                     idle=idle,
                     position=positions[number] if positions else LanePosition(),
+                    draws=recipe.schedule.shards if recipe.schedule.endless else None,
                 )
                 stack.callback(lane.close)
                 lanes.append(lane)
@@ -163,32 +235,33 @@ class Feed:
 
     def _new_engine(self) -> Threads | Decoders:
         samples = self._shares.ahead + self.recipe.batch_size
-        ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
+        ahead, sources = -(-samples // self._chunk), self.recipe.sources
         if self._method is None:
             return Threads(self._workers, ahead)
-        if self._method == "fork":
-            self.recipe.images.import_all()
+        for source in sources:
+            if self._method == "fork" and source.images is not None:
+                source.images.import_all()
+        sizes = [_LARGEST if source.shape is None else math.prod(source.shape) for source in sources if source.images]
         return Decoders(
             self._workers,
             ahead,
             room=samples + 2 * self._chunk,
-            size=_LARGEST if shape is None else math.prod(shape),
+            size=max(sizes, default=0),
             method=self._method,
-            known=shape is not None,
+            known=self.recipe.known,
             options=self.recipe.options,
         )
 
     def _share(self) -> "Shares":
-        images, options = self.recipe.images, self.recipe.options
-        values = _TYPICAL if images.shape is None else math.prod(images.shape)
-        memory = options.memory
-        assert memory is None or isinstance(memory, int)
+        options = self.recipe.options
+        shapes = [source.shape for source in self.recipe.sources if source.shape is not None]
+        values = max(map(math.prod, shapes), default=_TYPICAL)
         try:
             return shares(
-                memory,
+                options.memory_bytes,
                 batch=self.recipe.batch_size,
                 sample=values * _FLOAT,
-                made=values if images.known else values * _FLOAT,
+                made=values if self.recipe.known else values * _FLOAT,
                 decoders=self._workers,
                 chunk=self._chunk,
                 lanes=self.recipe.schedule.lanes,

@@ -16,7 +16,6 @@ from wdsflow.training.sample_tasks import LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .sample_catalog import Catalog, Listed
-from .schedule import Schedule
 
 T = TypeVar("T")
 
@@ -67,15 +66,16 @@ class LanePosition(NamedTuple):
 class Lane:
     """Yields tasks in order.
 
-    ``shuffle`` is None if samples stay in the order of the shards. Samples lost while listing go to ``lose``, except
-    those before ``position``, which have been counted. ``idle`` is called periodically during waiting or
-    skipping, and may raise. Shards that cannot seek are read ahead.
+    ``urls`` returns the shards of one pass. ``shuffle`` is None if samples stay in the order of the shards. Samples lost
+    while listing go to ``lose``, except those before ``position`` and skipped ones, which are counted elsewhere.
+    ``idle`` is called periodically during waiting or skipping, and may raise. Shards that cannot seek are read ahead.
+    ``draws``: of a schedule without end, the shards that it draws from.
     """
 
     def __init__(
         self,
         number: int,
-        schedule: Schedule,
+        urls: Callable[[], Iterator[str]],
         catalog: Catalog,
         *,
         epoch: int,
@@ -85,25 +85,23 @@ class Lane:
         lose: Callable[[FeedLoss, int], None],
         idle: Callable[[], None],
         position: LanePosition,
+        draws: int | None = None,
     ) -> None:
         self.number = number
         self.turn = position.turn  # the current pass
         self.begun = position.number  # samples of this pass that were done when the lane was resumed
         self.handed = 0  # samples of this pass so far
-        self._schedule, self._catalog, self._epoch, self._seed = schedule, catalog, epoch, f"{seed} {number}"
+        self._urls, self._catalog, self._epoch, self._seed = urls, catalog, epoch, f"{seed} {number}"
+        self._draws = draws
         self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
         self._quiet = position.number > 0
         self._ahead: ReadAhead[Listed] | None = None
         self._refs = self._pass()
         try:
-            for _ in islice(self._refs, position.number):
-                self.handed += 1
-                if self.handed % _IDLE == 0:
-                    idle()
+            self.skip(position.number)
         except BaseException:
             self.close()
             raise
-        self._quiet = False
 
     def next(self) -> LaneTask | None:
         """Return the next task; None at the end of a pass."""
@@ -112,6 +110,15 @@ class Lane:
             return None
         self.handed += 1
         return LaneTask(ref, self._sample_seed(ref), self.turn, self.handed - 1)
+
+    def skip(self, count: int) -> None:
+        """Pass over samples of this pass."""
+        self._quiet = count > 0
+        for _ in islice(self._refs, count):
+            self.handed += 1
+            if self.handed % _IDLE == 0:
+                self._idle()
+        self._quiet = False
 
     def turn_over(self) -> None:
         """Begin the next pass."""
@@ -126,7 +133,7 @@ class Lane:
 
     def _pass(self) -> Iterator[SampleRef]:
         items: Iterator[Listed] = self._items()
-        first = next((piece.url for piece in self._schedule.pieces(self._epoch, self.number)), "")
+        first = next(self._urls(), "")
         if is_stream(first):  # begins at once, without waiting for the other lanes
             self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
             items = iter(self._ahead)
@@ -147,28 +154,14 @@ class Lane:
 
     def _items(self) -> Generator[Listed, None, None]:
         barren = 0  # shards in a row without a sample: without a limit, an endless schedule would draw forever
-        for piece in self._schedule.pieces(self._epoch, self.number):
+        for url in self._urls():
             barren += 1
-            for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):
+            for item in self._catalog.samples(url):
                 if isinstance(item, SampleRef):
                     barren = 0
                 yield item
-            if self._schedule.endless and barren > _BARREN * self._schedule.shards:
+            if self._draws is not None and barren > _BARREN * self._draws:
                 return
-
-    @staticmethod
-    def _cut(items: Iterator[Listed], start: int, stop: int | None) -> Iterator[Listed]:
-        """Yield a slice of a shard; a loss belongs to the sample after it."""
-        if not start and stop is None:
-            yield from items
-            return
-        number = 0
-        for item in items:
-            if stop is not None and number >= stop:
-                return
-            if number >= start:
-                yield item
-            number += isinstance(item, SampleRef)
 
     def _sample_seed(self, ref: SampleRef) -> int:
         name = ref.shard.rpartition("/")[2]  # without its folder: moved data draws the same

@@ -17,7 +17,8 @@ from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoders import kill_decoders
 from wdsflow.validate.advice.invocation import with_flags
 
-from .batch_planner import StarvedError
+from .balanced import Balanced
+from .batch_planner import EpochPosition, StarvedError
 from .epoch_run import EpochCounter, EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .lanes import LanePosition
@@ -25,20 +26,26 @@ from .lanes import LanePosition
 _VERSION = 1
 
 
-class State(TypedDict):
-    """The position of a feed after ``batch`` batches of an epoch, as JSON; ``lanes`` is empty at its beginning."""
+class State(TypedDict, total=False):
+    """The position of a feed in an epoch, as JSON.
+
+    A balanced schedule has ``samples`` and ``lane_bytes``, the same on all ranks; others have the
+    rest: ``lanes`` is empty at the beginning of an epoch.
+    """
 
     version: int
     epoch: int
+    identity: dict[str, object]
+    samples: int
+    lane_bytes: int
     batch: int
     lanes: list[list[int]]
     base_seed: int | None
     shuffle_bytes: int
     largest: int
-    identity: dict[str, object]
 
 
-class Loader:
+class Loader(torch.utils.data.IterableDataset[Any]):
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
 
     Each iteration over training data begins the next epoch, with other shards first, other batches and other crops.
@@ -57,12 +64,12 @@ class Loader:
         self.batch_size = recipe.batch_size
         self.waited = 0.0
         self._recipe, self._identity = recipe, dict(identity)
-        self._epochs = EpochCounter(epoch, advances=recipe.shuffle is not None)
+        self._epochs = EpochCounter(epoch, advances=recipe.trains)
         self._running = epoch  # epoch of the current iteration
         self._feed = Feed(recipe)
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
-        spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
+        spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
         self._before = self.tally
         self._run: EpochRun | None = None
@@ -101,13 +108,14 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the feed after the last yielded batch, as JSON values."""
-        return {**(self._state or self._position(self.epoch, 0, ()))}
+        return {**(self._state or self._position(self.epoch, EpochPosition()))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
 
-        Raises ValueError, which lists the differences, if shards or settings of the state differ, OtherSubset if a
-        ledger keeps other samples. The number of threads may differ.
+        The number of decoders may differ; of a balanced schedule also the ranks and the batch size. Raises ValueError,
+        which lists the differences, if shards or other settings of the state differ, OtherSubset if a ledger keeps other
+        samples.
         """
         try:
             check_state(state, self._identity)
@@ -115,15 +123,20 @@ class Loader:
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
         loaded: State = {**state}  # type: ignore[typeddict-item]  # checked by its version
-        done = int(loaded["batch"]) >= self.num_batches
+        schedule = self._recipe.schedule
+        if isinstance(schedule, Balanced):
+            done = not schedule.steps_left(int(loaded["samples"]))
+            schedule.lane_bytes = int(loaded["lane_bytes"])  # of another amount of memory
+        else:
+            done = int(loaded["batch"]) >= self.num_batches
+            if loaded["base_seed"] is not None:
+                self._base_seed = int(loaded["base_seed"])
+            # With a different amount of memory or other decoders, order and refusals of samples would differ.
+            self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
+            self._feed.limit(int(state.get("largest", self._feed.largest)))
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded
-        if loaded["base_seed"] is not None:
-            self._base_seed = int(loaded["base_seed"])
-        # With a different amount of memory or other decoders, order and refusals of samples would differ.
-        self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
-        self._feed.limit(int(state.get("largest", self._feed.largest)))
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return the message of another rank that failed, if that is the reason for ``error``."""
@@ -145,11 +158,12 @@ class Loader:
         if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds derive from it
             self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
         self._recipe.schedule.base_seed = self._base_seed
-        first, positions, state = 0, None, self._resumed
-        if state is not None and state["epoch"] == epoch and state["lanes"]:
-            first, positions = int(state["batch"]), [LanePosition(*lane) for lane in state["lanes"]]
+        begin, state = EpochPosition(), self._resumed
+        if state is not None and state["epoch"] == epoch:
+            lanes = [LanePosition(*lane) for lane in state.get("lanes", [])]
+            begin = EpochPosition(int(state.get("batch", 0)), lanes, int(state.get("samples", 0)))
         try:
-            self._run = self._feed.start(epoch, first, positions)
+            self._run = self._feed.start(epoch, begin)
         except FeedStopped as error:
             self._watchdog.start()
             raise self._placed(error) from error.__cause__
@@ -164,7 +178,7 @@ class Loader:
         try:
             while (ready := self._next(run)) is not None:
                 any_batch = True
-                self._state = self._position(epoch, ready.number + 1, ready.positions)
+                self._state = self._position(epoch, ready.after)
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
                 if self._epochs.give(last=ready.number + 1 == self.num_batches):
                     self._resumed = None  # resume only once
@@ -173,7 +187,7 @@ class Loader:
                 yield batch
                 del batch
             self._progress.end(self.tally, self.waited)
-            if self._recipe.shuffle is None and not any_batch:
+            if not self._recipe.trains and not any_batch:
                 # OpenCLIP's evaluation would fail on an empty list, and the other ranks would hang.
                 raise self._announced(self._stall(run))
         finally:
@@ -215,8 +229,7 @@ class Loader:
         lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
         facts = None
         if lane >= 0:
-            pieces = islice(schedule.pieces(self._running, lane), schedule.shards)
-            urls = list({piece.url: None for piece in pieces})
+            urls = list(dict.fromkeys(islice(schedule.urls(self._running, lane), schedule.shards)))
             count = schedule.shards if schedule.endless else len(urls)
             usable = starved.usable if starved is not None else 0
             passes = int(starved is not None and starved.in_a_row is None)
@@ -230,21 +243,24 @@ class Loader:
             world_size=place.world_size,
             options=self._recipe.options,
             busy=[] if waited is None else run.engine.busy(waited / 2),
-            reading=[] if waited is None else self._recipe.catalog.reading(waited / 2),
+            reading=[each for source in self._recipe.sources for each in source.catalog.reading(waited / 2)]
+            if waited is not None
+            else [],
             data=self._recipe.data,
         )
         return StallError(message)
 
-    def _position(self, epoch: int, batch: int, positions: Sequence[LanePosition]) -> State:
+    def _position(self, epoch: int, after: EpochPosition) -> State:
+        state: State = {"version": _VERSION, "epoch": epoch, "identity": dict(self._identity)}
+        if isinstance(self._recipe.schedule, Balanced):
+            return {**state, "samples": after.samples, "lane_bytes": self._recipe.schedule.lane_bytes}
         return {
-            "version": _VERSION,
-            "epoch": epoch,
-            "batch": batch,
-            "lanes": [list(position) for position in positions],
+            **state,
+            "batch": after.batch,
+            "lanes": [list(position) for position in after.lanes],
             "base_seed": self._base_seed,
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,
-            "identity": dict(self._identity),
         }
 
 

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from typing import Any
 
@@ -24,7 +24,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
 from wdsflow.training.ranks import RankPlace, shared_out
-from wdsflow.training.sample_tasks import Blob, Reading, SampleRef
+from wdsflow.training.sample_tasks import NO_IMAGE, Blob, Reading, SampleRef
 from wdsflow.training.stalls.field_fixes import argument
 from wdsflow.training.stalls.loss_tally import (
     MISSING,
@@ -70,16 +70,28 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample without either becomes a ``FeedLoss``. Damage
-    of a shard goes to ``hurt``; samples after it are listed too. ``view`` returns the part of a shard that is read.
+    ``images`` and ``texts`` are fields; the first image wins. A sample without either becomes a ``FeedLoss``, as one
+    that lacks all of one group of ``needed``; without ``images`` or ``texts`` it needs none. ``everything``: all members
+    are read. Damage of a shard goes to ``hurt``; samples after it are listed too. ``view`` returns the part of a shard
+    that is read.
     """
 
     hurt: Callable[[Damage], None] | None = None
     view: Callable[[str, Source], Source] | None = None
 
-    def __init__(self, images: tuple[str, ...], texts: tuple[str, ...], *, allow_pipe: bool) -> None:
-        self.images, self._texts, self._allow_pipe = images, texts, allow_pipe
-        self._wanted = frozenset((*images, *texts))
+    def __init__(
+        self,
+        images: tuple[str, ...],
+        texts: tuple[str, ...],
+        *,
+        allow_pipe: bool,
+        needed: Sequence[tuple[str, ...]] = (),
+        everything: bool = False,
+    ) -> None:
+        self.images, self._texts, self._needed, self._allow_pipe = images, texts, needed, allow_pipe
+        self._everything = everything
+        self._read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
+        self._wanted = frozenset((*images, *self._read))
         self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
         self._damage: dict[str, dict[str, Damage]] = {}  # of shards whose samples are in the cache
         self._held = 0
@@ -161,7 +173,7 @@ class Catalog:
             if kind == "sparse":
                 continue
             name = suffix.lower()
-            if later or name not in wanted:
+            if later or not (name in wanted or self._everything):
                 fields[name] = Blob(name, size, real(data) if later else -1)
             else:
                 small = source.random or size <= _INSIDE_STREAM
@@ -178,15 +190,18 @@ class Catalog:
             self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))
 
     def _sample(self, url: str, key: str, fields: dict[str, Blob]) -> Listed:
-        image = next((fields[name] for name in self.images if name in fields), None)
-        texts = tuple(fields[name] for name in self._texts if name in fields)
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, url)
-        if image is not None and texts:
-            return SampleRef(url, key, image, texts)
-        reason = "no-caption" if image is not None else "no-image" if texts else "no-image-or-caption"
-        return FeedLoss("select", reason, key, url, ", ".join(sorted(fields)[:12]))
+        image = next((fields[name] for name in self.images if name in fields), None)
+        lacks = [] if image is not None or not self.images else ["image"]
+        if self._texts and not any(name in fields for name in self._texts):
+            lacks.append("caption")
+        lacks += [group[0] for group in self._needed if not any(name in fields for name in group)]
+        if lacks:
+            return FeedLoss("select", f"no-{'-or-'.join(lacks)}", key, url, ", ".join(sorted(fields)[:12]))
+        read = fields if self._everything else [name for name in self._read if name in fields]
+        return SampleRef(url, key, image or NO_IMAGE, tuple(fields[name] for name in read))
 
     def _report(self, damage: Damage) -> None:
         self._damage.setdefault(damage.shard, {})[damage.what] = damage

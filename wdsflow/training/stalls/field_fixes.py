@@ -1,6 +1,6 @@
 """Fixes in messages: wdsflow train options for fields, commands for a sample or a shard that hangs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import NamedTuple
@@ -12,10 +12,14 @@ from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, parse_captions
+from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world
 from wdsflow.training.sample_tasks import LaneTask, Reading
 
+# Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
+_ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
+_OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 
 
@@ -36,8 +40,10 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
     """
     asked = ((item, changed.get(item.name, getattr(options, item.name))) for item in fields(options))
     values = {item.name: value for item, value in asked if value != item.default}
+    if options.fields:
+        return _call(options, values)
     if not options.argv:
-        return f"FeedOptions({', '.join(f'{name}={_literal(name, value)}' for name, value in values.items())})"
+        return _settings(values)
     words = list(flags)
     for name, value in values.items():
         if name not in {"allow_pipe", "argv"}:
@@ -47,6 +53,29 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
     launcher = as_first if "--dry-run" in flags else launcher_words()
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return f"FeedOptions({', '.join(f'{name}={_literal(name, value)}' for name, value in values.items())})"
+
+
+def _call(options: FeedOptions, values: dict[str, object]) -> str:
+    """Return the call of ``wdsflow.feed`` with these options, as far as they are known.
+
+    >>> command(FeedOptions(fields=("jpg", "txt")), caption="json:alt")
+    'wdsflow.feed(..., fields=("jpg", "json:alt"))'
+    """
+    columns = parse_fields(options.fields)
+    fields = list(options.fields)
+    for name, number in (("image", IMAGE), ("caption", TEXT)):
+        if name in values and number in columns.order:
+            fields[columns.order.index(number)] = str(values[name])
+    words = ["..."]
+    if fields != list(options.fields):
+        words.append(f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})")
+    words += [f"{name}={_literal(name, values[name])}" for name in ("ledger", "where") if name in values]
+    rest = {name: value for name, value in values.items() if name not in _OF_CALL}
+    return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
 
 
 def _literal(name: str, value: object) -> str:
@@ -63,6 +92,8 @@ def argument(options: FeedOptions, name: str) -> str:
     >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
     ('args["batch_size"]', '--batch-size')
     """
+    if options.fields:
+        return _ARGUMENTS.get(name, name)
     return f"--{name.replace('_', '-')}" if options.argv else f'args["{name}"]'
 
 
@@ -72,13 +103,15 @@ def processes_named(options: FeedOptions, *, known: bool) -> str:
     >>> processes_named(FeedOptions(), known=True), processes_named(FeedOptions(argv=("--seed", "2")), known=False)
     ('FeedOptions(decoders=...)', '--workers')
     """
-    if not known:
+    if not known and not options.fields:
         return argument(options, "workers")
     return "--decoders" if options.argv else "FeedOptions(decoders=...)"
 
 
 def resumed(options: FeedOptions) -> str:
     """Return the command that resumes training at its last checkpoint."""
+    if options.fields:
+        return "feed.load_state_dict(state)"
     return f"{command(options)} --resume latest" if options.argv else "dataloader.load_state_dict(state)"
 
 

@@ -16,7 +16,7 @@ from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoder_deaths import others_frames
-from .sample_work import MadeSample, SampleWork
+from .sample_work import MadeSample, MixedWork
 
 Results = list[MadeSample | FeedLoss]
 Result = tuple[Chunk, Results]
@@ -73,7 +73,7 @@ class Threads:
 
     def __init__(self, count: int, ahead: int) -> None:
         self._ahead = max(ahead, 2 * count)
-        self._jobs: queue.SimpleQueue[tuple[Pending, SampleWork] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Pending, MixedWork] | None] = queue.SimpleQueue()
         self._at: dict[int, _At] = {}  # by thread
         # Not an executor: Python waits for its threads at exit, forever if one of them hangs.
         self._threads = [
@@ -84,7 +84,7 @@ class Threads:
             thread.start()
         atexit.register(self._end)
 
-    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: MixedWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield each chunk with its results, and empty results; raises an error of the work at the chunk's turn."""
         pending: deque[Pending] = deque()
 

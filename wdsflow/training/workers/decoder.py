@@ -16,7 +16,7 @@ from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoder_deaths import Whereabouts
-from .sample_work import MadeSample, SampleWork
+from .sample_work import MadeSample, MixedWork
 from .slots import HeldSlot, Slots, joined_rows, packed
 
 END = b"end"  # the last order
@@ -36,6 +36,7 @@ class Answer(NamedTuple):
     lost: dict[int, FeedLoss]  # by task
     images: list[object]  # of the other tasks; ``HeldSlot`` if in a slot
     texts: Iterable[object]  # of the same: an array with a row for each, or a list
+    more: Iterable[tuple[object, ...]] = ()  # of the same: other columns
     error: BaseException | None = None
     trace: str = ""  # of the error, if its message does not explain it
 
@@ -49,7 +50,7 @@ class Seat(NamedTuple):
     where: Whereabouts | None
 
 
-def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: SampleWork, seat: Seat) -> None:
+def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: MixedWork, seat: Seat) -> None:
     """Answer orders until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -104,10 +105,11 @@ def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> Answer:
+def _answer(order: DecodeOrder, number: int, work: MixedWork, seat: Seat) -> Answer:
     lost: dict[int, FeedLoss] = {}
     images: list[object] = []
     texts: list[object] = []
+    more: list[tuple[object, ...]] = []
     where, slots = seat.where, seat.slots
     note: Callable[[int], None] = (lambda _: None) if where is None else lambda task: where.note(number, task)
     try:
@@ -116,10 +118,11 @@ def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> An
                 lost[task] = result
                 continue
             texts.append(result.text)
+            more.append(result.more)
             images.append(result.image if slots is None else slots.write(slot, result.image))
         note(len(order.tasks) + 1)  # all tasks are done
         rows = joined_rows(texts)
-        return Answer(lost, images, texts if rows is None else rows)
+        return Answer(lost, images, texts if rows is None else rows, more)
     except BaseException as error:  # noqa: BLE001 - raised where training waits
         return _failed(error)
 
@@ -131,7 +134,7 @@ def _failed(error: BaseException) -> Answer:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     except Exception:  # noqa: BLE001 - whatever the reason, it cannot be sent
         error = RuntimeError(f"{type(error).__name__}: {error}")
-    return Answer({}, [], [], error, trace)
+    return Answer({}, [], [], error=error, trace=trace)
 
 
 def _packed(answer: Answer) -> bytes:
@@ -149,7 +152,7 @@ def opened(data: bytes, order: DecodeOrder, slots: Slots) -> list[MadeSample | F
     if answer.error is not None:
         slots.give_back(*order.slots)
         raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
-    images, texts = iter(answer.images), iter(answer.texts)
+    images, texts, more = iter(answer.images), iter(answer.texts), iter(answer.more)
     results: list[MadeSample | FeedLoss] = []
     for task, slot in enumerate(order.slots):
         image = None if task in answer.lost else next(images)
@@ -157,5 +160,5 @@ def opened(data: bytes, order: DecodeOrder, slots: Slots) -> list[MadeSample | F
             image = slots.lend(slot, image)
         else:
             slots.give_back(slot)
-        results.append(answer.lost[task] if task in answer.lost else MadeSample(image, next(texts)))
+        results.append(answer.lost[task] if task in answer.lost else MadeSample(image, next(texts), next(more)))
     return results

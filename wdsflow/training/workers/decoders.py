@@ -31,7 +31,7 @@ from wdsflow.training.stalls.loss_tally import say
 from .chunk_engines import Pending, Result, in_order
 from .decoder import END, DecodeOrder, Seat, opened, serve
 from .decoder_deaths import AtTask, Death, Whereabouts, death_message, not_started_message
-from .sample_work import SampleWork
+from .sample_work import MixedWork
 from .slots import Slots
 
 _PATIENCE = 2.0  # seconds that processes have to end
@@ -57,7 +57,7 @@ class Decoders:
         self._slots: Slots | None = None
         self._team: _Team | None = None
 
-    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: MixedWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield each chunk with its results, and empty results; raises an error of the work at the chunk's turn.
 
         Raises SampleError if the transform cannot be sent to a process that is not forked, DecoderError if no more
@@ -85,7 +85,7 @@ class Decoders:
 class _Team(Iterator[Result]):
     """The processes of one epoch, and their results. ``close`` ends them, even before the first result."""
 
-    def __init__(self, plan: Decoders, work: SampleWork, slots: Slots, chunks: Iterator[Chunk]) -> None:
+    def __init__(self, plan: Decoders, work: MixedWork, slots: Slots, chunks: Iterator[Chunk]) -> None:
         self._plan, self._work, self._slots = plan, work, slots
         self._team: list[DecoderProcess] = []
         self._restarted: set[int] = set()  # numbers of processes
@@ -195,7 +195,7 @@ class DecoderProcess:
     Raises OSError if the system cannot start more processes, SampleError if the transform cannot be sent.
     """
 
-    def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
+    def __init__(self, seat: Seat, method: str, work: MixedWork, others: Sequence[Connection]) -> None:
         context = multiprocessing.get_context(method)
         theirs, self.orders = context.Pipe(duplex=False)
         self.answers, answering = context.Pipe(duplex=False)

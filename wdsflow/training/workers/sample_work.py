@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.source.base import SourceError, local_path, open_file, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
-from wdsflow.training.caption_sources import Captions, TokenizedCaptions
+from wdsflow.training.caption_sources import TokenizedCaptions
+from wdsflow.training.columns import Columns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
@@ -75,14 +77,15 @@ class MadeSample(NamedTuple):
 
     image: object  # from ``ImageWork.run``
     text: object  # from the tokenizer, first dimension removed
+    more: tuple[object, ...] = ()  # other columns
 
 
 @dataclass(frozen=True)
 class SampleWork:
-    """Makes samples, one chunk per call. Thread-safe and picklable."""
+    """Makes samples, one chunk per call. Thread-safe and picklable. ``images``: None if samples have none."""
 
-    images: ImageWork
-    captions: Captions
+    images: ImageWork | None
+    columns: Columns
     tokens: TokenizedCaptions
     largest: int  # bytes of an encoded image
     processes: str = 'args["workers"]'  # the user's name of the number of decoding processes
@@ -91,7 +94,7 @@ class SampleWork:
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        return SampleWork, (self.images, self.captions, self.tokens, self.largest, self.processes)
+        return SampleWork, (self.images, self.columns, self.tokens, self.largest, self.processes)
 
     def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk. Raises SampleError.
@@ -108,24 +111,30 @@ class SampleWork:
             if isinstance(result, FeedLoss):
                 found.append(result)
                 continue
-            image, text = result
-            made.append(number)
-            texts.append(text)
-            found.append(MadeSample(image, None))
+            image, text, more = result
+            found.append(MadeSample(image, None, more))
+            if self.columns.captions is not None:
+                made.append(number)
+                texts.append(text)
         if texts:
             note(len(tasks))
             for number, row in zip(made, self._rows(tasks, texts, made), strict=True):
                 found[number] = found[number]._replace(text=row)  # type: ignore[call-arg]  # a made sample
         return found
 
-    def _make(self, task: LaneTask) -> tuple[object, str] | FeedLoss:
-        ref, stage = task.ref, "read"
+    def _make(self, task: LaneTask) -> tuple[object, str, tuple[object, ...]] | FeedLoss:
+        ref, stage, columns = task.ref, "read", self.columns
         try:
             image, members = self._read(ref)
+            if columns.map is not None:
+                stage = "map"
+                return None, "", (columns.mapped(ref.key, ref.shard, members, task.seed),)
             stage = "caption"
-            text = self.captions.read(ref.key, members)
+            text = "" if columns.captions is None else columns.captions.read(ref.key, members)
+            stage = "member"
+            more = columns.others(ref.key, ref.shard, members)
             stage = "decode"
-            return self.images.run(image, task.seed, self.hold), text
+            return None if self.images is None else self.images.run(image, task.seed, self.hold), text, more
         except Dropped as drop:
             return FeedLoss(stage, drop.reason, ref.key, ref.shard)
         except StageError as error:
@@ -133,7 +142,7 @@ class SampleWork:
         except MemoryError as error:
             return FeedLoss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
         except TransformError as error:  # the user's code
-            raise self._failed("the image transform", [task], error) from error
+            raise self._failed("map" if stage == "map" else "the image transform", [task], error) from error
         except Exception as error:
             raise RuntimeError(
                 f"wdsflow failed ({stage}) at {at([task])}: {type(error).__name__}: {error}. This is a fault of wdsflow: "
@@ -144,22 +153,29 @@ class SampleWork:
         image = ref.image
         if image.size > self.largest:
             raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
-        if image.data is not None:
+        if image.data is not None or (not image.name and any(blob.at < 0 for blob in ref.texts)):
             held = ((blob, blob.data) for blob in ref.texts)
-            return image.data, {
-                blob.name: blob.size if data is None or blob.size > LARGEST else data for blob, data in held
+            return image.data or b"", {
+                blob.name: blob.size if data is None or blob.size > self._most(blob) else data for blob, data in held
             }
-        if image.at < 0:
+        if image.at < 0 and image.name:
             raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later")
         try:
             with self.files.use(ref.shard) as fd:
                 if len(ref.texts) == 1 and (pair := _together(fd, image, ref.texts[0])) is not None:
                     return pair[0], {ref.texts[0].name: pair[1]}
-                texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
-                return _exactly(fd, image), texts
+                texts = {
+                    blob.name: _exactly(fd, blob) if blob.size <= self._most(blob) else blob.size for blob in ref.texts
+                }
+                return _exactly(fd, image) if image.name else b"", texts
         except OSError as error:
             missing = isinstance(error, SourceError) and error.kind == "missing"
             raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
+
+    def _most(self, blob: Blob) -> int:
+        """Return the most bytes of a member: those of captions are small."""
+        captions = self.columns.captions
+        return LARGEST if captions is not None and blob.name in captions.members else self.largest
 
     def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[object]:
         try:
@@ -189,10 +205,34 @@ class SampleWork:
         return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))
 
 
+@dataclass(frozen=True)
+class MixedWork:
+    """Makes the samples of several sources, each by its own work."""
+
+    works: tuple[SampleWork, ...]
+
+    @property
+    def files(self) -> Files:
+        """The open shards, of all sources."""
+        return self.works[0].files
+
+    def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
+        """Make the samples of a chunk, as ``SampleWork`` does."""
+        found: list[MadeSample | FeedLoss] = []
+        for source, group in groupby(tasks, lambda task: task.source):
+            some, begun = list(group), len(found)
+
+            def noted(number: int, begun: int = begun, count: int = len(some)) -> None:
+                note(begun + number if number < count else len(tasks))
+
+            found += self.works[source](some, note if len(some) == len(tasks) else noted)
+        return found
+
+
 def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
     """Read an image and the caption soon after it at once; None if they are far apart or incomplete."""
     size = text.at + text.size - image.at
-    if not image.size <= size <= image.size + _CLOSE:
+    if not image.name or not image.size <= size <= image.size + _CLOSE:
         return None
     data = read_fully(fd, size, image.at)
     if len(data) < size:

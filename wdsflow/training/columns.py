@@ -1,0 +1,154 @@
+"""The columns of a batch besides the image and the caption: their members, and their values."""
+
+import io
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from wdsflow.shards.caption_field import parse_json
+from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.stages.base import StageError
+from wdsflow.training.caption_sources import Captions, parse_captions
+from wdsflow.training.feed_options import FeedError
+from wdsflow.training.pixels.image_work import TransformError
+
+# As ``webdataset.autodecode.basichandlers`` decodes members.
+_NUMBERS = frozenset({"cls", "cls2", "class", "count", "index", "inx", "id"})
+_TEXTS = frozenset({"txt", "text", "transcript"})
+_JSON = frozenset({"json", "jsn"})
+_OF_SAMPLE = frozenset({"__key__", "__url__"})
+_PICTURES = frozenset(alternatives(IMAGES))
+
+IMAGE, TEXT = -2, -1  # in an order of columns
+
+Members = Mapping[str, bytes | int]
+UserMap = Callable[[dict[str, Any]], Any]  # of "__key__", "__url__" and the bytes of each member
+
+
+class Column(NamedTuple):
+    """A column: the alternatives of its member, the first of which wins, or "__key__" or "__url__"."""
+
+    name: str
+    members: tuple[str, ...]
+
+    def value(self, key: str, url: str, members: Members) -> object:
+        """Return its value: an int, a str, an object of JSON, an array or bytes, by its name. Raises StageError."""
+        if self.name == "__key__":
+            return key
+        if self.name == "__url__":
+            return url
+        name = next(name for name in self.members if name in members)
+        data = members[name]
+        if isinstance(data, int):
+            raise StageError("large-member", f"its {name} has {data:,} bytes")
+        return decoded(name, data)
+
+
+def decoded(name: str, data: bytes) -> object:
+    """Return a member as ``wds.decode()`` does without handlers of images. Raises StageError if it is malformed.
+
+    >>> decoded("cls", b"7"), decoded("txt", b"a"), decoded("json", b"[1]"), decoded("bin", b"b")
+    (7, 'a', [1], b'b')
+    """
+    last = name.rpartition(".")[2]
+    try:
+        if last in _NUMBERS:
+            return int(data)
+        if last in _TEXTS:
+            return data.decode()
+        if last in _JSON:
+            return parse_json(data)
+        if last == "npy":
+            import numpy as np
+
+            return np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, RecursionError, EOFError) as error:
+        raise StageError(f"not-{last}", f"its {name} cannot be read: {error}") from error
+    return data
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a sample consists of, and the order of its columns in a batch. Picklable.
+
+    ``image``: alternatives of the image's member, none if there is no image. ``more``: the other columns. ``order``: IMAGE,
+    TEXT and numbers of ``more``. ``names``: of the columns, for batches that are dicts.
+    ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch that one column.
+    """
+
+    image: tuple[str, ...]
+    captions: Captions | None
+    more: tuple[Column, ...] = ()
+    order: tuple[int, ...] = (IMAGE, TEXT)
+    names: tuple[str, ...] | None = None
+    map: UserMap | None = None
+
+    @property
+    def needed(self) -> tuple[tuple[str, ...], ...]:
+        """Alternatives of members without one of which a sample is lost, besides the image and the caption."""
+        return tuple(column.members for column in self.more if column.members)
+
+    def at_epoch(self, epoch: int) -> "Columns":
+        """Return a copy whose random choices are drawn for this epoch."""
+        return self if self.captions is None else replace(self, captions=self.captions.at_epoch(epoch))
+
+    def others(self, key: str, url: str, members: Members) -> tuple[object, ...]:
+        """Return the values of ``more``. Raises StageError."""
+        return tuple(column.value(key, url, members) for column in self.more)
+
+    def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
+        """Return what the user's ``map`` makes of a sample, with all generators seeded. Raises TransformError, StageError."""
+        import numpy as np
+        import torch
+
+        assert self.map is not None
+        large = next((f"its {name} has {data:,} bytes" for name, data in members.items() if isinstance(data, int)), "")
+        if large:
+            raise StageError("large-member", large)
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's functions draw from
+        torch.default_generator.manual_seed(seed)
+        try:
+            made = self.map({"__key__": key, "__url__": url, **members})
+        except MemoryError:
+            raise
+        except BaseException as error:
+            raise TransformError(f"it raised {type(error).__name__}: {error}") from error
+        if made is None:
+            raise TransformError("it returned None", always=True)
+        return made
+
+
+def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> Columns:
+    """Return the columns for fields such as ("jpg;png", "txt|json:caption", "cls", "__key__").
+
+    The first field of pictures is the image; the first of texts, or with a colon, the caption. A mapping of names to
+    fields makes batches that are dicts. Raises FeedError.
+    """
+    given = (
+        list(fields.values()) if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else list(fields)
+    )
+    image: tuple[str, ...] = ()
+    captions: Captions | None = None
+    more: list[Column] = []
+    order: list[int] = []
+    if not given:
+        raise FeedError('fields is empty: name what a batch consists of, such as ("jpg;png;webp", "txt")')
+    for field in given:
+        if field in _OF_SAMPLE:
+            more.append(Column(field, ()))
+            order.append(len(more) - 1)
+            continue
+        names = () if ":" in field or "|" in field else tuple(name.lower() for name in alternatives(field))
+        if names and not image and _PICTURES.issuperset(name.rpartition(".")[2] for name in names):
+            image, number = names, IMAGE
+        elif captions is None and (not names or names[0].rpartition(".")[2] in _TEXTS):
+            captions, number = parse_captions(field), TEXT
+        elif not names:
+            raise FeedError(f"{field!r} is a second caption in fields: one is tokenized; use map= for more")
+        else:
+            number = len(more)
+            more.append(Column(field, names))
+        order.append(number)
+    return Columns(image, captions, tuple(more), tuple(order), tuple(fields) if isinstance(fields, Mapping) else None)

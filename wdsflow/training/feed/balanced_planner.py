@@ -1,0 +1,225 @@
+"""The samples and batches of the balanced schedule: each position of its order once, whether its sample can be used or not."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.stalls.loss_tally import REPEATED, FeedLoss, LossTally
+from wdsflow.training.workers.sample_work import MadeSample
+
+from .balanced import Balanced, Part, Step
+from .batch_planner import Cut, EpochPosition, StarvedError
+from .lanes import Lane
+
+_IDLE: tuple[LaneTask, ...] = ()
+_SPARE = 8  # samples that can take the place of lost ones
+_AT_ONCE = 1000  # positions that are planned together
+
+
+class _Batch:
+    """A step that is being made: ``made`` has a sample, or None where one was lost; ``open``: positions without result."""
+
+    def __init__(self, number: int, step: Step) -> None:
+        self.number, self.step = number, step
+        self.undrawn = deque(step.parts)
+        self.tasks: list[LaneTask | None] = []
+        self.made: list[MadeSample | None] = []
+        self.lost = 0  # samples, and positions of which the shard has none
+        self.open = step.size
+
+    def good(self) -> list[tuple[LaneTask, MadeSample]]:
+        """Return the samples that are made so far, with their tasks."""
+        pairs = zip(self.tasks, self.made, strict=True)
+        return [(task, made) for task, made in pairs if task is not None and made is not None]
+
+
+class BalancedPlanner:
+    """Hands out chunks in the order of a ``Balanced`` schedule, and cuts its steps. Used by one thread.
+
+    A lost sample keeps its position, so that other ranks need not know of it; another sample of the last batches takes
+    its place and is noted as repeated.
+
+    Args:
+        schedule: the order.
+        epoch: its number.
+        start: samples of the epoch, of all ranks, that have been given.
+        lane: opens the lane of a part, at its first sample.
+        tally: counts samples.
+        ahead: samples beyond the next batch that may be made.
+        most_bytes: limit of raw content held by samples in progress.
+        chunk: samples of a chunk.
+        most_lost: samples lost in a row that count as starvation.
+        idle: called periodically if listing takes long; may raise.
+    """
+
+    lane_in_turn = -1
+
+    def __init__(
+        self,
+        schedule: Balanced,
+        epoch: int,
+        start: int,
+        lane: Callable[[Part], Lane],
+        tally: LossTally,
+        *,
+        ahead: int,
+        most_bytes: int,
+        chunk: int,
+        most_lost: int,
+        idle: Callable[[], None],
+    ) -> None:
+        self._schedule, self._epoch, self._open, self._tally = schedule, epoch, lane, tally
+        self._ahead, self._most_bytes, self._chunk, self._idle = ahead, most_bytes, chunk, idle
+        self._steps = schedule.steps(epoch, start)
+        self.next_batch = self._planned = schedule.num_batches - schedule.steps_left(start)
+        self._batches: deque[_Batch] = deque()
+        self._drawing: deque[_Batch] = deque()  # those of them with positions that are not drawn yet
+        self._lanes: dict[tuple[int, int, int], tuple[Lane, int]] = {}  # with the position of the next sample
+        self._sent: deque[list[tuple[_Batch, int]]] = deque()  # where the results of each chunk go
+        self._spare: deque[tuple[LaneTask, MadeSample]] = deque(maxlen=_SPARE)
+        self._drawn = 0  # positions that are drawn, are not lost, and not in a batch yet
+        self._held = 0
+        self._in_a_row, self._most_lost = 0, most_lost
+        self._plan()
+
+    def close(self) -> None:
+        """Let all lanes stop reading ahead."""
+        for lane, _ in self._lanes.values():
+            lane.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all batches of the epoch have been cut."""
+        return not self._batches
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the next chunks; an empty one if enough samples are in progress."""
+        while not self.finished:
+            wanted = self._batches[0].step.size + self._ahead - self._drawn
+            tasks = self._draw(min(wanted, self._chunk)) if wanted > 0 else []
+            yield Chunk(-1, tasks or _IDLE)
+
+    def lose(self, loss: FeedLoss, turn: int = 0) -> None:
+        """Count a lost sample once per epoch, not per pass. Raises StarvedError if too many were lost in a row."""
+        if not turn:
+            self._tally.lose(loss)
+        if loss.stage == "select" and not turn:
+            self._tally.lacking(tuple(loss.detail.split(", ")))
+        self._missed()
+
+    def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
+        """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
+        if not chunk.tasks:
+            return
+        for task, (batch, at), result in zip(chunk.tasks, self._sent.popleft(), results, strict=True):
+            self._held -= task.ref.held
+            batch.open -= 1
+            if isinstance(result, FeedLoss):
+                self._drawn -= 1
+                batch.lost += 1
+                self.lose(result, task.turn)
+                continue
+            self._in_a_row = 0
+            batch.tasks[at], batch.made[at] = task._replace(ref=task.ref.without_content()), result
+
+    def cut(self) -> Cut | None:
+        """Return the next batch if it is complete. Raises StarvedError if no sample of the epoch can be used."""
+        if not self._batches or self._batches[0].open:
+            return None
+        batch = self._batches[0]
+        if not self._fill(batch):
+            return None
+        self._batches.popleft()
+        self._plan()
+        good = batch.good()
+        self._spare.extend(good[:_SPARE])
+        after = EpochPosition(batch.number + 1, samples=batch.step.stop)
+        return Cut(batch.number, [made for _, made in good], [task for task, _ in good], after)
+
+    def _fill(self, batch: _Batch) -> bool:
+        """Put samples of the last batches, or else of this one, in the place of lost ones; return whether there is any."""
+        good = batch.good()
+        if batch.lost:
+            others = [*self._spare, *good] or [each for later in self._batches for each in later.good()]
+            if not others:
+                if len(self._batches) == 1 and not self._drawing:
+                    raise StarvedError(-1, 0, self._in_a_row)
+                self._plan()
+                return False
+            lost = [at for at, made in enumerate(batch.made) if made is None]
+            for number, at in enumerate(lost):
+                batch.tasks[at], batch.made[at] = others[number % len(others)]
+        self._drawn -= len(good)
+        self._tally.kept += 0 if batch.step.repeated else len(good)
+        repeated = batch.lost + (len(good) if batch.step.repeated else 0)
+        if repeated:
+            self._tally.noted[REPEATED] += repeated
+        return True
+
+    def _plan(self) -> None:
+        """Plan steps until the next samples to draw are known."""
+        planned = sum(batch.step.size for batch in self._batches)
+        while (
+            not self._batches or not self._drawing or planned < min(_AT_ONCE, self._batches[0].step.size + self._ahead)
+        ):
+            step = next(self._steps, None)
+            if step is None:
+                return
+            batch = _Batch(self._planned, step)
+            self._batches.append(batch)
+            self._drawing.append(batch)
+            self._planned += 1
+            planned += step.size
+
+    def _draw(self, count: int) -> list[LaneTask]:
+        """Draw the next positions. One for which the shard has no sample is lost at once."""
+        tasks: list[LaneTask] = []
+        places: list[tuple[_Batch, int]] = []
+        while len(tasks) < count and self._drawing and (not tasks or self._held < self._most_bytes):
+            batch = self._drawing[0]
+            if not batch.undrawn:
+                self._drawing.popleft()
+                if not self._drawing:
+                    self._plan()
+                continue
+            task = self._next(batch)
+            batch.tasks.append(task)
+            batch.made.append(None)
+            if task is None:
+                batch.open -= 1
+                batch.lost += 1
+                self._missed()
+                continue
+            places.append((batch, len(batch.tasks) - 1))
+            tasks.append(task)
+            self._held += task.ref.held
+        if tasks:
+            self._drawn += len(tasks)
+            self._sent.append(places)
+        return tasks
+
+    def _next(self, batch: _Batch) -> LaneTask | None:
+        """Return the task of the next position of a batch, after those of its lane that other ranks take."""
+        part = batch.undrawn[0]
+        key = part[:3]
+        if key not in self._lanes:
+            self._lanes[key] = self._open(part), part.first
+        lane, at = self._lanes[key]
+        lane.skip(part.first - at)
+        task = lane.next()
+        self._lanes[key] = lane, part.first + 1
+        if part.samples > 1:
+            batch.undrawn[0] = part._replace(first=part.first + 1, samples=part.samples - 1)
+        else:
+            batch.undrawn.popleft()
+            if part.first + 1 == self._schedule.lane_length(self._epoch, part):
+                lane.close()
+                del self._lanes[key]
+        return task and task._replace(source=part.source)
+
+    def _missed(self) -> None:
+        self._in_a_row += 1
+        if self._in_a_row >= self._most_lost:
+            raise StarvedError(-1, 0, self._in_a_row)
+        if self._in_a_row % 100 == 0:
+            self._idle()

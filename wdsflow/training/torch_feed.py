@@ -1,0 +1,274 @@
+"""A feed for any training loop, from one or several sources. Imports torch."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from logging import WARNING
+from math import inf
+from typing import Any, Literal
+
+from wdsflow.images.pillow import BOMB_PIXELS
+from wdsflow.shards.shard_names import IMAGES
+from wdsflow.shards.source.base import local_file
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
+
+from .caption_sources import no_tokenizer
+from .columns import Columns, UserMap, parse_fields
+from .feed.balanced import Balanced, MixedSource
+from .feed.feed import FeedRecipe, FeedSource
+from .feed.loader import Loader
+from .feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list
+from .feed.subset import Subset
+from .feed_options import FeedError, FeedOptions
+from .pixels.image_work import image_work
+from .ranks import RankPlace, decoders_for, place
+from .stalls.loss_tally import say
+
+Fields = Sequence[str] | Mapping[str, str]
+Shards = str | Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
+
+    ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all have been given.
+    """
+
+    weight: float = 1.0
+    end: Literal["repeat", "stop"] = "repeat"
+    fields: Fields | None = None
+    map: UserMap | None = None
+    transform: Callable[[Any], Any] | None = None
+    tokenizer: Callable[[Any], Any] | None = None
+    ledger: str | None = None
+    where: str | None = None
+
+
+def feed(
+    shards: Shards | Mapping[str, float | Source],
+    *,
+    batch_size: int,
+    fields: Fields = (IMAGES, "txt"),
+    map: UserMap | None = None,  # noqa: A002 - as everywhere
+    transform: Callable[[Any], Any] | None = None,
+    tokenizer: Callable[[Any], Any] | None = None,
+    shuffle: int = 5000,
+    seed: int = 0,
+    ledger: str | None = None,
+    where: str | None = None,
+    drop_last: bool = False,
+    epoch_samples: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    options: FeedOptions | None = None,
+) -> Loader:
+    """Return a feed of batches for any training loop, in place of a DataLoader.
+
+    Each sample is given once in an epoch, and all ranks get the same number of batches. Each ``iter()`` begins the next
+    epoch; ``set_epoch`` chooses one. ``state_dict()`` is small, the same on all ranks, and JSON: with
+    ``load_state_dict`` any number of ranks, of any batch size and number of decoders, continues after the batch that was
+    given last. The rest of an epoch then gives each sample once that has not been given.
+
+    A sample that cannot be read or decoded keeps its place in the order; another sample of the last batches takes it,
+    so that batches stay equal, and is counted as repeated. If fewer samples than ranks are left, some ranks get one
+    that another rank gets too.
+
+    Args:
+        shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
+            patterns to weights, or to ``Source``.
+        batch_size: samples of a batch of one rank. The last two batches of an epoch may be smaller.
+        fields: what a batch consists of. The first field of pictures ("jpg;png;webp", alternatives) is the image, the first
+            of texts ("txt", "json:caption", "txt|json:alt") the caption. Others are "__key__", "__url__", and members:
+            "cls" is a number, "json" an object, "npy" an array, anything else bytes. A dict of names to fields gives
+            batches that are dicts.
+        map: makes a sample, from a dict of "__key__", "__url__" and the bytes of all members, instead of ``fields``. What it
+            returns for the samples is joined to tensors, in tuples, lists and dicts by part.
+        transform: from a PIL image to a tensor: OpenCLIP's, torchvision's, or any function; None gives RGB arrays.
+        tokenizer: from a list of n captions to n rows, or from one caption to one row; None leaves captions as texts.
+        shuffle: samples of all ranks together from which the next one is drawn. Shards are shuffled as well, and up to 48
+            are read side by side. 0 gives shards and samples in their order.
+        seed: of the order, and of random transforms, which are seeded for each sample.
+        ledger: folder that ``wdsflow score`` or ``filter`` wrote, for ``where``.
+        where: give only samples that this predicate keeps: "clip_similarity > 0.28".
+        drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
+            between ranks, which losses that gather tensors of all ranks do not allow.
+        epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
+            has been given once, or the first with ``end="stop"`` has.
+        rank: of this process; None: of torch.distributed or the launcher's environment.
+        world_size: number of ranks, likewise.
+        options: settings that are not named here: decoders, memory, stall_after, metrics.
+
+    Returns:
+        An iterable of batches, a ``torch.utils.data.IterableDataset`` with a length: lists of columns, images float32
+        (n, 3, height, width) for a known transform.
+
+    Raises:
+        FeedError: an argument is wrong, or nothing is left for a rank.
+        ShardsError: a ValueError; the shards do not exist, or no sample has all fields.
+        SubsetError: a ValueError; a ledger does not fit its shards.
+
+    While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
+    """
+    if batch_size < 1:
+        raise FeedError(f"batch_size is {batch_size}; it must be at least 1")
+    here = place() if rank is None or world_size is None else RankPlace(rank, world_size)
+    usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
+    given = _sources(shards, usual)
+    options = _checked(options or FeedOptions(), usual)
+    opened = [_open(data, source, here, options) for data, source in given]
+    _check_layout([each.source.columns for each in opened])
+    _report_overlap(opened)
+    mixed = [each.mixed for each in opened]
+    if not sum(each.weight for each in mixed) < inf or any(each.weight <= 0 for each in mixed):
+        raise FeedError(f"weights are {', '.join(str(each.weight) for each in mixed)}; each must be above 0")
+    try:
+        schedule = Balanced(
+            mixed,
+            place=here,
+            batch_size=batch_size,
+            seed=seed,
+            last="drop" if drop_last else "exact",
+            memory=options.memory_bytes,
+            length=epoch_samples,
+            shuffled=shuffle > 0,
+        )
+    except ValueError as error:
+        raise FeedError(str(error)) from None
+    recipe = FeedRecipe(
+        schedule=schedule,
+        sources=tuple(each.source for each in opened),
+        batch_size=batch_size,
+        options=options,
+        place=here,
+        seed=seed,
+        trains=True,
+        shuffle=schedule.shuffle(shuffle),
+        processes=decoders_for(options.decoders),
+        data="::".join(each.data for each in opened),
+    )
+    identity: dict[str, object] = {
+        "schedule": schedule.name,
+        "seed": seed,
+        "shuffle": shuffle,
+        "lanes": schedule.most_lanes,
+        "samples": schedule.length,
+        "drop_last": drop_last,
+    }
+    return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A source whose samples have been counted."""
+
+    data: str  # as the user named it
+    mixed: MixedSource
+    source: FeedSource
+    identity: dict[str, object]
+
+
+def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> list[tuple[Shards, Source]]:
+    """Return the sources with their shards; what one leaves open is as usual."""
+    if not isinstance(shards, Mapping):
+        return [(shards, usual)]
+    if not shards:
+        raise FeedError("shards is empty: name at least one pattern")
+    found: list[tuple[Shards, Source]] = []
+    for pattern, value in shards.items():
+        own = value if isinstance(value, Source) else Source(weight=float(value))
+        names = ("map", "transform", "tokenizer", "ledger", "where")
+        open_ones = {name: getattr(usual, name) for name in names if getattr(own, name) is None}
+        if own.fields is not None:
+            open_ones.pop("map", None)  # its own fields are not made by the map of the others
+        found.append((pattern, replace(own, **{"fields": own.fields or usual.fields, **open_ones})))
+    return found
+
+
+def _checked(options: FeedOptions, usual: Source) -> FeedOptions:
+    plain = FeedOptions()
+    for name, instead in (("caption", "fields"), ("image", "fields"), ("schedule", "shuffle"), ("ledger", "ledger")):
+        if getattr(options, name) != getattr(plain, name):
+            raise FeedError(f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that")
+    fields = usual.fields or ()
+    return replace(options, fields=tuple(fields.values() if isinstance(fields, Mapping) else fields))
+
+
+def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions) -> _Opened:
+    """Count the usable samples of a source, and describe how they are made."""
+    own = replace(options, ledger=source.ledger, where=source.where)
+    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(source.fields or ())
+    catalog = Catalog(
+        columns.image,
+        columns.captions.members if columns.captions else (),
+        allow_pipe=options.allow_pipe,
+        needed=columns.needed,
+        everything=source.map is not None,
+    )
+    urls = shard_list(shards)
+    data = shards if isinstance(shards, str) else "::".join(shards)
+    subset = None
+    if source.ledger is not None:
+        subset = Subset(urls, None, here, own, data)
+        urls, catalog.view = subset.urls, subset.view
+    counts = count_samples(catalog, urls, here, own)
+    if not sum(counts):
+        raise nothing_usable(catalog, urls, here, own)
+    digest = blake2b(digest_size=8)
+    for url, count in zip(urls, counts, strict=True):
+        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
+    limit = options.max_pixels or BOMB_PIXELS
+    images = None
+    if columns.image:
+        work = source.transform or _rgb
+        images = image_work(work, mode=options.decode, k=options.k, max_pixels=limit, budget=None)
+    identity: dict[str, object] = {
+        "shards": len(urls),
+        "samples": sum(counts),
+        "names and counts": digest.hexdigest(),
+        "weight": source.weight,
+        "end": source.end,
+        "fields": "map" if source.map else list(options.fields),
+        "where": source.where,
+        "kept samples": subset.digest if subset else None,
+    }
+    mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
+    made = FeedSource(images=images, columns=columns, catalog=catalog, tokenizer=source.tokenizer or no_tokenizer)
+    return _Opened(data, mixed, made, identity)
+
+
+def _rgb(image: Any) -> Any:
+    """Return an RGB array (height, width, 3) of uint8."""
+    import numpy as np
+
+    return np.array(image.convert("RGB"))
+
+
+def _check_layout(columns: Sequence[Columns]) -> None:
+    """Raise FeedError if the columns of sources make no common batch."""
+
+    def layout(one: Columns) -> tuple[object, ...]:
+        return one.map is not None, one.names, [min(number, 0) for number in one.order]
+
+    if any(layout(each) != layout(columns[0]) for each in columns):
+        raise FeedError(
+            "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
+            "at the same places, or a map that returns the same"
+        )
+
+
+def _report_overlap(opened: Iterable[_Opened]) -> None:
+    """Warn of shards that are in several sources: their samples are given more often than the weights say."""
+    used: defaultdict[str, set[str]] = defaultdict(set)
+    for each in opened:
+        for url, _ in each.mixed.shards:
+            path = local_file(url)
+            used[os.path.realpath(path) if path else url].add(each.data)
+    twice = {shard: sources for shard, sources in used.items() if len(sources) > 1}
+    if twice:
+        shard, sources = next(iter(twice.items()))
+        of = " and ".join(escape(each, 100) for each in sorted(sources))
+        say(WARNING, f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}")
