@@ -1,9 +1,12 @@
 """The parts of the feed, each by itself, on exact small cases."""
 
 import random
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +17,14 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_run, feed, sample_catalog
+from wdsflow.training.feed.balanced import Balanced, MixedSource, shares_of
+from wdsflow.training.feed.balanced_planner import BalancedPlanner
 from wdsflow.training.feed.batch_planner import Planner, StarvedError
 from wdsflow.training.feed.epoch_run import EpochCounter
 from wdsflow.training.feed.feed import TooLittleMemory, shares
 from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.schedule import Balanced, InOrder, OpenClip, ResampledSchedule, Workload
+from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Workload
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
@@ -28,48 +33,80 @@ GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
 MIB = 1 << 20
 
 
-@given(
-    st.lists(st.integers(0, 9), min_size=1, max_size=6),
-    st.integers(1, 4),
-    st.integers(1, 5),
-    st.integers(0, 3),
-    st.booleans(),
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=9), st.data())
+def test_streams_are_merged_in_proportion_to_their_rates(rates, data):
+    streams, total = np.array(rates, np.int64), sum(rates)
+    before = np.zeros_like(streams)
+    for first in sorted(data.draw(st.sets(st.integers(0, total), max_size=12)) | {total}):
+        found = shares_of(streams, first)
+        assert found.sum() == first
+        assert (before <= found).all()
+        assert (abs(found - first * streams / total) <= (len(rates) + 1) / 2).all()
+        before = found
+    assert before.tolist() == rates
+    assert shares_of(np.array([7, 3]), 4).tolist() == [3, 1]  # at 1/14, 1/6, 3/14, 5/14
+
+
+SOURCES = st.lists(
+    st.tuples(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 9), st.booleans()),
+    min_size=1,
+    max_size=3,
 )
-def test_balanced_ranks_share_an_epoch_evenly(counts, world, batch_size, epoch, together):
-    urls = [f"{number}.tar" for number in range(len(counts))]
 
-    def rank(number):
-        place = RankPlace(number, world)
-        return Balanced(urls, counts, place=place, batch_size=batch_size, seed=3, together=together)
 
-    total = sum(counts)
-    if total < world:
-        with pytest.raises(ValueError, match=f"^{total} samples with image and caption are too few for {world} ranks$"):
-            rank(0)
-        return
-    ranks = [rank(number) for number in range(world)]
-    taken, own = [], []
-    for each in ranks:
-        stretch = []
-        for piece in each.pieces(epoch, 0):
-            count = counts[urls.index(piece.url)]
-            assert piece.stop is None or 0 <= piece.start < piece.stop < count
-            stretch += [(piece.url, at) for at in range(piece.start, count if piece.stop is None else piece.stop)]
-        taken += stretch
-        own.append(len(stretch))
-    rest = total % world if together else 0
-    assert len(set(taken)) == len(taken) == total - rest
-    assert own == [total // world + (0 if together else number < total % world) for number in range(world)]
-    assert {each.num_samples for each in ranks} == {total - rest}
-    assert {each.shards for each in ranks} == {sum(map(bool, counts))}
-    (batches,) = {each.num_batches for each in ranks}
-    for each, samples in zip(ranks, own, strict=True):
-        sizes = [each.size(batch) for batch in range(batches)]
-        assert sum(sizes) == samples
-        assert sizes == sorted(sizes, reverse=True)
-        assert max(sizes) - min(sizes) <= 1
-        assert min(sizes) > 0
-    assert batches == min(-(-max(own) // batch_size), *own)
+@given(SOURCES, st.data(), st.sampled_from(["exact", "even", "drop"]))
+def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last):
+    mixed = [
+        MixedSource(tuple((f"{number} {shard}", count) for shard, count in enumerate(counts)), weight, ends)
+        for number, (counts, weight, ends) in enumerate(sources)
+    ]
+
+    def rank(number, world, batch_size):
+        return Balanced(mixed, place=RankPlace(number, world), batch_size=batch_size, seed=3, last=last, most_lanes=4)
+
+    length = rank(0, 1, 1).length
+    given, start, skipped = [], 0, 0
+    while start < length:
+        world, batch_size = data.draw(st.integers(1, min(4, length))), data.draw(st.integers(1, 5))
+        every = [rank(number, world, batch_size) for number in range(world)]
+        lists = [list(each.steps(2, start)) for each in every]
+        assert {len(steps) for steps in lists} == {every[0].steps_left(start)}
+        if not lists[0]:
+            skipped = length - start
+            assert skipped < {"exact": 0, "even": world, "drop": world * batch_size}[last]
+            break
+        until = data.draw(st.integers(1, len(lists[0])))
+        for together in zip(*(steps[:until] for steps in lists), strict=True):
+            sizes = [step.size for step in together]
+            assert max(sizes) - min(sizes) <= (last == "exact")
+            assert 0 < min(sizes) <= max(sizes) <= batch_size
+            assert {(step.start, step.stop) for step in together} == {(start, together[0].stop)}
+            for step in together:
+                given += [] if step.repeated else [place for part in step.parts for place in places(part)]
+            start = together[0].stop
+    assert len(given) == len(set(given)) == length - skipped
+    for number, source in enumerate(mixed):
+        own = Counter(each[1:] for each in given if each[0] == number)
+        assert set(own.values()) <= {1}
+        if last == "exact" and length < 2000:
+            whole = [place for step in rank(0, 1, 64).steps(2, 0) for part in step.parts for place in places(part)]
+            assert sorted(given) == sorted(whole)
+        assert len(own) <= source.samples * (1 + length // source.samples)
+
+
+def places(part):
+    return [(part.source, part.turn, part.lane, part.first + number) for number in range(part.samples)]
+
+
+def test_sources_end_an_epoch_or_repeat_their_samples():
+    def length(*sources):
+        mixed = [MixedSource(((name, count),), weight, ends) for name, count, weight, ends in sources]
+        return Balanced(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
+
+    assert length(("a", 30, 1, False)) == 30
+    assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(4000, abs=2)  # until b has been given
+    assert length(("a", 30, 3, True), ("b", 1000, 1, False)) == pytest.approx(40, abs=2)
+    assert length(("a", 30, 3, True), ("b", 5, 1, True)) == pytest.approx(20, abs=3)
 
 
 SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2, "lanes": 2}
@@ -267,7 +304,8 @@ def schedules(urls, counts, workers):
     yield "openclip", OpenClip(urls, work)
     yield "resampled", ResampledSchedule(urls, None, work)
     yield "in order", InOrder(urls, lanes=workers, batch_size=4, samples=sum(counts))
-    yield "balanced", Balanced(urls, counts, place=RankPlace(0, 1), batch_size=4, seed=1, together=True)
+    shards = MixedSource(tuple(zip(urls, counts, strict=True)))
+    yield "balanced", Balanced([shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_lanes=3)
 
 
 @pytest.mark.parametrize("bad", ["", "3", "0"], ids=["all", "some", "many"])
@@ -293,18 +331,26 @@ def plan(schedule, tally, bad, begun):
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     buffers = Buffers(samples=3, samples_initial=2)
 
-    def lanes(lose):
-        position = LanePosition(0, 3 * begun)
-        return [
-            Lane(number, schedule, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
-                 lose=lose, idle=lambda: None, position=position)
-            for number in range(schedule.lanes)
-        ]  # fmt: skip
+    def lane(number, urls, position, lose, draws=None):
+        return Lane(number, urls, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
+                    lose=lose, idle=lambda: None, position=position, draws=draws)  # fmt: skip
 
-    planner = Planner(
-        schedule, lanes, tally, ahead=6, most_bytes=MIB, chunk=3, first=begun, last=schedule.num_batches, most_lost=25,
-        idle=lambda: None,
-    )  # fmt: skip
+    def lanes(lose):
+        draws = schedule.shards if schedule.endless else None
+        return [
+            lane(number, partial(schedule.urls, begun, number), LanePosition(0, 3 * begun), lose, draws)
+            for number in range(schedule.lanes)
+        ]
+
+    def opened(part):
+        urls = partial(schedule.lane_urls, begun, part)
+        return lane(part.lane, urls, LanePosition(part.turn, part.first), planner.lose)
+
+    common = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
+    if isinstance(schedule, Balanced):
+        planner = BalancedPlanner(schedule, begun, 4 * begun, opened, tally, **common)
+    else:
+        planner = Planner(schedule, lanes, tally, first=begun, last=schedule.num_batches, **common)
     waiting = []
     lines = []
     try:
@@ -320,9 +366,8 @@ def plan(schedule, tally, bad, begun):
                 planner.take(done, [made(task, bad) for task in done.tasks])
             while (cut := planner.cut()) is not None:
                 keys = " ".join(task.ref.key for task in cut.tasks)
-                lines.append(
-                    f"  batch {cut.number}: {keys}; {[tuple(each) for each in cut.positions]}, next {planner.lane_in_turn}"
-                )
+                after = [tuple(each) for each in cut.after.lanes] or cut.after.samples
+                lines.append(f"  batch {cut.number}: {keys}; {after}, next {planner.lane_in_turn}")
             if len(lines) > 60:
                 break
     except StarvedError as error:
@@ -335,15 +380,3 @@ def plan(schedule, tally, bad, begun):
 def made(task, bad):
     key, shard = task.ref.key, task.ref.shard
     return FeedLoss("decode", "cut", key, shard) if bad and key.endswith(bad) else key
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, None), (0, 2), (2, None), (1, 3), (2, 2), (5, 9)])
-def test_a_stretch_of_a_shard_takes_the_losses_before_its_samples(start, stop):
-    loss = FeedLoss("select", "no-caption", "l", "0.tar")
-    items = [loss, ref("a"), loss, loss, ref("b"), ref("c"), loss, ref("d"), loss]
-    number, expected = 0, []
-    for item in items:
-        if number >= start and (stop is None or number < stop):
-            expected.append(item)
-        number += isinstance(item, SampleRef)
-    assert list(Lane._cut(iter(items), start, stop)) == expected

@@ -10,6 +10,7 @@ from tests.golden_file import check_text
 from wdsflow.shards.source.base import read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
+from wdsflow.training.columns import Columns
 from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
 from wdsflow.training.workers.sample_work import Files, SampleWork
 
@@ -59,7 +60,7 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
         **{name: (Blob("jpg", 5, -1, name.encode()), (held,)) for name in ("memory", "drop", "stage")},
     }
     files = Files()
-    work = SampleWork(Images(), parse_captions("txt"), upper, 100, files=files)
+    work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, files=files)
     lines, notes = [], []
     tasks = [LaneTask(SampleRef("x.tar", key, *rest), 5, 0, 0) for key, rest in samples.items()]
     for task, result in zip(tasks, work(tasks, notes.append), strict=True):
@@ -96,7 +97,9 @@ def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(token
         LaneTask(SampleRef("x.tar", key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), 5, 0, number)
         for number, (key, text) in enumerate(captions.items())
     ]
-    work = SampleWork(Images(), parse_captions("txt"), TokenizedCaptions(tokenizer), 100, files=Files())
+    work = SampleWork(
+        Images(), Columns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100, files=Files()
+    )
     with pytest.raises(RuntimeError) as caught:
         work(tasks, lambda note: None)
     text = re.sub(r"/\S*/(\w+\.py), line \d+", r"\1", str(caught.value))

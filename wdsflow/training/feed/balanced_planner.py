@@ -142,9 +142,9 @@ class BalancedPlanner:
         if batch.lost:
             others = [*self._spare, *good] or [each for later in self._batches for each in later.good()]
             if not others:
-                if len(self._batches) == 1 and not self._drawing:
-                    raise StarvedError(-1, 0, self._in_a_row)
                 self._plan()
+                if not any(each.open or each.undrawn for each in self._batches):
+                    raise StarvedError(-1, 0, self._in_a_row)
                 return False
             lost = [at for at, made in enumerate(batch.made) if made is None]
             for number, at in enumerate(lost):
@@ -158,6 +158,8 @@ class BalancedPlanner:
 
     def _plan(self) -> None:
         """Plan steps until the next samples to draw are known."""
+        while self._drawing and not self._drawing[0].undrawn:
+            self._drawing.popleft()
         planned = sum(batch.step.size for batch in self._batches)
         while (
             not self._batches or not self._drawing or planned < min(_AT_ONCE, self._batches[0].step.size + self._ahead)
@@ -178,9 +180,7 @@ class BalancedPlanner:
         while len(tasks) < count and self._drawing and (not tasks or self._held < self._most_bytes):
             batch = self._drawing[0]
             if not batch.undrawn:
-                self._drawing.popleft()
-                if not self._drawing:
-                    self._plan()
+                self._plan()
                 continue
             task = self._next(batch)
             batch.tasks.append(task)
@@ -213,6 +213,7 @@ class BalancedPlanner:
         else:
             batch.undrawn.popleft()
             if part.first + 1 == self._schedule.lane_length(self._epoch, part):
+                lane.next()  # none: it counts what is lost after the last sample
                 lane.close()
                 del self._lanes[key]
         return task and task._replace(source=part.source)

@@ -1,0 +1,300 @@
+"""wdsflow.feed: exact epochs, mixed sources, states that any job continues, columns, and errors."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import open_clip
+import pytest
+import torch
+
+from tests.training.shards import jpeg, write_shards, write_tar
+from wdsflow import FeedOptions, Source
+from wdsflow import feed as make
+from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
+from wdsflow.training.stalls.stall import StallError
+
+TRANSFORM = open_clip.image_transform(32, is_train=True)
+QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
+FIELDS = ("jpg", "__key__", "__url__")
+
+
+def feed(shards, **given):
+    return make(shards, **{"batch_size": 4, "options": QUIET, **given})
+
+
+def keys_of(shards, world, state, stop, **given):
+    """Run all ranks from a state; return the samples that they give, their common state, and their numbers of batches."""
+    samples, states, counts = [], [], set()
+    for rank in range(world):
+        one = feed(shards, rank=rank, world_size=world, fields=("__key__", "__url__"), **given)
+        if state is not None:
+            one.load_state_dict(json.loads(state))
+        number = 0
+        for number, (keys, urls) in enumerate(one, 1):
+            samples += [(url[-8:], key) for url, key in zip(urls, keys, strict=True)]
+            if number == stop:
+                break
+        counts.add(number)
+        states.append(json.dumps(one.state_dict()))
+        one.close()
+    assert len(set(states)) == len(counts) == 1
+    return samples, states[0]
+
+
+def resumed(shards, rng, epochs, **given):
+    """Give some epochs in parts, each by other ranks; return the samples of each epoch."""
+    state, found = None, [[] for _ in range(epochs)]
+    epoch = 0
+    while epoch < epochs:
+        samples, state = keys_of(
+            shards, rng.choice([1, 2, 3, 5]), state, rng.choice([2, 3, 7, 0]), batch_size=rng.choice([2, 3, 6]), **given
+        )
+        found[epoch] += samples
+        checked = feed(shards, fields=("__key__", "__url__"), **given)
+        checked.load_state_dict(json.loads(state))
+        epoch = checked.epoch
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))])
+def test_each_sample_is_given_once_however_often_other_ranks_continue(tmp_path, count, seed):
+    rng = random.Random(seed)
+    first = write_shards(tmp_path / "a", [rng.randrange(1, 30) for _ in range(6)])
+    second = write_shards(tmp_path / "b", [rng.randrange(1, 30) for _ in range(3)])
+    shards = first if count == 1 else {first: 0.7, second: 0.3}
+    for epoch, samples in enumerate(resumed(shards, rng, 3, seed=seed)):
+        whole = feed(shards, fields=("__key__", "__url__"), seed=seed, batch_size=16)
+        whole.set_epoch(epoch)
+        expected = [(url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True)]
+        assert Counter(samples) == Counter(expected)
+
+
+def test_the_mix_holds_at_every_step(tmp_path):
+    names = {"a": 0.5, "b": 0.3, "c": 0.2}
+    shards = {write_shards(tmp_path / name, [20, 7]): weight for name, weight in names.items()}
+    given = Counter()
+    mixed = feed(shards, batch_size=10, epoch_samples=400, fields=("__url__",))
+    for (urls,) in mixed:
+        given.update(Path(url).parent.name for url in urls)
+        assert all(abs(given[name] - weight * given.total()) <= 2 for name, weight in names.items())
+    assert given == {"a": 200, "b": 120, "c": 80}
+    assert len(mixed) == 40
+
+
+def test_pixels_and_captions_of_a_sample_do_not_depend_on_ranks(tmp_path):
+    shards = write_shards(tmp_path, [9, 5, 8])
+
+    def pictures(world, batch_size):
+        found = {}
+        for rank in range(world):
+            one = feed(shards, fields=FIELDS, transform=TRANSFORM, rank=rank, world_size=world, batch_size=batch_size)
+            for images, keys, _ in one:
+                assert images.dtype == torch.float32
+                assert images.shape[1:] == (3, 32, 32)
+                found |= dict(zip(keys, [image.numpy().tobytes() for image in images], strict=True))
+        return found
+
+    alone = pictures(1, 5)
+    assert len(alone) == 22
+    assert pictures(3, 4) == alone
+
+
+def test_batches_have_the_columns_that_are_asked_for(tmp_path):
+    members = []
+    for number in range(4):
+        described = json.dumps({"caption": f"a {number}", "size": number}).encode()
+        members += [(f"{number}.png", jpeg(number)), (f"{number}.json", described), (f"{number}.cls", b"%d" % number)]
+    shard = str(write_tar(tmp_path / "0.tar", members))
+    fields = {
+        "number": "cls",
+        "image": "jpg;png",
+        "text": "json:caption",
+        "facts": "json",
+        "raw": "png",
+        "key": "__key__",
+    }
+    batch = next(iter(feed(shard, fields=fields, transform=TRANSFORM, tokenizer=lambda text: [[len(text)]], shuffle=0)))
+    assert list(batch) == list(fields)
+    assert batch["number"].tolist() == [0, 1, 2, 3]
+    assert batch["image"].shape == (4, 3, 32, 32)
+    assert [list(map(int, row)) for row in batch["text"]] == [[3]] * 4
+    assert batch["facts"][2] == {"caption": "a 2", "size": 2}
+    assert batch["raw"][1] == jpeg(1)
+    assert batch["key"] == ["0", "1", "2", "3"]
+    (texts,) = next(iter(feed(shard, fields="json:caption", shuffle=0)))
+    assert texts == ["a 0", "a 1", "a 2", "a 3"]
+
+
+def halved(sample):
+    return {"half": torch.tensor(len(sample["jpg"]) / 2), "key": (sample["__key__"], sample["txt"].decode())}
+
+
+def test_a_map_makes_samples_of_all_members(tmp_path):
+    batch = next(iter(feed(write_shards(tmp_path, [4]), map=halved, shuffle=0)))
+    assert batch["half"].shape == (4,)
+    assert batch["key"] == [[f"000000{number}" for number in range(4)], [f"0/{number}" for number in range(4)]]
+
+
+def wrong(sample):
+    raise KeyError(sample["__key__"])
+
+
+def test_a_map_that_fails_is_told_with_its_sample(tmp_path):
+    with pytest.raises(SampleError, match=r"map failed at sample '0000000' of .*it raised KeyError: '0000000'"):
+        list(feed(write_shards(tmp_path, [1]), map=wrong))
+
+
+def test_lost_samples_keep_batches_equal_and_are_replaced_by_others(tmp_path):
+    members = []
+    for number in range(24):
+        members += [
+            (f"{number:02d}.jpg", b"no image" if number % 5 == 2 else jpeg(number)),
+            (f"{number:02d}.txt", b"a"),
+        ]
+    shard = str(write_tar(tmp_path / "0.tar", members))
+    given = []
+    for rank in range(2):
+        one = feed(shard, transform=TRANSFORM, fields=FIELDS, rank=rank, world_size=2)
+        batches = [keys for _, keys, _ in one]
+        assert [len(batch) for batch in batches] == [4, 4, 4]
+        assert one.tally.noted["repeated"] == one.tally.lost
+        given += [key for batch in batches for key in batch]
+    assert set(given) == {f"{number:02d}" for number in range(24) if number % 5 != 2}
+    assert len(given) == 24
+
+
+def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
+    members = [
+        (f"{number}.{name}", data)
+        for number in range(9)
+        for name, data in (("jpg", jpeg(1)), ("json", b'{"alt": "a"}'))
+    ]
+    shard = str(write_tar(tmp_path / "0.tar", members))
+    with pytest.raises(ShardsError) as caught:
+        feed(shard)
+    fixed = re.search(r"wdsflow\.feed\(\.\.\., (fields=\(.*\))\)", str(caught.value))
+    assert fixed is not None, caught.value
+    found = eval(f"dict({fixed[1]})")
+    assert len(next(iter(feed(shard, **found, transform=TRANSFORM)))[1]) == 4
+    broken = str(write_tar(tmp_path / "1.tar", [(f"{n}.{name}", b"x") for n in range(9) for name in ("jpg", "txt")]))
+    with pytest.raises(StallError, match=r"9 samples lost in a row"):
+        list(feed(broken, transform=TRANSFORM))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"fields": ()}, "fields is empty"),
+        ({"fields": ("jpg", "txt", "json:alt")}, "'json:alt' is a second caption"),
+        ({"options": FeedOptions(caption="json:alt")}, r"options has caption='json:alt'; wdsflow.feed takes fields="),
+        ({"world_size": 9, "rank": 0}, "7 samples with all fields are too few for 9 ranks"),
+    ],
+)
+def test_wrong_arguments_are_told(tmp_path, given, message):
+    with pytest.raises(FeedError, match=message):
+        feed(write_shards(tmp_path, [7]), **given)
+
+
+def test_wrong_mixes_are_told(tmp_path):
+    first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [7])
+    with pytest.raises(FeedError, match="weights are 1.0, -1.0; each must be above 0"):
+        feed({first: 1, second: -1})
+    with pytest.raises(FeedError, match="fields that make no common batch"):
+        feed({first: 1, second: Source(fields=("jpg",))})
+    with pytest.raises(SubsetError, match="scored"):
+        feed({first: 1, second: Source(ledger=f"{tmp_path}/scored", where="width > 1")})
+
+
+def test_shards_in_two_sources_are_reported_before_the_first_batch(tmp_path, caplog):
+    write_shards(tmp_path, [7, 5])
+    feed({f"{tmp_path}/*.tar": 1, f"{tmp_path}/0001.tar": 1})
+    assert re.search(r"feed: 1 shard in several sources, first: \S*0001\.tar", caplog.text)
+
+
+def test_a_state_of_another_feed_is_refused_with_the_difference(tmp_path):
+    shards = write_shards(tmp_path / "a", [7, 9])
+    state = feed(shards).state_dict()
+    moved = shutil.copytree(tmp_path / "a", tmp_path / "b")
+    feed(f"{moved}/*.tar", batch_size=5, rank=1, world_size=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="seed: 0 then, 3 now"):
+        feed(shards, seed=3).load_state_dict(state)
+    (tmp_path / "a" / "0001.tar").unlink()
+    with pytest.raises(ValueError, match="samples: 16 then, 7 now"):
+        feed(f"{tmp_path}/a/*.tar").load_state_dict(state)
+
+
+KILLED = """
+import json, os, signal, sys
+import wdsflow
+shards, rank, world, batch_size, stop, state, out = json.loads(sys.argv[1])
+feed = wdsflow.feed(shards, batch_size=batch_size, fields=("__key__", "__url__"), rank=rank, world_size=world,
+                    options=wdsflow.FeedOptions(status_every=0.0, decoders=1))
+if state:
+    feed.load_state_dict(state)
+epoch = feed.epoch
+with open(out, "w") as file:
+    for number, (keys, urls) in enumerate(feed, 1):
+        print(json.dumps([epoch, [[url[-8:], key] for url, key in zip(urls, keys)], feed.state_dict()]), file=file, flush=True)
+        if number == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(int(os.environ.get("WDSFLOW_PLANS", "6"))))
+def test_killed_jobs_of_other_sizes_give_each_sample_once(tmp_path, seed):
+    """World sizes 8, 3, 16; one, two or four sources; kill -9 of all ranks after random batches."""
+    rng = random.Random(seed)
+    count = rng.choice([1, 2, 4])
+    patterns = [write_shards(tmp_path / f"s{at}", [rng.randrange(9, 40) for _ in range(5)]) for at in range(count)]
+    shards = patterns[0] if count == 1 else {pattern: rng.randrange(1, 5) for pattern in patterns}
+    state, found = None, Counter()
+    for world in (8, 3, 16):
+        batch_size, stop = rng.choice([2, 3, 5]), rng.choice([1, 2, 3, 0])
+        outs = [tmp_path / f"{world}-{rank}" for rank in range(world)]
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", KILLED, json.dumps([shards, rank, world, batch_size, stop, state, str(out)])]
+            )
+            for rank, out in enumerate(outs)
+        ]
+        ended = {process.wait(120) for process in ranks}
+        assert ended <= {0, -signal.SIGKILL}
+        lines = [[json.loads(line) for line in out.read_text().splitlines()] for out in outs]
+        assert len({len(each) for each in lines}) == 1
+        for epoch, samples, _ in (line for each in lines for line in each):
+            found.update((epoch, *sample) for sample in samples)
+        assert len({json.dumps(each[-1][2]) for each in lines if each}) <= 1
+        state = lines[0][-1][2] if lines[0] else state
+    rest = feed(shards, fields=("__key__", "__url__"), batch_size=7)
+    rest.load_state_dict(state)
+    last = rest.epoch
+    found.update((last, url[-8:], key) for keys, urls in rest for url, key in zip(urls, keys, strict=True))
+    for epoch in range(last + 1):
+        whole = feed(shards, fields=("__key__", "__url__"), batch_size=7)
+        whole.set_epoch(epoch)
+        expected = Counter((url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True))
+        assert Counter({key[1:]: number for key, number in found.items() if key[0] == epoch}) == expected
+
+
+@pytest.mark.deep
+def test_the_program_of_the_page_runs_under_torchrun(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "feed.md").read_text()
+    (tmp_path / "ddp.py").write_text(page.split("```python ddp.py\n")[1].split("```")[0])
+    write_shards(tmp_path / "shards", [13, 8, 20])
+    run = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0", "ddp.py"]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        run, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": root}
+    )
+    assert "6 batches, 41 samples, 41 different" in done.stdout, done.stderr
