@@ -263,7 +263,7 @@ class Pass:
         if not models or self.scored is not None or apart:
             return place
         if options.workers == 0:
-            lines = models_at(place, 0).prepare(first).lines
+            lines = models_at(place).prepare(first).lines
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
             lines, place = processes.prepare(first), processes.place
