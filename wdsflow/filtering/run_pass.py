@@ -16,7 +16,7 @@ from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
-from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
@@ -152,7 +152,7 @@ class Pass:
         self.asked = {
             "kind": self.kind,
             "wdsflow": version.__version__,
-            "recipe": self.recipe.to_dict(),
+            "recipe": recorded(self.recipe),
             **program_of(self.recipe).identities(),
             "urls": self.urls,
             "names": self.names,
@@ -165,7 +165,7 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
         identities = program_of(self.recipe).identities()
-        return digest({"recipe": self.recipe.to_dict(), **identities, "kind": self.kind, "sources": self.sources})
+        return digest({"recipe": recorded(self.recipe), **identities, "kind": self.kind, "sources": self.sources})
 
     def shards(self) -> list[tuple[int, str, str]]:
         """Return number, url and name of the shards of this run's slice."""

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 from weakref import WeakValueDictionary
 
+from wdsflow.memory.precision import UsedPrecision
+
 from .clip_tokens import LOCAL, By, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
-from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, Precision, local_path, source_of
+from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, local_path, source_of
 from .pictures import Geometry, area, joined
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Preprocess(TypedDict):
 class Clip:
     """A loaded model on a device; freed when no longer referenced."""
 
-    def __init__(self, model: "CLIP", precision: Precision, device: str, preprocess: Preprocess) -> None:
+    def __init__(self, model: "CLIP", precision: UsedPrecision, device: str, preprocess: Preprocess) -> None:
         import torch
         from open_clip import get_input_dtype
 
@@ -64,7 +66,9 @@ class Clip:
         """Return embeddings of length 1, float32 (n, d), for an array (n, 3, height, width) of uint8."""
         import torch
 
-        pixels = torch.from_numpy(batch).to(self.device, non_blocking=True).float().div_(255).sub_(self.mean).div_(self.std)
+        pixels = (
+            torch.from_numpy(batch).to(self.device, non_blocking=True).float().div_(255).sub_(self.mean).div_(self.std)
+        )
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
     def texts(self, batch: "Tokens") -> "Embeddings":
@@ -83,7 +87,7 @@ class Clip:
         return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
 
 
-def load_clip(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     """Return a model, the same object as long as it is referenced. Raises ValueError, and errors of OpenCLIP.
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it may be "" if
@@ -97,12 +101,12 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
         return clip
 
 
-def trims(model: str, pretrained: str, precision: Precision) -> bool:
+def trims(model: str, pretrained: str, precision: UsedPrecision) -> bool:
     """Return whether a model that is loaded on some device skips the padding of captions."""
     return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
-def _load(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     import open_clip
     import torch
 
@@ -219,7 +223,7 @@ class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
 
     model: str
     pretrained: str
-    precision: Precision = "fp32"
+    precision: UsedPrecision = "fp32"
 
     def load(self, device: str) -> Loaded:
         return load_clip(self.model, self.pretrained, self.precision, device)
