@@ -124,11 +124,11 @@ def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) ->
         raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
     dtype = open_clip.get_input_dtype(precision)
     if dtype is not None and dtype != torch.float32 and device.startswith("cuda"):
-        _normalise_in(dtype, net)
+        normalise_in(dtype, net)
     return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
 
 
-def _normalise_in(dtype: "torch.dtype", net: "CLIP") -> None:
+def normalise_in(dtype: "torch.dtype", net: "CLIP") -> None:
     """Let layers normalise half floats without copies in fp32: on CUDA, PyTorch's kernel itself computes in fp32."""
     import torch
     from open_clip.transformer import LayerNormFp32
