@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +25,27 @@ def throughput(setting: Setting) -> Iterator[Finding]:
     cases = (
         [("ViT-B-32", "bf16"), ("ViT-L-14", "bf16"), ("ViT-B-32", "fp32")] if setting.cuda else [("ViT-B-32", "fp32")]
     )
-    shards = _shards(setting)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(_shards, setting)
+        models = dict(pool.map(lambda base: (base, model_of(setting, base)), {base: None for base, _ in cases}))
+        shards = written.result()
     yield _decoding_alone(setting)
-    models = {base: model_of(setting, base) for base, _ in cases}
     seconds = 0.5 if setting.quick else setting.seconds
     arguments = {
         "device": setting.device,
         "cases": [[models[base], precision] for base, precision in cases],
         "seconds": min(seconds, 3.0),
     }
-    for (base, precision), peer in zip(cases, results_of((bare, arguments), setting.left), strict=True):
+    peers = list(results_of((bare, arguments), setting.left))
+    for (base, precision), peer in zip(cases, peers, strict=True):
         count = max(1, min(len(shards), round(peer["rate"] * seconds / _per_shard(setting))))
         folder = Path(setting.folder, "scored")
         ours = score(shards[:count], folder, models[base], precision, device=setting.device)
-        share = ours["rate"] / peer["rate"]
+        share = (ours["steady"] or ours["rate"]) / peer["rate"]
         told = (
-            f"{ours['rate']:,.0f} samples/s from tars to ledgers ({ours['steady']:,.0f} between the first shard and the"
-            f" last), {share:.0%} of {peer['rate']:,.0f} bare in batches of {peer['batch']} ({peer['image']:,.0f} by the"
-            f" image tower alone); {ours['samples']:,} samples, {ours['start']:.1f} s until models were loaded"
+            f"{ours['rate']:,.0f} samples/s from tars to ledgers; {ours['steady']:,.0f} between the first finished shard"
+            f" and the last, {share:.0%} of {peer['rate']:,.0f} bare in batches of {peer['batch']} ({peer['image']:,.0f}"
+            f" by the image tower alone); {ours['samples']:,} samples, {ours['start']:.1f} s until models were loaded"
         )
         if ours["waits"] is not None:
             told += f"; the device waited {ours['waits']:.0%} of the time"
@@ -100,30 +104,33 @@ def cap(setting: Setting) -> Iterator[Finding]:
 
 def bare(device: str, cases: list[tuple[str, str]], seconds: float) -> Iterator[dict[str, Any]]:
     """Yield, for each model and precision, samples a second on tensors that are there, at the best of some batch sizes."""
+    from wdsflow.stages.scores.model.clip_model import load_clip
+
+    for model, precision in cases:
+        yield _bare(load_clip(model, "", precision, device), device, seconds)  # type: ignore[arg-type]
+
+
+def _bare(clip: Any, device: str, seconds: float) -> dict[str, Any]:
     import torch
 
     from wdsflow.memory.batching.device import current_device
-    from wdsflow.stages.scores.model.clip_model import load_clip
 
-    sizes = (128, 512) if device.startswith("cuda") else (2, 4)
-    for model, precision in cases:
-        clip: Any = load_clip(model, "", precision, device)  # type: ignore[arg-type]
-        rates, alone = {}, {}
-        for size in sizes:
-            pictures = torch.randn(size, 3, 224, 224, device=device, dtype=clip.dtype or torch.float32)
-            captions = torch.randint(1, _VOCABULARY, (size, _CONTEXT), device=device)
+    rates, alone = {}, {}
+    for size in (128, 512) if device.startswith("cuda") else (2, 4):
+        pictures = torch.randn(size, 3, 224, 224, device=device, dtype=clip.dtype or torch.float32)
+        captions = torch.randint(1, _VOCABULARY, (size, _CONTEXT), device=device)
 
-            def image(pictures: Any = pictures) -> Any:
-                return clip.model.encode_image(pictures)
+        def image(pictures: Any = pictures) -> Any:
+            return clip.model.encode_image(pictures)
 
-            def both(pictures: Any = pictures, captions: Any = captions) -> Any:
-                return clip.model.encode_image(pictures) * clip.model.encode_text(captions)
+        def both(pictures: Any = pictures, captions: Any = captions) -> Any:
+            return clip.model.encode_image(pictures) * clip.model.encode_text(captions)
 
-            with torch.inference_mode(), current_device(device):
-                alone[size] = rate(image, size, seconds / 4)
-                rates[size] = rate(both, size, seconds / 4)
-        best = max(rates, key=lambda size: rates[size])
-        yield {"rate": rates[best], "batch": best, "rates": rates, "image": max(alone.values())}
+        with torch.inference_mode(), current_device(device):
+            alone[size] = rate(image, size, seconds / 4)
+            rates[size] = rate(both, size, seconds / 4)
+    best = max(rates, key=lambda size: rates[size])
+    return {"rate": rates[best], "batch": best, "rates": rates, "image": max(alone.values())}
 
 
 def rate(forward: Any, size: int, seconds: float) -> float:

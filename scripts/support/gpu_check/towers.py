@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from .finding import Finding, Setting
+from .finding import Finding, Missing, Setting
 from .process import results_of
 from .similarity import model_of, rate
 
@@ -14,32 +14,42 @@ _SHAPES = 24  # batches of the text tower, each of another shape
 
 
 def towers(setting: Setting) -> Iterator[Finding]:
-    """Run variants of the towers: the text tower on changing shapes, the image tower step by step, at last compiled."""
+    """Run variants of the towers: the text tower on changing shapes, then the image tower, changed step by step."""
+    yield from _findings(setting, compiles=False)
+
+
+def compiled(setting: Setting) -> Iterator[Finding]:
+    """Compile the image tower, with all changes of the other variants."""
+    if not setting.cuda:
+        raise Missing("needs a GPU")
+    yield from _findings(setting, compiles=True)
+
+
+def _findings(setting: Setting, *, compiles: bool) -> Iterator[Finding]:
     small = setting.quick or not setting.cuda
-    for base in ("ViT-B-32",) if small else ("ViT-L-14", "ViT-B-32"):
-        if setting.left < 20:
-            return
-        arguments = {
-            "device": setting.device,
-            "model": model_of(setting, base),
-            "size": 2 if small else 512,
-            "seconds": 0.0 if small else 1.5,
-            "compiles": base == "ViT-L-14" and not small,
-        }
-        patience = min(setting.left, 90.0)  # compiling may take long
-        for found in results_of((variants, arguments), patience):
-            told = found["failed"] if "failed" in found else f"{found['rate']:,.0f}/s"
-            if "cosine" in found:
-                told += f", smallest cosine to fp32 {found['cosine']:.5f}"
-            if "took" in found:
-                told += f", {found['took']:.0f} s to make"
-            yield Finding(f"{base}, {found['variant']}", told, details=found)
+    base = "ViT-B-32" if small else "ViT-L-14"
+    arguments = {
+        "device": setting.device,
+        "model": model_of(setting, base),
+        "size": 2 if small else 512,
+        "seconds": 0.0 if small else 1.5,
+        "compiles": compiles,
+    }
+    for found in results_of((variants, arguments), setting.left):
+        told = found["failed"] if "failed" in found else f"{found['rate']:,.0f}/s"
+        if "cosine" in found:
+            told += f", smallest cosine to fp32 {found['cosine']:.5f}"
+        if "took" in found:
+            told += f", {found['took']:.0f} s to make"
+        yield Finding(f"{base}, {found['variant']}", told, details=found)
 
 
 def variants(device: str, model: str, size: int, seconds: float, *, compiles: bool) -> Iterator[dict[str, Any]]:
     """Yield the rate of each variant, and the smallest cosine of its embeddings to those of fp32."""
     import open_clip
     import torch
+
+    from wdsflow.stages.scores.model.clip_model import normalise_in
 
     torch.manual_seed(1)
     pictures = torch.randn(size, 3, 224, 224, device=device)
@@ -57,26 +67,21 @@ def variants(device: str, model: str, size: int, seconds: float, *, compiles: bo
         return {"variant": variant, "rate": rate(lambda: run(batch), size, seconds), "cosine": cosine, **more}
 
     with torch.inference_mode():
-        yield from _texts(net, device, size)
-        yield measured("image tower in bf16, as OpenCLIP has it", net.visual)
-        net.visual.to(memory_format=torch.channels_last)
-        yield measured("the same, channels_last", net.visual, half.contiguous(memory_format=torch.channels_last))
-        net.visual.to(memory_format=torch.contiguous_format)
-        _normalise(net)
-        yield measured("with LayerNorm in bf16 (in use)", net.visual)
+        if not compiles:
+            yield from _texts(net, device, size)
+            yield measured("image tower in bf16, as OpenCLIP has it", net.visual)
+            net.visual.to(memory_format=torch.channels_last)
+            yield measured("the same, channels_last", net.visual, half.contiguous(memory_format=torch.channels_last))
+            net.visual.to(memory_format=torch.contiguous_format)
+        normalise_in(torch.bfloat16, net)
+        if not compiles:
+            yield measured("with LayerNorm in bf16 (in use)", net.visual)
         for block in net.visual.transformer.resblocks:
             block.attention = _Attention(block.attn)
-        yield measured("and attention without copies of q, k and v", net.visual)
-        if compiles:
-            yield _compiled(net, half, measured)
-
-
-def _normalise(net: Any) -> None:
-    import torch
-
-    from wdsflow.stages.scores.model import clip_model
-
-    clip_model.normalise_in(torch.bfloat16, net)
+        if not compiles:
+            yield measured("and attention without copies of q, k and v", net.visual)
+            return
+        yield _compiled(net, half, measured)
 
 
 def _compiled(net: Any, half: Any, measured: Callable[..., dict[str, Any]]) -> dict[str, Any]:
