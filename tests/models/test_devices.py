@@ -9,16 +9,40 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from tests.models import own
+from tests.models import own, test_protocol
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.models.processes import RemoteModels, _ModelProcess
-from wdsflow.models.server import ServerSetup, ended_mark, load_of
+from wdsflow.models.server import Begun, ServerSetup, ended_mark, load_of
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.pictures import joined
 
 KEY = b"k" * 32
 
 
+def test_a_request_goes_where_the_fewest_wait(tmp_path):
+    folder = make_scratch(tmp_path, "models")
+    busy, idle = f"{folder}/0", f"{folder}/1"
+    script = [Begun(), test_protocol.LETTERS]
+    processes = test_protocol.Process(busy, script, script), test_protocol.Process(idle, script)
+    models, model = RemoteModels([busy, idle], KEY), own.Letters().models()[0]
+    try:
+        for waiting, address in (((3, 1), idle), ((3, 4), busy)):
+            for each, count in zip((busy, idle), waiting, strict=True):
+                Path(f"{each}.load").write_text(f"{count:8}")
+            sent = {each.address: len(each.asked) for each in processes}
+            assert models.map(model, ["abc"]) == [3]
+            assert [each.address for each in processes if len(each.asked) > sent[each.address]] == [address]
+        Path(f"{busy}.load").write_text("9")
+        ended_mark(idle).touch()  # it will not be replaced
+        assert models.map(model, ["abc"]) == [3]
+    finally:
+        models.close()
+        for process in processes:
+            process.close()
+        remove_scratch(folder)
+
+
+@pytest.mark.deep
 def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
     monkeypatch.setenv("SLOW", str(tmp_path / "slow"))
     folder = make_scratch(tmp_path, "models")
@@ -95,9 +119,10 @@ def test_half_precision_is_for_gpus_that_compute_in_it(tmp_path, monkeypatch, ro
 
     listing(tmp_path, *rows)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible) if visible else monkeypatch.delenv(
-        "CUDA_VISIBLE_DEVICES", raising=False
-    )
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    else:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("wdsflow.memory.batching.device._DRIVERS", ("/dev/null",))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert computes_bf16("auto") is expected

@@ -30,6 +30,7 @@ class Process:
 
     def __init__(self, address: str, *script: list[Any]) -> None:
         self.asked: list[Any] = []
+        self.address = address
         self._script = list(script)
         self._listener = Listener(address, "AF_UNIX", authkey=KEY)
         self._thread = threading.Thread(target=self._serve, daemon=True)

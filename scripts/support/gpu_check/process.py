@@ -55,7 +55,7 @@ def _started(
         )
         for do, arguments in calls
     ]
-    timer = threading.Timer(max(1.0, min(patience, _PATIENCE)), lambda: [process.kill() for process in processes])
+    timer = threading.Timer(max(1.0, min(patience, _PATIENCE)), _end_all, [processes])
     timer.start()
     try:
         yield processes
@@ -64,6 +64,11 @@ def _started(
         for process in processes:
             process.kill()
             process.wait()
+
+
+def _end_all(processes: "list[subprocess.Popen[str]]") -> None:
+    for process in processes:
+        process.kill()
 
 
 def _ended(do: Callable[..., Any], status: int) -> str:

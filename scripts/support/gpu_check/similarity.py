@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ def throughput(setting: Setting) -> Iterator[Finding]:
     arguments = {
         "device": setting.device,
         "cases": [[models[base], precision] for base, precision in cases],
-        "seconds": min(seconds, 3.0),
+        "seconds": min(seconds, 2.0),
+        "sizes": [128, 512] if setting.cuda else [2, 4],
     }
     peers = list(results_of((bare, arguments), setting.left))
     for (base, precision), peer in zip(cases, peers, strict=True):
@@ -102,21 +103,21 @@ def cap(setting: Setting) -> Iterator[Finding]:
     yield recovery.finding("random items in the other process", other)
 
 
-def bare(device: str, cases: list[tuple[str, str]], seconds: float) -> Iterator[dict[str, Any]]:
+def bare(device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yield, for each model and precision, samples a second on tensors that are there, at the best of some batch sizes."""
     from wdsflow.stages.scores.model.clip_model import load_clip
 
     for model, precision in cases:
-        yield _bare(load_clip(model, "", precision, device), device, seconds)  # type: ignore[arg-type]
+        yield _bare(load_clip(model, "", precision, device), device, seconds, sizes)  # type: ignore[arg-type]
 
 
-def _bare(clip: Any, device: str, seconds: float) -> dict[str, Any]:
+def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[str, Any]:
     import torch
 
     from wdsflow.memory.batching.device import current_device
 
     rates, alone = {}, {}
-    for size in (128, 512) if device.startswith("cuda") else (2, 4):
+    for size in sizes:
         pictures = torch.randn(size, 3, 224, 224, device=device, dtype=clip.dtype or torch.float32)
         captions = torch.randint(1, _VOCABULARY, (size, _CONTEXT), device=device)
 
@@ -127,8 +128,8 @@ def _bare(clip: Any, device: str, seconds: float) -> dict[str, Any]:
             return clip.model.encode_image(pictures) * clip.model.encode_text(captions)
 
         with torch.inference_mode(), current_device(device):
-            alone[size] = rate(image, size, seconds / 4)
-            rates[size] = rate(both, size, seconds / 4)
+            alone[size] = rate(image, size, seconds / len(sizes) / 3)
+            rates[size] = rate(both, size, seconds / len(sizes))
     best = max(rates, key=lambda size: rates[size])
     return {"rate": rates[best], "batch": best, "rates": rates, "image": max(alone.values())}
 

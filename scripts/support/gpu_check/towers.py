@@ -39,6 +39,8 @@ def _findings(setting: Setting, *, compiles: bool) -> Iterator[Finding]:
         told = found["failed"] if "failed" in found else f"{found['rate']:,.0f}/s"
         if "cosine" in found:
             told += f", smallest cosine to fp32 {found['cosine']:.5f}"
+        if "alike" in found:
+            told += f", smallest cosine to the one before {found['alike']:.5f}"
         if "took" in found:
             told += f", {found['took']:.0f} s to make"
         yield Finding(f"{base}, {found['variant']}", told, details=found)
@@ -80,6 +82,7 @@ def variants(device: str, model: str, size: int, seconds: float, *, compiles: bo
             block.attention = _Attention(block.attn)
         if not compiles:
             yield measured("and attention without copies of q, k and v", net.visual)
+            yield from _quick_gelus(net, half, seconds)
             return
         yield _compiled(net, half, measured)
 
@@ -95,6 +98,44 @@ def _compiled(net: Any, half: Any, measured: Callable[..., dict[str, Any]]) -> d
         return measured(name, run, took=time.perf_counter() - begun)
     except Exception as error:  # noqa: BLE001 - without a compiler, for instance
         return {"variant": name, "failed": f"{type(error).__name__}: {error}"[:200]}
+
+
+def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield rates with the activation of OpenAI's models: three kernels, then one that is compiled by NVRTC."""
+    import torch
+    from open_clip.transformer import QuickGELU
+
+    found = None
+    for name, make in (("QuickGELU in place of GELU", QuickGELU), ("QuickGELU in one kernel", _OneKernel)):
+        try:
+            for block in net.visual.transformer.resblocks:
+                block.mlp.gelu = make()
+            features = _unit(net.visual(half[:_COMPARED]))
+        except Exception as error:  # noqa: BLE001 - without CUDA, for instance
+            yield {"variant": name, "failed": f"{type(error).__name__}: {error}"[:200]}
+            continue
+        found = features if found is None else found
+        cosine = float((features * found).sum(-1).min())
+        each = {"variant": name, "rate": rate(lambda: net.visual(half), len(half), seconds)}
+        yield each | ({"alike": cosine} if features is not found else {})
+    torch.cuda.empty_cache()
+
+
+class _OneKernel:
+    """A module's part of QuickGELU, x * sigmoid(1.702 x), without intermediate tensors."""
+
+    def __new__(cls) -> Any:
+        import torch
+
+        code = "template <typename T> T quick_gelu(T x) { return x / (T(1) + exp(T(-1.702) * x)); }"
+        jiterator: Any = torch.cuda.jiterator
+        function = jiterator._create_jit_fn(code)  # noqa: SLF001 - there is no public one
+
+        class Module(torch.nn.Module):
+            def forward(self, x: Any) -> Any:
+                return function(x)
+
+        return Module()
 
 
 class _Attention:
