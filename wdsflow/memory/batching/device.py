@@ -158,8 +158,14 @@ def current_device(name: str) -> Iterator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    with torch.cuda.device(name), sdpa_kernel(kernels):
-        yield
+    device = torch.cuda.device(name)
+    with sdpa_kernel(kernels):
+        device.__enter__()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):  # of a lost device: the error of the block says so
+                device.__exit__(None, None, None)
 
 
 def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":
