@@ -17,7 +17,7 @@ def feed(setting: Setting) -> Iterator[Finding]:
     needs("open_clip_train", "webdataset", "PIL")
     from ..bench.loading import Plan, loader
 
-    shards, samples, batch = (2, 64, 8) if setting.quick else (8, 2500, 256)
+    shards, samples, batch = (2, 32, 2) if setting.quick else (8, 2500, 256)
     paths = write_small_shards(Path(setting.folder, "feed"), shards, samples)
     plan = Plan("rate", batch=batch, workers=min(shards, 8), times=4)
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
@@ -85,7 +85,7 @@ class _Training:
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
-        float(loss)  # as logging does; it waits for the device
+        float(loss.detach())  # as logging does; it waits for the device
 
 
 _FEATURES = ("image_features", "text_features", "logit_scale")
