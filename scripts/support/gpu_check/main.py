@@ -21,15 +21,16 @@ PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {  # the most importa
     "recovery": recovery.recovery,
     "two-processes": recovery.two_processes,
     "cap": similarity.cap,
+    "compiled": towers.compiled,
     "towers": towers.towers,
     "feed": feeding.feed,
     "random": others.random_states,
-    "compiled": towers.compiled,
     "segments": recovery.expandable_segments,
     "text": others.text_detection,
 }
 USUAL = tuple(PARTS)[:8]
-_TOGETHER = {"recovery", "two-processes", "cap"}  # they measure no rate, and want company on the device
+# They measure no rate and want company on the device; the compiler is done when the others have ended.
+_TOGETHER = {"recovery", "two-processes", "cap", "compiled"}
 _SHORTEST = 4.0  # seconds; with less left no part begins
 
 
