@@ -158,7 +158,7 @@ def current_device(name: str) -> Iterator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    device = torch.cuda.device(name)
+    device: Any = torch.cuda.device(name)  # has incomplete types
     with sdpa_kernel(kernels):
         device.__enter__()
         try:
