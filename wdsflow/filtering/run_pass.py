@@ -184,10 +184,13 @@ class Pass:
                     record.take_numbers()
                 self._work(record, todo, report)
                 report.whole = not report.failures
+                why = report.failures[0].reason if report.failures else ""
                 if record is not None and not report.unread:
-                    report.whole = record.finish()
-                elif record is not None and self._was_whole:
-                    record.leave_as_it_was()
+                    report.whole = record.finish(why)
+                elif record is not None:
+                    record.state.note(ended=f"nothing could be read: {why}")
+                    if self._was_whole:
+                        record.leave_as_it_was()
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
@@ -196,6 +199,7 @@ class Pass:
     def _left(self, record: RunRecord, report: RunReport) -> list[tuple[int, str, str]]:
         """Return the shards that are not done, and note the ledgers that have some of their values."""
         record.identity = self.identity
+        record.state.note(identity=self.identity)
         asked = json.loads(canonical(self.asked))
         done, fewer, changed = record.left(self.shards(), asked)
         report.records, report.resumed = list(done.values()), len(done)
