@@ -40,11 +40,14 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
     Exit status: 0 if the output is complete; 1 if not yet; 2 if no run has written to OUT.
     """
     from wdsflow.records.run_status import NoRun, statuses
+    from wdsflow.records.store import StoreError
 
     try:
         found = statuses(where.out)
     except NoRun as error:
         fail(str(error), "name the folder that a command got with -o")
+    except StoreError as error:
+        fail(f"cannot read {error.filename}: {error.strerror}")
     if options.as_json:
         print(json.dumps([each.to_dict() for each in found], indent=1))
     else:

@@ -27,7 +27,7 @@ Phase = Literal["done", "running", "dead", "failed", "missing"]
 
 
 class NoRun(ValueError):
-    """A folder has no record of a run."""
+    """A folder has no record of a run, or a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ def statuses(out: Path | str) -> list[RunStatus]:
 
 @contextmanager
 def _seen(out: Path | str) -> Iterator[tuple[Path, dict[str, Any] | None]]:
-    """Yield the folder inside, or a copy without ledgers; and of a store the content of its lock."""
+    """Yield the folder inside, or a copy without ledgers; and of a store the content of its lock, empty if there is none."""
     url = remote_url(out)
     if url is None:
         yield local_folder(out) / INSIDE, None
         return
     with scratch("status") as folder:
-        yield folder / INSIDE, Store(url, folder).look()
+        yield folder / INSIDE, Store(url, folder).look() or {}
 
 
 def _records(inside: Path) -> list[tuple[str, str]]:
@@ -119,8 +119,12 @@ class RunFiles:
 
     def __init__(self, inside: Path, asked: str, stem: str, holder: dict[str, Any] | None) -> None:
         self._inside, self._stem, self._holder = inside, stem, holder
-        self._asked = json.loads((inside / f"{asked}.json").read_bytes())
-        self._names: list[str] = self._asked.get("names") or self._asked["outputs"]
+        path = inside / f"{asked}.json"
+        try:
+            self._asked = json.loads(path.read_bytes())
+            self._names: list[str] = self._asked.get("names") or self._asked["outputs"]
+        except (ValueError, KeyError, AttributeError):
+            raise NoRun(f"{path} is damaged") from None
         states = sorted(read_states(state_paths(inside, stem)), key=lambda one: str(one[0].process.get("since")))
         self._last = states[-1][0] if states else None
         self.run = self._last.run if self._last else str(self._asked.get("kind", asked))
