@@ -278,13 +278,13 @@ class Pass:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
         if self.embedded is not None:
             about["embedded"] = self.embedded.digest
-        identities = json.loads(canonical(self.asked["scores"]))
+        identities, identity = json.loads(canonical(self.asked["scores"])), self.identity
         return [
             ShardTask(
                 *shard,
                 self.recipe,
                 self.layout,
-                identity=self.identity,
+                identity=identity,
                 about={**about, "identities": identities},
                 tars=self.tars,
                 write=not self.options.dry_run,

@@ -21,7 +21,7 @@ Our files are in ``_wdsflow``, which no reader of shards opens:
 ``lock``             held by the run, or shared by its slices (``--shard-count``)
 ===================  ==================================================================================================
 
-**Resume.** A line is written and synced when its output is whole and has its name. Its origin is taken before the inputs are
+**Resume.** A line is written when its output is whole and has its name; lines are synced at most a tenth of a second later. Its origin is taken before the inputs are
 read, so that the next run notices an input that changed meanwhile. That run keeps an output if its line can be read, its origin
 is the same, and its files are the same by size and 16 samples of their bytes. Otherwise the output is written again, and the
 report says why, unless the line could not be read.

@@ -1,18 +1,18 @@
 """The record of a run in its output folder: see ``wdsflow.records``."""
 
-import errno
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wdsflow.shards.atomic import naming, remove_stale, write_file
+from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.source.base import SourceError
 
-from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
+from .line import Identity, Line, LinesFile, OneFile, lines_paths, other_file, read_lines
 from .refusals import Lock, OtherOptions, need_folder, refuse_company, refuse_inputs, tidy
 from .run_state import StateFile, part_name
 from .store_lock import Busy
@@ -69,7 +69,7 @@ class OutputRecord(Generic[L]):
         self._asked = self.inside / f"{asked}.json"
         self.state = StateFile(self.inside, self._stem, run, part)
         self._stack = ExitStack()
-        self._file = -1
+        self._file: LinesFile
         self._names: list[str] = []
         self._is_begun = self._is_marked = False
         self.locks: list[Lock] = []
@@ -205,9 +205,10 @@ class OutputRecord(Generic[L]):
             if restart or (self._is_idle() and not self.keeps(options)):
                 refuse_inputs(inputs, self.all_paths())
                 self.clear()
+                if not force:
+                    self.refuse_taken(names, options)
             if not force:
                 self.refuse_other(options)
-                self.refuse_taken(names, options)
             if not (self.keeps(options) and self.outputs.issuperset(names)):
                 self.options, self.outputs = dict(options), self.outputs | set(names)
                 write_file(self._asked, json.dumps(self.asked_to_dict(), indent=1).encode() + b"\n")
@@ -219,10 +220,8 @@ class OutputRecord(Generic[L]):
         self._names, self._is_begun = names, True
         if names:
             self._stack.callback(self.state.begin().close)
-        self._file = os.open(self._lines_path(), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._stack.callback(os.close, self._file)
-        whole = self._lines_path().read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._file, whole)  # without the partial line of a killed run
+        self._file = LinesFile(self._lines_path)
+        self._stack.callback(self._file.close)
         self.publish()
 
     def refuse_company(self) -> None:
@@ -241,16 +240,8 @@ class OutputRecord(Generic[L]):
         """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
         if self._store:
-            self._store.put(self._lines_path(), line.name, data, [path for path, _ in self.files(line)])
-        with naming(self._lines_path()):
-            size = os.fstat(self._file).st_size
-            try:
-                if os.write(self._file, data) != len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(self._file)
-            except OSError:
-                os.ftruncate(self._file, size)
-                raise
+            self._store.put(self._lines_path, line.name, data, [path for path, _ in self.files(line)])
+        self._file.add(data)
         self.lines[line.name] = line
 
     def adopt(self, names: Sequence[str]) -> None:
@@ -357,8 +348,9 @@ class OutputRecord(Generic[L]):
     def _slice(self, name: str) -> str:
         return part_name(name, self.part)
 
+    @cached_property
     def _lines_path(self) -> Path:
-        """Return the file with the lines of this run; each slice has its own until all are done."""
+        """The file with the lines of this run; each slice has its own until all are done."""
         return self.inside / f"{self._slice(self._stem)}.jsonl"
 
     def _has_files(self) -> bool:

@@ -126,7 +126,8 @@ def is_held(path: Path) -> bool:
 
 def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
     """Raise FileExistsError if one of the files that would be written or removed is an input."""
-    urls, paths = [url for url in urls if not url.startswith("pipe:")], list(paths)
+    paths = list(paths)
+    urls = [url for url in urls if not url.startswith("pipe:")] if paths else []
     store = store_of(paths[0]) if paths else None
     inputs, place = (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
     for path in paths if inputs else ():
