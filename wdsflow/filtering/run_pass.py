@@ -10,7 +10,7 @@ from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
-from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
@@ -21,7 +21,7 @@ from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.loaded import ModelPlace, memory_share
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
@@ -104,17 +104,27 @@ def engine_for(
         return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))
     hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
-    gpus = program_of(recipe).gpus if scores else 0.0
-    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory)
+    program = program_of(recipe)
+    gpus = program.gpus if scores and options.device != "cpu" else 0.0
+    need = partial(memory_share, program.models if scores else (), options.device, options.gpu_memory)
+    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory, need=need)
     return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
 
 
 def _actors(
-    ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
+    ray: object,
+    *,
+    site: Site,
+    workers: int | None,
+    memory: int | None,
+    need: Callable[[], float | None],
+    shards: int,
+    image: int,
+    gpus: float,
 ) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
-    gpus = gpus if has_gpus(ray) else 0.0
+    gpus = share_of_gpu(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
     if memory is not None:  # otherwise as many as fit into the cluster at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)

@@ -6,12 +6,13 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
-from wdsflow.memory.batching.device import Probe, check_cap, open_device, other_frameworks, probe
+from wdsflow.memory.batching.device import Probe, check_cap, choose, open_device, other_frameworks, probe
 from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 from wdsflow.stages.scores.model.model_score import Model
 
 from .fetching import fetching
 
+_SPARE = 1.2  # times the measured need: memory of an allocator is fragmented
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 
 
@@ -138,6 +139,24 @@ class LoadedModels:
                 drop_frames(error)
             lost(self._open.release)  # memory that other models no longer need
         raise AssertionError
+
+
+def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:
+    """Return the share of the memory of a device that one process with these models needs; None if they cannot be tried.
+
+    It is the memory in use after all models are loaded, and the most that the largest item of one of them takes, with a
+    fifth to spare. No other process may use the device meanwhile.
+    """
+    loaded = LoadedModels(choose(device)[0], memory)
+    try:
+        seen = [probed for model in models if (probed := loaded.make_ready(model)) is not None]
+    except ModelError:
+        return None
+    if not seen or not all(each.fits for each in seen):
+        return None
+    there = seen[-1].memory
+    used = there.get("resident", there["total"] - there["free"])
+    return _SPARE * (used + max(each.took for each in seen)) / there["total"]
 
 
 def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
