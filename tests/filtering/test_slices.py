@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from wdsflow.filtering.merge_slices import NotDone, merge_slices
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.records.run_state import read_states, state_path
+from wdsflow.records.run_state import StateFile, read_states
 from wdsflow.records.run_status import NoRun, RunStatus, statuses
 from wdsflow.records.store_lock import STALE
 
@@ -176,10 +176,10 @@ def test_a_run_without_slices_of_any_command_has_a_status(folder: Path, capsys):
 
 def test_slices_of_other_machines_live_while_they_beat(folder: Path):
     slice_of(0)
-    path = state_path(Path("out/_wdsflow"), "manifest", (1, 3))
-    ((state, _),) = read_states([state_path(path.parent, "manifest", (0, 3))])
+    path = StateFile(Path("out/_wdsflow"), "manifest", "filter", (1, 3)).path
+    ((state, _),) = read_states(path.parent, "manifest")
     elsewhere = replace(state, index=1, ended="", process={**state.process, "host": "node7", "pid": 12})
-    elsewhere.write(path.parent, "manifest")
+    path.write_text(json.dumps(asdict(elsewhere)))
     assert status().slices[1].phase == "running"
     assert "process 12 on node7" in status().slices[1].process
     os.utime(path, (0, time.time() - STALE - 5))

@@ -219,7 +219,8 @@ class OutputRecord(Generic[L]):
             self._write_lines()  # those of slices, so that later ones follow
         self._names, self._is_begun = names, True
         if names:
-            self._stack.callback(self.state.begin().close)
+            self._stack.callback(self.state.close)
+            self.state.begin()
         self._file = LinesFile(self._lines_path)
         self._stack.callback(self._file.close)
         self.publish()

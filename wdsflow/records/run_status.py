@@ -5,10 +5,10 @@ Nothing is locked or changed: other runs may work in the folder meanwhile.
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from wdsflow.shards.source.base import local_folder
 
 from .line import lines_paths
 from .refusals import is_held
-from .run_state import DONE, PREFIX, RunState, part_name, read_states, state_paths
+from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .store import Store
 from .store_lock import STALE, is_alive, is_here, who
 from .unfinished import INSIDE, Unfinished
@@ -38,8 +38,7 @@ class SliceStatus:
         phase: done; running; dead, if it was killed; failed, if it ended before all was done; missing, if it never began.
         shards: outputs that it has to write; ``done`` of them are recorded.
         samples: of the inputs of these; ``kept`` of them are in the outputs, None if the record does not say.
-        process: the one that works, or worked last.
-        why: the reason why it failed.
+        process: the one that works, or worked last. ``why``: the reason why it failed.
         command: the one that runs it again; "" if it is not known.
     """
 
@@ -49,20 +48,25 @@ class SliceStatus:
     done: int
     samples: int
     kept: int | None
-    process: str = ""
-    why: str = ""
-    command: str = ""
+    process: str
+    why: str
+    command: str
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run, by its slices. ``merged``: all is in one record, with the counts of its shards."""
+    """A run, by its slices. ``merged``: all is in one record. ``identity`` decides which lines are of this run."""
 
     run: str
     count: int
     slices: list[SliceStatus]
     merged: bool
-    identity: str = ""  # decides which lines are of this run
+    identity: str
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all outputs of all slices are done."""
+        return all(each.phase == "done" for each in self.slices)
 
     @property
     def summary(self) -> str:
@@ -70,11 +74,6 @@ class RunStatus:
         done = sum(each.phase == "done" for each in self.slices)
         slices = f", in {done:,} of {self.count:,} slices" if self.count > 1 else ""
         return f"{self.run}: {self.total('done'):,} of {self.total('shards'):,} shards done{slices}"
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all outputs of all slices are done."""
-        return all(each.phase == "done" for each in self.slices)
 
     def total(self, name: str) -> int:
         """Sum a number over the slices."""
@@ -89,7 +88,10 @@ class RunStatus:
 def statuses(out: Path | str) -> list[RunStatus]:
     """Return how far the runs are whose outputs are in a folder, or in an object store. Raises NoRun, StoreError."""
     with _seen(out) as (inside, holder):
-        found = [RunFiles(inside, *names, holder).status() for names in _records(inside)]
+        stems = [("run", "manifest")] if (inside / "run.json").is_file() else []
+        others = (path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX))
+        stems += [(path.stem, path.stem) for path in others if path.with_suffix(".jsonl").is_file()]
+        found = [_RunFiles(inside, *each, holder).status() for each in stems]
     found = [each for each in found if each.total("shards")]  # what index records is not planned
     if not found:
         raise NoRun(f"no run of wdsflow has written to {out}")
@@ -107,65 +109,51 @@ def _seen(out: Path | str) -> Iterator[tuple[Path, dict[str, Any] | None]]:
         yield folder / INSIDE, Store(url, folder).look() or {}
 
 
-def _records(inside: Path) -> list[tuple[str, str]]:
-    """Return the stems of the files of each record: that of the request, and that of the lines."""
-    found = [("run", "manifest")] if (inside / "run.json").is_file() else []
-    others = (path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX))
-    return [*found, *((path.stem, path.stem) for path in others if path.with_suffix(".jsonl").is_file())]
-
-
-class RunFiles:
-    """The files of one record. ``holder``: the content of the lock of an object store."""
+class _RunFiles:
+    """The files of one record: the request, lines, and states. ``holder``: the content of the lock of an object store."""
 
     def __init__(self, inside: Path, asked: str, stem: str, holder: dict[str, Any] | None) -> None:
-        self._inside, self._stem, self._holder = inside, stem, holder
-        path = inside / f"{asked}.json"
+        self._inside, self._stem, self._holder, path = inside, stem, holder, inside / f"{asked}.json"
         try:
-            self._asked = json.loads(path.read_bytes())
-            self._names: list[str] = self._asked.get("names") or self._asked["outputs"]
+            request = json.loads(path.read_bytes())
+            self._names: list[str] = request.get("names") or request["outputs"]
         except (ValueError, KeyError, AttributeError):
             raise NoRun(f"{path} is damaged") from None
-        states = sorted(read_states(state_paths(inside, stem)), key=lambda one: str(one[0].process.get("since")))
-        self._last = states[-1][0] if states else None
-        self.run = self._last.run if self._last else str(self._asked.get("kind", asked))
-        self.count = self._last.count if self._last else 1
-        self.identity = self._last.identity if self._last else ""
-        self._states = {state.index: (state, path) for state, path in states if state.count == self.count}
+        states = read_states(inside, stem)
+        last = states[-1][0] if states else RunState(str(request.get("kind", asked)), 0, 1, command="")
+        self._last, self._is_over = last, not states
+        self._states = {state.index: (state, path) for state, path in states if state.count == last.count}
 
     def status(self) -> RunStatus:
         """Return how far it is."""
-        lines = self._lines()
-        merged = self._last is None and len(lines_paths(self._inside, self._stem)) == 1
-        slices = [self._slice(index, lines) for index in range(self.count)]
-        return RunStatus(self.run, self.count, slices, merged, self.identity)
+        lines, last = self._lines(), self._last
+        merged = self._is_over and len(lines_paths(self._inside, self._stem)) == 1
+        slices = [self._slice(index, lines) for index in range(last.count)]
+        return RunStatus(last.run, last.count, slices, merged, last.identity)
 
     def _lines(self) -> dict[str, dict[str, Any]]:
         """Return the lines of this run by output; a line that is being written is not there yet."""
-        found: dict[str, dict[str, Any]] = {}
+        found, identity = dict[str, dict[str, Any]](), self._last.identity
         for path in lines_paths(self._inside, self._stem):
             for text in path.read_bytes().split(b"\n") if path.is_file() else ():
-                try:
+                with suppress(ValueError, KeyError, TypeError, AttributeError):
                     line = json.loads(text)
-                    if not self.identity or line.get("recipe", self.identity) == self.identity:
+                    if not identity or line.get("recipe", identity) == identity:
                         found[line["name"]] = line
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    continue
         return found
 
     def _slice(self, index: int, lines: dict[str, dict[str, Any]]) -> SliceStatus:
-        mine = self._names[index :: self.count]
+        mine = self._names[index :: self._last.count]
         done = [lines[name] for name in mine if name in lines]
-        counts = Counter(samples=0, kept=0)
-        for line in done:
-            counts.update({name: line[name] for name in counts if isinstance(line.get(name), int)})
+        samples, kept = (
+            [line[name] for line in done if isinstance(line.get(name), int)] for name in ("samples", "kept")
+        )
         state, path = self._states.get(index, (None, None))
         phase = "done" if len(done) == len(mine) else self._phase(state, path)
         why = state.ended if state and phase == "failed" else ""
         process = who(state.process) if state and phase != "done" else ""
-        kept = counts["kept"] if any("kept" in line for line in done) else None
-        return SliceStatus(
-            index, phase, len(mine), len(done), counts["samples"], kept, process, why, self._command(index)
-        )
+        counts = len(mine), len(done), sum(samples), sum(kept) if kept else None
+        return SliceStatus(index, phase, *counts, process, why, self._command(index))
 
     def _phase(self, state: RunState | None, path: Path | None) -> Phase:
         """Return the phase of a slice whose outputs are not all done."""
@@ -174,39 +162,22 @@ class RunFiles:
         if state.ended:
             return "failed"
         if self._holder is not None:  # a store
-            return "running" if self._holder.get("pid") == state.process.get("pid") and self._beats() else "dead"
+            mine = self._holder.get("pid") == state.process.get("pid")
+            beats = is_alive(self._holder) if is_here(self._holder) else float(self._holder.get("age") or 0) < STALE
+            return "running" if mine and beats else "dead"
         if is_here(state.process):
             return "running" if is_alive(state.process) else "dead"
-        if is_held(self._inside / part_name("lock", (state.index, self.count))):
+        if is_held(self._inside / part_name("lock", (state.index, state.count))):
             return "running"
-        try:
+        with suppress(FileNotFoundError):  # it ended meanwhile
             return "running" if time.time() - path.stat().st_mtime < STALE else "dead"
-        except FileNotFoundError:  # it ended meanwhile
-            return "running"
-
-    def _beats(self) -> bool:
-        holder = self._holder or {}
-        return is_alive(holder) if is_here(holder) else float(holder.get("age") or 0) < STALE
+        return "running"
 
     def _command(self, index: int) -> str:
         """Return the command that runs a slice again: that of the latest one, with another index."""
-        if self._last is None:
-            return ""
         last = Unfinished(self._last.run, 0, self._last.command, self._last.place)
-        return last.from_here(_with_index(last.words, index) if self.count > 1 else last.words)
-
-
-def _with_index(words: Sequence[str], index: int) -> list[str]:
-    """Return a command with another ``--shard-index``.
-
-    >>> _with_index(["wdsflow", "filter", "--shard-index", "3", "--shard-count=8"], 5)
-    ['wdsflow', 'filter', '--shard-count=8', '--shard-index', '5']
-    """
-    if not words:
-        return []
-    left, skip = list[str](), False
-    for word in words:
-        if not skip and not word.startswith("--shard-index"):
-            left.append(word)
-        skip = word == "--shard-index"
-    return [*left, "--shard-index", str(index)]
+        words = last.words
+        if words and self._last.count > 1:
+            words = [word for before, word in pairwise(["", *words]) if "--shard-index" not in (before, word)]
+            words += ["--shard-index", str(index)]
+        return last.from_here(words)
