@@ -46,7 +46,11 @@ def share(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """Return a share such as "99", "99%" or "0.99" as a number. Raises ValueError."""
+    """Return a share such as "99", "99%" or "0.99" as a number. Raises ValueError.
+
+    >>> percent("99"), percent("95%"), percent("0.5")
+    (0.99, 0.95, 0.5)
+    """
     return share(text if "%" in text or text.startswith(("0", ".")) else f"{text}%")
 
 

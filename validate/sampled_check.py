@@ -64,7 +64,8 @@ class SampledReport:
         readers = ", ".join(self.readers)
         yield f"{self.outcome}: {more} {self.max_bad:.4g} of the samples are lost by {readers}, at confidence {self.confidence:.4g}"
         drawn = f"{self.draws:,} random samples of {self.drawn_shards:,} of {how_many(self.shards, 'shard')}"
-        yield f"  {drawn}, {len(self.lost):,} lost; by them the share is at most {self.bound:.4g}"
+        at_most = f"; by them the share is at most {self.bound:.4g}" if self.bound < 1 else ""
+        yield f"  {drawn}, {len(self.lost):,} lost{at_most}"
         which = "all samples, as sizes.json counts them" if self.by_samples else "each shard, averaged over the shards"
         yield f"  the share is that of {which}; if it is above {self.max_bad:.4g}, at most {1 - self.confidence:.4g} of such checks prove the opposite"
         yield f"  samples were judged individually, at level {self.level}; not judged: the set as a whole, such as repeated keys,"

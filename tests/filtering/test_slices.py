@@ -204,6 +204,35 @@ def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folde
 
 
 @pytest.mark.deep
+def test_slices_that_work_at_the_same_time_are_watched_killed_and_completed(folder: Path):
+    for number in range(5, 90):
+        os.link("in/00001.tar", f"in/{number:05d}.tar")
+    filter_shards("in", "one", LARGE, HERE)
+    line, environment = command(*WORDS, "--shard-index")
+    running = [
+        subprocess.Popen([*line, str(index)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for index in range(3)
+    ]
+    phases, most = set[str](), 0
+    while any(each.poll() is None for each in running):
+        if not Path("out/_wdsflow/run.json").exists():
+            continue
+        found = status()
+        phases |= {each.phase for each in found.slices}
+        assert found.total("done") >= most  # what is recorded stays recorded
+        most = found.total("done")
+        if found.slices[0].done and running[0].poll() is None:
+            running[0].kill()
+    assert "running" in phases
+    for each in status().slices:
+        if each.phase != "done":
+            assert run(*shlex.split(each.command)[1:]) == 0
+    merge_slices(Path("out"))
+    assert status().merged
+    assert digests(Path("out")) == digests(Path("one"))
+
+
+@pytest.mark.deep
 def test_a_merge_that_is_killed_at_any_change_is_completed_by_the_next(folder: Path, monkeypatch):
     dense = replace(LARGE, numbering="dense")
     filter_shards("in", "one", dense, HERE)

@@ -116,5 +116,6 @@ def test_the_command_says_what_is_proven_and_ends_with_its_status(tmp_path: Path
     found = json.loads(capsys.readouterr().out)
     assert (found["outcome"], found["confidence"], found["max_bad"]) == ("refuted", 0.95, 0.001)
     assert run(*words, "--max-bad", "0") == 2
+    assert run("validate", tmp_path, "--max-bad", "1%") == 2
     assert run(*words, "--select", "W001") == 2
     assert "wdsflow validate" in capsys.readouterr().err.splitlines()[-1]

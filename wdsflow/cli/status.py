@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.terminal import fail, print_lines
 from wdsflow.cli.shared.typed import Typed
@@ -13,7 +13,7 @@ from wdsflow.text.options import argument, option, place
 from wdsflow.text.shell import escape
 
 if TYPE_CHECKING:
-    from wdsflow.records.run_status import RunStatus, SliceStatus
+    from wdsflow.records.run_status import RunStatus
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,15 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     yield f"{status.summary}; {status.total('samples'):,} samples{kept}"
     left = [each for each in status.slices if each.phase != "done"]
     for each in left:
-        yield _slice_line(each, status.count)
-    again = [each for each in left if each.phase != "running"]
-    if again:
-        known = [f"  {escape(each.command, 100_000)}" for each in again if each.command]
-        yield "to complete it:" if known else "to complete it, run the same command again"
-        yield from known
+        which = f"slice {each.index:,}: " if status.count > 1 else ""
+        detail = "; ".join(filter(None, (each.process, escape(each.why, 500))))
+        yield f"  {which}{each.phase}, {each.done:,} of {each.shards:,} shards done{detail and f' ({detail})'}"
+    again = [each.command for each in left if each.phase != "running"]
+    if any(again):
+        yield from ("to complete it:", *(f"  {escape(command, 100_000)}" for command in again if command))
     elif status.is_done and status.merged:
         yield "complete"
     elif status.is_done and status.run in ("filter", "score", "cut"):
         yield f"next: {Typed.spell('merge', str(out))}"
-    elif status.is_done:  # the run was killed just before its end
-        yield "to complete it, run the same command again"
-
-
-def _slice_line(each: "SliceStatus", count: int) -> str:
-    which = f"slice {each.index:,}: " if count > 1 else ""
-    about: list[Any] = [each.process, escape(each.why, 500)]
-    detail = "; ".join(filter(None, about))
-    return f"  {which}{each.phase}, {each.done:,} of {each.shards:,} shards done{detail and f' ({detail})'}"
+    elif again or not left:  # a program called it, or it was killed just before its end
+        yield "to complete it, run the same again"

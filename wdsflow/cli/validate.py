@@ -83,6 +83,8 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
         _compare(files.manifest, given.urls or [], typed, options.jobs, training)
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
+    if typed.given.keys() & {"max_bad", "seed"}:
+        fail("--max-bad and --seed are for a check of random samples", f"such as: {typed.again(confidence='99%')}")
     _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
     if options.pipeline and "readers" not in typed.given:
         options = replace(options, readers=())
@@ -109,15 +111,10 @@ def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: Samp
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
     if others or typed.after_dashes is not None or typed.given.get("form", "text") not in ("text", "json"):
-        hint = (
-            "for a report on all samples, leave out --confidence"
-            if not others
-            else typed.again(**dict.fromkeys(others))
-        )
-        fail(
-            "--confidence judges random samples, and takes only --max-bad, --seed, --for, --level, --jobs, --engine, --address, --format text or json",
-            hint,
-        )
+        alone = typed.again(**dict.fromkeys([*others, "form"]))
+        takes = "--max-bad, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
+        hint = alone if typed.after_dashes is None else "leave out what follows --"
+        fail(f"--confidence judges random samples, and takes only {takes}", hint)
     with _explained(typed, options):
         found = sampled_check(urls, sampled, options)
     if typed.given.get("form") == "json":

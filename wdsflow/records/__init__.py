@@ -18,6 +18,7 @@ Our files are in ``_wdsflow``, which no reader of shards opens:
 ``thin.json``        the options and the names of all outputs. Another run with other options is refused (``OtherOptions``)
 ``thin.jsonl``       a ``Line`` for each finished output: its origin, the identity of its files, its counts
 ``unfinished.json``  exists from the first write until a run ends normally. ``validate`` reports it with the command that resumes
+``state-thin.json``  of a run, or of each slice, that works or has not done all: see ``run_state``; ``run_status`` reads it
 ``lock``             held by the run, or shared by its slices (``--shard-count``)
 ===================  ==================================================================================================
 

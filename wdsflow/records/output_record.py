@@ -169,7 +169,9 @@ class OutputRecord(Generic[L]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is not None and self._is_begun:
             with suppress(OSError):  # the error that ended the run counts
-                self.state.note(ended=str(error) or kind.__name__)
+                self.state.note(
+                    ended="interrupted" if issubclass(kind, KeyboardInterrupt) else str(error) or kind.__name__
+                )
         self._stack.close()
 
     def begin(
