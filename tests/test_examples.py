@@ -118,26 +118,57 @@ def job(script, data, **variables):
     )
 
 
-@pytest.mark.deep  # the pod below is the same command, once
+@pytest.mark.deep  # the pods below run the same command
 def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
     script = CLUSTER["filter.sbatch"].replace("--memory 56GiB", "--memory 4GiB")  # what this machine has
-    for task in range(2):
-        given = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": "2", "SLURM_CPUS_PER_TASK": "1"}
+    slices = re.findall(r"^#SBATCH --array=0-(\d+)$", script, re.MULTILINE)
+    assert f"${{SLICES:-{int(slices[0]) + 1}}}" in script
+
+    def task(number: int) -> None:
+        given = {"SLURM_ARRAY_TASK_ID": str(number), "SLICES": "2", "SLURM_CPUS_PER_TASK": "1"}
         done = job(script, data, **given)
         assert done.returncode == 0, done.stderr
+
+    task(1)
+    refused = job(CLUSTER["merge.sbatch"], data)  # as after a task that was killed
+    assert refused.returncode == 1
+    assert "slice 0: missing" in refused.stdout
+    assert "--shard-index 0" in refused.stdout.splitlines()[-1]
+    task(0)
+    merged = job(CLUSTER["merge.sbatch"], data)
+    assert merged.returncode == 0, merged.stderr
+    assert "40  kept" in merged.stdout
     assert json.loads((data / "kept" / "sizes.json").read_text()) == {f"{n:03d}.tar": 10 for n in range(4)}
 
 
-@pytest.mark.deep
-def test_a_pod_of_the_kubernetes_job_filters_its_slice(data):
-    manifest = yaml.safe_load(CLUSTER["filter-job.yaml"])
+def pod_of(name):
+    """Return the spec of a Job, and that of the container of its pods, after a look at what all Jobs need."""
+    manifest = yaml.safe_load(CLUSTER[name])
     assert (manifest["apiVersion"], manifest["kind"]) == ("batch/v1", "Job")
-    assert manifest["spec"]["completionMode"] == "Indexed"
-    (pod,) = manifest["spec"]["template"]["spec"]["containers"]
-    assert f"--shard-count {manifest['spec']['completions']}" in pod["args"][0]
+    assert re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", manifest["metadata"]["name"])
+    pods = manifest["spec"]["template"]["spec"]
+    assert pods["restartPolicy"] in ("Never", "OnFailure")  # a Job takes no other
+    (pod,) = pods["containers"]
+    volumes = {volume["name"] for volume in pods["volumes"]}
+    assert {mount["name"] for mount in pod["volumeMounts"]} == volumes
+    return manifest["spec"], pod
+
+
+@pytest.mark.deep
+def test_the_pods_of_the_kubernetes_jobs_filter_their_slices_and_merge_them(data):
+    spec, pod = pod_of("filter-job.yaml")
+    assert spec["completionMode"] == "Indexed"
+    assert f"--shard-count {spec['completions']}" in pod["args"][0]
     assert pod["command"] == ["bash", "-c"]
-    assert job(pod["args"][0].replace("12GiB", "4GiB"), data, JOB_COMPLETION_INDEX="2").returncode == 0
-    assert [path.name for path in sorted((data / "kept").glob("*.tar"))] == ["002.tar"]
+    small = pod["args"][0].replace("12GiB", "4GiB").replace(f"--shard-count {spec['completions']}", "--shard-count 2")
+    assert job(small, data, JOB_COMPLETION_INDEX="1").returncode == 0
+    assert [path.name for path in sorted((data / "kept").glob("*.tar"))] == ["001.tar", "003.tar"]
+    _, merging = pod_of("merge-job.yaml")
+    merge = shlex.join(merging["command"])
+    assert job(merge, data).returncode == 1
+    assert job(small, data, JOB_COMPLETION_INDEX="0").returncode == 0
+    assert job(merge, data).returncode == 0
+    assert (data / "kept" / "__len__").read_text() == "40\n"
 
 
 def test_the_validation_job_ends_with_the_status_of_the_report(data):

@@ -34,6 +34,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 SLOW = {
     "docs/diff.md",
+    "docs/feed.md",
     "docs/filter.md",
     "docs/mapping.md",
     "docs/report.md",
@@ -150,6 +151,7 @@ def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # of Lightning
 @pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()])
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
     """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from wdsflow.engines.base import EngineName
 from wdsflow.scan.evidence import Level
-from wdsflow.text.options import MACHINES, OTHER, address_option, allow_pipe_option, option, processes_option, several
+from wdsflow.text.options import (
+    CHECKS,
+    MACHINES,
+    OTHER,
+    address_option,
+    allow_pipe_option,
+    option,
+    processes_option,
+    several,
+)
 
 Found = Callable[[int], Callable[[object], None] | None]
 
@@ -34,6 +43,15 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{text} is not a share: write 5% or 0.05")
     return value
+
+
+def percent(text: str) -> float:
+    """Return a share such as "99", "99%" or "0.99" as a number. Raises ValueError.
+
+    >>> percent("99"), percent("95%"), percent("0.5")
+    (0.99, 0.95, 0.5)
+    """
+    return share(text if "%" in text or text.startswith(("0", ".")) else f"{text}%")
 
 
 @dataclass(frozen=True)
@@ -91,3 +109,24 @@ class CheckOptions:
     arguments: Sequence[str] | None = None
     progress: Found | None = None
     identify: bool = False
+
+
+class WrongSampling(ValueError):
+    """Random samples cannot be drawn with these options, or from these shards."""
+
+
+@dataclass(frozen=True)
+class SampledOptions:
+    """A check of random samples."""
+
+    confidence: float | None = option(
+        None,
+        "Read random samples only, until it is proven, with this confidence (such as 99%), that at most --max-bad are lost.",
+        metavar="PERCENT",
+        panel=CHECKS,
+        parse=percent,
+    )
+    max_bad: float = option(
+        0.001, "With --confidence: the share of samples that may be lost.", metavar="SHARE", panel=CHECKS, parse=share
+    )
+    seed: int = option(0, "With --confidence: other random samples.", metavar="N", panel=CHECKS)

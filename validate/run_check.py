@@ -136,6 +136,13 @@ def _readers(
     return parsed, found
 
 
+def readers_of(options: CheckOptions, urls: Sequence[str]) -> tuple[list[Reader], ScanOptions]:
+    """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
+    check_engine(options.engine, options.address)
+    _, readers = _readers(options.readers, None, options.world_size)
+    return readers, scan_options(options.level, readers, urls, allow_pipe=False, varieties=False)
+
+
 def _scan_validation(
     evidence: Evidence, urls: Sequence[str], parsed: Arguments, options: ScanOptions, scan: Scan
 ) -> Evidence | None:

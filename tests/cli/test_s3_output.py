@@ -237,6 +237,22 @@ def test_validate_reports_an_unfinished_run_and_the_command_that_resumes_it(s3, 
     assert "P307" not in printed(capsys)
 
 
+def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
+    assert run("status", "s3://bucket/out") == 2
+    s3[1].twist = fails(403, "AccessDenied", "00001.tar")
+    run(*words("repair", "s3://bucket/out"))
+    s3[1].clear()
+    capsys.readouterr()
+    assert run("status", "s3://bucket/out") == 1
+    told = capsys.readouterr().out
+    assert re.search(r"^repair: ([12]) of 3 shards done; .*\n  dead, \1 of 3 shards done \(process", told)
+    again = shlex.split(told.splitlines()[-1])[1:]
+    assert run(*again) == 0
+    before = objects()
+    assert run("status", "s3://bucket/out") == 0
+    assert objects() == before
+
+
 def test_a_command_that_another_run_keeps_out_says_who_works_there(s3, capsys):
     from wdsflow.records.working_folder import working_folder
 

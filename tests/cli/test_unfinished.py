@@ -53,7 +53,8 @@ def files(folder: Path) -> set[str]:
 
 def is_record(name: str, command: str) -> bool:
     """Return whether a file in an unfinished folder has a use: a whole shard, or what is known of it."""
-    ours = {f"_wdsflow/{command}.json", f"_wdsflow/{command}.jsonl"} | RECORDS
+    states = {f"_wdsflow/state-{name}.json" for name in (command, "manifest")}
+    ours = {f"_wdsflow/{command}.json", f"_wdsflow/{command}.jsonl"} | RECORDS | states
     return name in ours or (name.endswith(".tar") and "/" not in name) or name.startswith("_wdsflow/ledger/")
 
 

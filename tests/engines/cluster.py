@@ -31,9 +31,9 @@ class Cluster:
         """Kill the second node."""
         self._ask("lose")
 
-    def add_node(self) -> None:
-        """Start a second node."""
-        self._ask("add")
+    def add_node(self, gpus: int = 0, cores: int = 1) -> None:
+        """Start a second node, whose GPUs are pretended: Ray only counts them."""
+        self._ask(f"add {gpus} {cores}")
 
     def _ask(self, what: str) -> None:
         self._process.stdin.write(f"{what}\n")
@@ -60,7 +60,8 @@ def serve() -> None:
         if line.strip() == "lose":
             nodes.remove_node(node, allow_graceful=False)
         else:
-            node = nodes.add_node(num_cpus=1)
+            _, gpus, cores = line.split()
+            node = nodes.add_node(num_cpus=int(cores), num_gpus=int(gpus))
             raylet = node.all_processes["raylet"][0].process.pid
         print(nodes.address, raylet, file=answers)
     nodes.shutdown()

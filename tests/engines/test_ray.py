@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -158,6 +159,53 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
     assert report.total("samples") == 24 * 30
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
     assert capfd.readouterr().out == ""  # a report may go there
+
+
+@pytest.mark.deep
+def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(tmp_path: Path, cluster: Cluster, site: str):
+    source = many_shards(tmp_path / "in", 40)
+    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+    cluster.lose_node()  # the run begins on one node
+    before = {process.pid for process in workers(site)}
+
+    def begin(total: int, what: str) -> Callable[[Any], None]:
+        return seen.append
+
+    def joined() -> list[psutil.Process]:
+        return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
+
+    seen: list[Any] = []
+    ended: list[BaseException | None] = []
+
+    def filter_all() -> None:
+        try:
+            filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=begin))
+            ended.append(None)
+        except BaseException as error:
+            ended.append(error)
+
+    running = threading.Thread(target=filter_all)
+    running.start()
+    while not (first := [process for process in workers(site) if process.pid not in before]) and not ended:
+        time.sleep(0.01)
+    for process in first:
+        process.suspend()  # nothing is answered before the other node works
+    cluster.add_node()
+    while not (theirs := joined()) and not ended:
+        time.sleep(0.05)
+    count = len(seen)
+    while len(seen) < count + 3 and not ended:  # the new node has finished some
+        time.sleep(0.01)
+    assert not ended
+    theirs[0].suspend()
+    cluster.lose_node()
+    theirs[0].kill()
+    for process in first:
+        process.resume()
+    running.join()
+    cluster.add_node()
+    assert ended == [None]
+    assert digests(tmp_path / "out") == digests(tmp_path / "alone")
 
 
 def mortal(task: tuple[str, int], _: object) -> int:

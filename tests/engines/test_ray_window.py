@@ -66,7 +66,7 @@ class Cluster:
         return who, what
 
     def wait(self, under_way: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
-        assert timeout == ray_engine._PATIENCE
+        assert timeout == ray_engine._ASK
         if not under_way or "silence" in self.fates:
             return [], under_way
         return under_way[:1], under_way[1:]

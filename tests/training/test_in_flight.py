@@ -19,6 +19,7 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
+from wdsflow.training.feed.batch_planner import EpochPosition
 from wdsflow.training.feed.epoch_run import stack
 from wdsflow.training.feed.feed import shares
 from wdsflow.training.pixels.image_work import image_work
@@ -98,7 +99,7 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
     more = {"arguments_more": {"dataset_resampled": True}}
     loading = loader(f"pipe:cat {tmp_path}/0.tar", workers=1, batch_size=60, memory="96MiB", **more)
     most = 0
-    run = loading._feed.start(0, 0, None)
+    run = loading._feed.start(0, EpochPosition())
     while (ready := run.next(lambda waited: None)) is not None:
         planner = run.planner
         most = max(most, planner._held)
@@ -149,7 +150,7 @@ def test_samples_from_worker_processes_hold_no_open_files(tmp_path):
     data, more = write_shards(tmp_path, [20, 20]), {"dataset_resampled": True}
     loading = loader(data, workers=1, batch_size=400, preprocess=flips, arguments_more=more)
     before, most = len(os.listdir(DESCRIPTORS)), 0
-    run = loading._feed.start(0, 0, None)
+    run = loading._feed.start(0, EpochPosition())
     planner = None
     while (ready := _ready(run)) is None:
         planner = run.planner

@@ -14,7 +14,7 @@ PLACES = [(rank, lane) for rank in range(2) for lane in range(2)]
 def read(rank: int, lane: int, seed: int, epoch: int) -> list[str]:
     schedule = OpenClip(URLS, Workload(RankPlace(rank, 2), workers=2, batch_size=1, samples=9, seed=seed))
     schedule.base_seed = 7
-    return [piece.url for piece in schedule.pieces(epoch, lane)]
+    return list(schedule.urls(epoch, lane))
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -35,4 +35,4 @@ def test_with_a_negative_seed_each_lane_shuffles_by_a_seed_of_its_own(epoch):
 def test_evaluation_counts_its_last_smaller_batch(samples, batches):
     schedule = InOrder(URLS, lanes=2, batch_size=4, samples=samples)
     assert (schedule.num_batches, schedule.num_samples) == (batches, samples)
-    assert [piece.url for lane in range(2) for piece in schedule.pieces(0, lane)] == [*URLS[::2], *URLS[1::2]]
+    assert [url for lane in range(2) for url in schedule.urls(0, lane)] == [*URLS[::2], *URLS[1::2]]

@@ -18,6 +18,7 @@ from tests.processes import living_children
 from tests.training.shards import jpeg, write_shards
 from tests.training.test_faults import NAMED, Transform, end_by, ended, run, shards
 from tests.training.test_loader import TRAIN, digest, loader
+from wdsflow.training.feed.batch_planner import EpochPosition
 from wdsflow.training.feed_options import DecoderError
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.workers import decoder, decoders
@@ -114,11 +115,11 @@ def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
 
     loading = loader(write_shards(tmp_path, [40, 40]), decode_in="threads", decoders=1)
     loading._feed._ready_engine()
-    made = loading._feed.start(0, 0, None)
+    made = loading._feed.start(0, EpochPosition())
     made.close()
     threading.setprofile(note)
     try:
-        made = loading._feed.start(0, 0, None)
+        made = loading._feed.start(0, EpochPosition())
     finally:
         threading.setprofile(None)
     sys.setprofile(note)

@@ -207,7 +207,7 @@ def test_wrong_arguments_are_told(tmp_path, given, message):
 
 def test_wrong_mixes_are_told(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [7])
-    with pytest.raises(FeedError, match="weights are 1.0, -1.0; each must be above 0"):
+    with pytest.raises(FeedError, match=r"weights are 1\.0, -1\.0; each must be above 0"):
         feed({first: 1, second: -1})
     with pytest.raises(FeedError, match="fields that make no common batch"):
         feed({first: 1, second: Source(fields=("jpg",))})

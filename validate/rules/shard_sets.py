@@ -1,7 +1,6 @@
 """Incomplete sets of shards, wrong files next to them, and machines with too little memory for them."""
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 
 from wdsflow.indexing.index_options import KINDS
@@ -9,8 +8,8 @@ from wdsflow.indexing.index_report import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written
-from wdsflow.records.unfinished import Unfinished
-from wdsflow.text.shell import command, escape, quote_path
+from wdsflow.records.unfinished import RUNS
+from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair
@@ -145,38 +144,16 @@ class HalfDownload(Rule):
         for name, folder in context.sidecars.folders.items():
             place = escape(name or ".")
             if (run := folder.unfinished) is not None:
-                what = "a wdsflow command" if run.run not in _RUNS else f"wdsflow {run.run}"
+                what = "a wdsflow command" if run.run not in RUNS else f"wdsflow {run.run}"
                 most = f" (at most {run.shards:,})" if run.shards else ""
                 text = f"{place}: {what} did not finish, or still runs: not all of its shards{most} are written"
-                fix = Repair(words) if (words := resuming(run)) else None
+                fix = Repair(words) if (words := run.from_here(run.words)) else None
                 yield self.found(f"{text}; the same command resumes it", context.names(), severity="error", fix=fix)
             if absent := folder.without_stats:
                 some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
                 text = f"{place}: {how_many(len(absent), 'shard')} without _stats.json ({some}), next to "
                 text += f"{len(folder.stats):,} with one: their download was not finished"
                 yield self.found(text, context.names(), count=len(absent))
-
-
-_RUNS = ("filter", "cut", "repair", "reshard", "graft")
-
-
-def resuming(run: Unfinished) -> str:
-    """Return the command that resumes a run, from this folder; "" if it is not known.
-
-    It comes from a file next to the shards, which may not be trusted: each word is quoted, and commands that would run
-    other programs are not returned.
-    """
-    try:
-        words = shlex.split(run.command)
-    except ValueError:
-        return ""
-    odd = "$'" in run.command or "--allow-pipe" in words or not run.command.isprintable()
-    if words[:1] != ["wdsflow"] or words[1:2] != [run.run] or run.run not in _RUNS or odd:
-        return ""
-    here = os.path.realpath(run.place) == os.path.realpath(".")
-    if not here and not (run.place.isprintable() and os.path.isdir(run.place)):
-        return ""
-    return command(words) if here else f"cd {quote_path(run.place)} && {command(words)}"
 
 
 class ShuffleMemory(TrainingRule):

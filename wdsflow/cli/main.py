@@ -27,6 +27,8 @@ COMMANDS = {
     "score": "Compute scores of all samples.",
     "cut": "Filter again using existing scores.",
     "scores": "List the scores for predicates.",
+    "status": "Report how far a run is, slice by slice, and what to run again.",
+    "merge": "Make one output of all slices of filter, score or cut.",
     "report": "Write a page on a run of filter, score or cut.",
     "reshard": "Write shards of equal size: shuffled, split or by key.",
     "graft": "Add captions or other fields from a table.",

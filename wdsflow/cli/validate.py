@@ -1,8 +1,10 @@
 """``wdsflow validate``: will these shards train?"""
 
+import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
@@ -14,6 +16,7 @@ from wdsflow.cli.shared.terminal import (
     is_device,
     no_shards,
     none_read,
+    print_lines,
     progress,
     write_output,
 )
@@ -21,7 +24,7 @@ from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.cli.verify import compare_shards, write_certificate, write_croissant
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, OUTPUT, option
-from wdsflow.validate.check_options import CheckOptions
+from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -61,7 +64,7 @@ class ReportOptions:
     print_schema: bool = option(False, "Print the JSON Schema of --format json, and exit.", panel=OTHER)
 
 
-def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOptions) -> None:
+def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOptions, sampled: SampledOptions) -> None:
     """Report whether shards will train, why not, and what to do.
 
     Arguments after -- are those of open_clip_train. They add a forecast of the training run:
@@ -78,6 +81,10 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     training = typed.after_dashes
     if files.manifest is not None:
         _compare(files.manifest, given.urls or [], typed, options.jobs, training)
+    if sampled.confidence is not None:
+        _sampled(given.urls or [], typed, options, sampled)
+    if typed.given.keys() & {"max_bad", "seed"}:
+        fail("--max-bad and --seed are for a check of random samples", f"such as: {typed.again(confidence='99%')}")
     _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
     if options.pipeline and "readers" not in typed.given:
         options = replace(options, readers=())
@@ -95,6 +102,26 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
+_OF_SAMPLED = _OF_MANIFEST - {"manifest"} | {"confidence", "max_bad", "seed", "readers", "engine", "address"}
+
+
+def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions) -> NoReturn:
+    """Check random samples, without other checks."""
+    from wdsflow.validate.sampled_check import sampled_check
+
+    others = sorted(typed.given.keys() - _OF_SAMPLED)
+    if others or typed.after_dashes is not None or typed.given.get("form", "text") not in ("text", "json"):
+        alone = typed.again(**dict.fromkeys([*others, "form"]))
+        takes = "--max-bad, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
+        hint = alone if typed.after_dashes is None else "leave out what follows --"
+        fail(f"--confidence judges random samples, and takes only {takes}", hint)
+    with _explained(typed, options):
+        found = sampled_check(urls, sampled, options)
+    if typed.given.get("form") == "json":
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        print_lines(*found.lines())
+    sys.exit(found.outcome != "proven")
 
 
 def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, training: list[str] | None) -> NoReturn:
@@ -138,27 +165,35 @@ def _train_data(training: Sequence[str]) -> list[str]:
 
 
 def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":
+    from wdsflow.validate.run_check import check
+
+    with _explained(typed, options), progress() as begin:
+        return check(urls, **vars(replace(options, progress=begin)))
+
+
+@contextmanager
+def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
+    """Turn errors of a check into messages."""
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.certificate import CertificateError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.check_options import WrongSampling
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
-    from wdsflow.validate.run_check import check
 
     if options.address is not None and options.engine != "ray":
         fail("--address is for --engine ray")
     try:
-        with progress() as begin:
-            return check(urls, **vars(replace(options, progress=begin)))
+        yield
     except NoShards as error:
         no_shards(error, typed)
     except UnknownCode as error:
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, BadRule, EngineError, PipelineError, CertificateError) as error:
+    except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError, CertificateError) as error:
         fail(str(error))
 
 

@@ -39,10 +39,14 @@ class LocalEngine(Engine[T]):
         self._todo.put(task)
         self._waiting += 1
         if len(self._threads) < min(self._waiting, self._limit):
-            worker = Worker(self._function, self._inherit)
+            worker = self.start_worker()
             self._workers.append(worker)
             self._threads.append(threading.Thread(target=self._serve, args=(worker,), daemon=True))
             self._threads[-1].start()
+
+    def start_worker(self) -> "Worker":
+        """Return a new worker."""
+        return Worker(self._function, self._inherit)
 
     def next(self) -> tuple[T, Any]:
         """Wait for an answer."""

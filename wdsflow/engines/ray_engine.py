@@ -6,6 +6,7 @@ another; it has one answer, because only lost attempts are repeated.
 
 import collections
 import time
+from collections.abc import Callable
 from typing import Any, Generic
 
 from wdsflow.engines.base import Engine, EngineError, T, Task, Trouble, Work
@@ -14,6 +15,7 @@ from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 
 _ASK = 5.0  # seconds
+_SHARING = 8  # workers on a GPU: it computes no faster with more
 _PATIENCE = 600.0  # seconds until a worker starts: a cluster may have to grow first
 
 
@@ -93,10 +95,15 @@ class RayEngine(Engine[T]):
 
     def next(self) -> tuple[T, Any]:
         """Wait for an answer. Raises EngineError if no actor can work."""
+        silent = 0.0
         while True:
-            found, _ = self._ray.wait(list(self._under_way), timeout=_PATIENCE)
+            found, _ = self._ray.wait(list(self._under_way), timeout=_ASK)
             if not found:
-                self._check_alive()
+                self._feed()  # nodes may have joined
+                silent += _ASK
+                if silent >= _PATIENCE:
+                    self._check_alive()
+                    silent = 0.0
                 continue
             actor, job = self._under_way.pop(found[0])
             errors = self._ray.exceptions
@@ -178,6 +185,21 @@ def _unusable(error: Exception) -> EngineError:
 def has_gpus(ray: Any) -> bool:
     """Return whether any node has GPUs: if none has, models run on the cores."""
     return bool(ray.cluster_resources().get("GPU"))
+
+
+def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float) -> float:
+    """Return the share of a GPU for each worker, by a measurement on a whole GPU of the cluster.
+
+    It is 1 / n for the largest n workers, at most ``_SHARING``, whose measured needs fit; ``declared`` if there is no
+    measurement, or if workers need whole GPUs.
+    """
+    if declared >= 1:
+        return declared
+    try:
+        need = ray.get(ray.remote(num_cpus=1, num_gpus=1)(measure).remote(), timeout=_PATIENCE)
+    except ray.exceptions.RayError:  # the workers will report why models do not load
+        return declared
+    return declared if need is None else 1 / max(1, min(_SHARING, int(1 / max(need, 1e-9))))
 
 
 def slots(ray: Any, gpus: float) -> int:

@@ -10,7 +10,7 @@ from wdsflow import version
 from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
-from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
+from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
@@ -21,7 +21,7 @@ from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.loaded import WINDOW, ModelPlace
+from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
@@ -106,17 +106,27 @@ def engine_for(
         return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))
     hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
-    gpus = program_of(recipe).gpus if scores else 0.0
-    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory)
+    program = program_of(recipe)
+    gpus = program.gpus if scores and options.device != "cpu" else 0.0
+    need = partial(memory_share, program.models if scores else (), options.device, options.gpu_memory)
+    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory, need=need)
     return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
 
 
 def _actors(
-    ray: object, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
+    ray: object,
+    *,
+    site: Site,
+    workers: int | None,
+    memory: int | None,
+    need: Callable[[], float | None],
+    shards: int,
+    image: int,
+    gpus: float,
 ) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     own = 2 * BASE  # an actor, and its process
-    gpus = gpus if has_gpus(ray) else 0.0
+    gpus = share_of_gpu(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
     if memory is not None:  # otherwise as many as fit into the cluster at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
@@ -186,10 +196,13 @@ class Pass:
                     record.take_numbers()
                 self._work(record, todo, report)
                 report.whole = not report.failures
+                why = report.failures[0].reason if report.failures else ""
                 if record is not None and not report.unread:
-                    report.whole = record.finish()
-                elif record is not None and self._was_whole:
-                    record.leave_as_it_was()
+                    report.whole = record.finish(why)
+                elif record is not None:
+                    record.state.note(ended=f"nothing could be read: {why}")
+                    if self._was_whole:
+                        record.leave_as_it_was()
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
@@ -198,6 +211,7 @@ class Pass:
     def _left(self, record: RunRecord, report: RunReport) -> list[tuple[int, str, str]]:
         """Return the shards that are not done, and note the ledgers that have some of their values."""
         record.identity = self.identity
+        record.state.note(identity=self.identity)
         asked = json.loads(canonical(self.asked))
         done, fewer, changed = record.left(self.shards(), asked)
         report.records, report.resumed = list(done.values()), len(done)
@@ -286,13 +300,13 @@ class Pass:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
         if self.embedded is not None:
             about["embedded"] = self.embedded.digest
-        identities = json.loads(canonical(self.asked["scores"]))
+        identities, identity = json.loads(canonical(self.asked["scores"])), self.identity
         return [
             ShardTask(
                 *shard,
                 self.recipe,
                 self.layout,
-                identity=self.identity,
+                identity=identity,
                 about={**about, "identities": identities},
                 tars=self.tars,
                 write=not self.options.dry_run,

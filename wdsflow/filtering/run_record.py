@@ -214,7 +214,7 @@ class RunRecord(OutputRecord[ShardRecord]):
     def all_paths(self) -> Iterator[Path]:
         """Yield the files that outputs may have, under the names of an earlier run."""
         before = self.options or {}
-        there = _as_it_was(self.layout, before)
+        there = as_it_was(self.layout, before)
         lies_at = finder(there)
         for name in sorted(self.outputs):
             yield from outputs_of(lies_at(name), before)
@@ -319,7 +319,7 @@ def _origin(number: int, url: str, recipe: str) -> dict[str, object]:
     return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
 
 
-def _as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
+def as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
     """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
     aside, recipe = before.get("quarantine"), before.get("recipe")
     return replace(

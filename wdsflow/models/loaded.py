@@ -6,7 +6,15 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.attempt import OutputsError, drop_frames, is_out_of_memory, lost
-from wdsflow.memory.batching.device import Probe, check_cap, current_device, open_device, other_frameworks, probe
+from wdsflow.memory.batching.device import (
+    Probe,
+    check_cap,
+    choose,
+    current_device,
+    open_device,
+    other_frameworks,
+    probe,
+)
 from wdsflow.memory.batching.runner import GPU_MOST_ITEMS, GPU_WASTE, MOST_ITEMS, WASTE, BatchRunner, Ceiling, Known
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.stages.scores.model.pictures import joined
@@ -17,6 +25,7 @@ from .fetching import fetching
 # 512 keep its processors busy. Each worker holds two windows, the process of a model two on a CPU and three on a GPU.
 WINDOW, GPU_WINDOW = 20 << 20, 80 << 20
 
+_SPARE = 1.2  # times the measured need: memory of an allocator is fragmented
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 
 
@@ -170,6 +179,24 @@ class LoadedModels:
 def window_of(*devices: str) -> int:
     """Return the bytes of items that are sent together to models on these devices."""
     return GPU_WINDOW if any(device.startswith("cuda") for device in devices) else WINDOW
+
+
+def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:
+    """Return the share of the memory of a device that one process with these models needs; None if they cannot be tried.
+
+    It is the memory in use after all models are loaded, and the most that the largest item of one of them takes, with a
+    fifth to spare. No other process may use the device meanwhile.
+    """
+    loaded = LoadedModels(choose(device)[0], memory)
+    try:
+        seen = [probed for model in models if (probed := loaded.make_ready(model)) is not None]
+    except ModelError:
+        return None
+    if not seen or not all(each.fits for each in seen):
+        return None
+    there = seen[-1].memory
+    used = there.get("resident", there["total"] - there["free"])
+    return _SPARE * (used + max(each.took for each in seen)) / there["total"]
 
 
 def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -18,10 +18,11 @@ Our files are in ``_wdsflow``, which no reader of shards opens:
 ``thin.json``        the options and the names of all outputs. Another run with other options is refused (``OtherOptions``)
 ``thin.jsonl``       a ``Line`` for each finished output: its origin, the identity of its files, its counts
 ``unfinished.json``  exists from the first write until a run ends normally. ``validate`` reports it with the command that resumes
+``state-thin.json``  of a run, or of each slice, that works or has not done all: see ``run_state``; ``run_status`` reads it
 ``lock``             held by the run, or shared by its slices (``--shard-count``)
 ===================  ==================================================================================================
 
-**Resume.** A line is written and synced when its output is whole and has its name. Its origin is taken before the inputs are
+**Resume.** A line is written when its output is whole and has its name; lines are synced at most a tenth of a second later. Its origin is taken before the inputs are
 read, so that the next run notices an input that changed meanwhile. That run keeps an output if its line can be read, its origin
 is the same, and its files are the same by size and 16 samples of their bytes. Otherwise the output is written again, and the
 report says why, unless the line could not be read.

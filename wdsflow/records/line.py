@@ -1,7 +1,9 @@
 """A line of a record: one output, its counts that add up, and its origin."""
 
+import errno
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -9,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from wdsflow.shards.atomic import UNREADABLE
+from wdsflow.shards.atomic import UNREADABLE, naming
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.text.shell import escape
@@ -36,7 +38,7 @@ class Counts(NamedTuple):
         """How many were left out."""
         return sum(self.left_out.values())
 
-    def check(self, about: str) -> None:
+    def check(self, about: object) -> None:
         """Raise RuntimeError if one is unaccounted for."""
         if self.came + (self.made or 0) != self.out + self.gone:
             raise RuntimeError(f"{self.what} do not add up: {self.line()}: {about}")
@@ -110,7 +112,7 @@ class Line:
     def check(self) -> None:
         """Raise RuntimeError if counts do not add up."""
         for counts in self.sums():
-            counts.check(str(self))
+            counts.check(self)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -226,6 +228,38 @@ def _reader(kind: Any) -> Any:
 def lines_paths(inside: Path, stem: str) -> list[Path]:
     """Return the files with lines of a record, oldest first: that of earlier runs, and those of slices."""
     return [inside / f"{stem}.jsonl", *sorted(inside.glob(f"{stem}-*-of-*.jsonl"))]
+
+
+class LinesFile:
+    """The lines of a run that works, without the partial line of a killed one. Raises OSError, which names the path."""
+
+    _together = 0.1  # seconds for which lines wait for one sync: each may take as long as the work on a small shard
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._synced = path, 0.0
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._size = path.read_bytes().rfind(b"\n") + 1
+        os.ftruncate(self._file, self._size)
+
+    def add(self, line: bytes) -> None:
+        """Append a line, or nothing. Raises OSError."""
+        with naming(self._path):
+            try:
+                if os.write(self._file, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if time.monotonic() - self._synced > self._together:
+                    os.fsync(self._file)
+                    self._synced = time.monotonic()
+            except OSError:
+                os.ftruncate(self._file, self._size)
+                raise
+        self._size += len(line)
+
+    def close(self) -> None:
+        """Sync the last lines."""
+        with suppress(OSError):  # the next run writes again what was lost
+            os.fsync(self._file)
+        os.close(self._file)
 
 
 def read_lines(

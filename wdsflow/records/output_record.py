@@ -1,22 +1,22 @@
 """The record of a run in its output folder: see ``wdsflow.records``."""
 
-import errno
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wdsflow.shards.atomic import naming, remove_stale, write_file
-from wdsflow.shards.shard_names import SUFFIXES
+from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.source.base import SourceError
 
-from .line import Identity, Line, OneFile, lines_paths, other_file, read_lines
-from .refusals import Lock, OtherOptions, need_folder, refuse_inputs
+from .line import Identity, Line, LinesFile, OneFile, lines_paths, other_file, read_lines
+from .refusals import Lock, OtherOptions, need_folder, refuse_company, refuse_inputs, tidy
+from .run_state import StateFile, part_name
 from .store_lock import Busy
-from .unfinished import COUNTS, INSIDE, begin_shards, end_shards, forget_shards, undo_begin
+from .unfinished import COUNTS, INSIDE, MARK, begin_shards, end_shards, forget_shards, undo_begin
 from .working_folder import store_of
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class OutputRecord(Generic[L]):
         self.part = part
         asked, self._stem = names or (run, run)
         self._asked = self.inside / f"{asked}.json"
+        self.state = StateFile(self.inside, self._stem, run, part)
         self._stack = ExitStack()
-        self._file = -1
+        self._file: LinesFile
         self._names: list[str] = []
         self._is_begun = self._is_marked = False
         self.locks: list[Lock] = []
@@ -152,7 +153,7 @@ class OutputRecord(Generic[L]):
         made = not self.folder.exists()
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            stack.callback(self._tidy, made)
+            stack.callback(tidy, self.folder, self.scratch(), made=made)
             self.locks = [stack.enter_context(Lock(self.inside / "lock", self.patience, shared=not self.is_alone))]
             if not self.is_alone:
                 self.locks.append(stack.enter_context(Lock(self.inside / self._slice("lock"), self.patience)))
@@ -165,7 +166,12 @@ class OutputRecord(Generic[L]):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is not None and self._is_begun:
+            with suppress(OSError):  # the error that ended the run counts
+                self.state.note(
+                    ended="interrupted" if issubclass(kind, KeyboardInterrupt) else str(error) or kind.__name__
+                )
         self._stack.close()
 
     def begin(
@@ -201,9 +207,10 @@ class OutputRecord(Generic[L]):
             if restart or (self._is_idle() and not self.keeps(options)):
                 refuse_inputs(inputs, self.all_paths())
                 self.clear()
+                if not force:
+                    self.refuse_taken(names, options)
             if not force:
                 self.refuse_other(options)
-                self.refuse_taken(names, options)
             if not (self.keeps(options) and self.outputs.issuperset(names)):
                 self.options, self.outputs = dict(options), self.outputs | set(names)
                 write_file(self._asked, json.dumps(self.asked_to_dict(), indent=1).encode() + b"\n")
@@ -213,25 +220,16 @@ class OutputRecord(Generic[L]):
         if self.is_alone and len(lines_paths(self.inside, self._stem)) > 1:
             self._write_lines()  # those of slices, so that later ones follow
         self._names, self._is_begun = names, True
-        self._file = os.open(self._lines_path(), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._stack.callback(os.close, self._file)
-        whole = self._lines_path().read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._file, whole)  # without the partial line of a killed run
+        if names:
+            self._stack.callback(self.state.close)
+            self.state.begin()
+        self._file = LinesFile(self._lines_path)
+        self._stack.callback(self._file.close)
         self.publish()
 
     def refuse_company(self) -> None:
-        """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote.
-
-        Readers of all shards in the folder would get samples twice, or foreign ones.
-        """
-        counts = COUNTS if self.options is None else ()
-        for path in sorted(self.folder.iterdir()):
-            shard = path.name.lower().endswith(SUFFIXES) and path.name not in self.outputs
-            if shard or path.name in counts:
-                raise FileExistsError(
-                    f"{path} exists already, and no {self._run} wrote it: a reader of the folder would take both;"
-                    " choose another folder"
-                )
+        """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote."""
+        refuse_company(self.folder, self._run, self.outputs, COUNTS if self.options is None else ())
 
     def known(self, name: str, origin: Callable[[], Mapping[str, object]]) -> tuple[L | None, str]:
         """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
@@ -245,20 +243,24 @@ class OutputRecord(Generic[L]):
         """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
         if self._store:
-            self._store.put(self._lines_path(), line.name, data, [path for path, _ in self.files(line)])
-        with naming(self._lines_path()):
-            size = os.fstat(self._file).st_size
-            try:
-                if os.write(self._file, data) != len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(self._file)
-            except OSError:
-                os.ftruncate(self._file, size)
-                raise
+            self._store.put(self._lines_path, line.name, data, [path for path, _ in self.files(line)])
+        self._file.add(data)
         self.lines[line.name] = line
 
-    def finish(self) -> bool:
+    def adopt(self, names: Sequence[str]) -> None:
+        """Take over the outputs of slices, which are all done, so that ``finish`` ends their run. Raises OSError."""
+        self.read()
+        self._names, self._is_marked = list(names), (self.inside / MARK).exists()
+
+    def is_done(self, name: str) -> bool:
+        """Return whether an output has a line of this run."""
+        line = self.lines.get(name)
+        return line is not None and self.is_current(line)
+
+    def finish(self, why: str = "") -> bool:
         """End a run that did all its work, and write how many samples its shards have. Raises OSError.
+
+        ``why``: the reason if an output was not written, for ``wdsflow status``.
 
         Lines get the order of the outputs: the file is the same after an interruption. If no shard exists, no files of
         the run are left. Returns whether all outputs of all slices are done; the last slice ends the run.
@@ -266,10 +268,13 @@ class OutputRecord(Generic[L]):
         with self.together("finish"):
             if not self.is_alone:
                 self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
-            done = [line for name in self._names if (line := self.lines.get(name)) and self.is_current(line)]
+            done = [self.lines[name] for name in self._names if self.is_done(name)]
             whole = len(done) == len(self._names)
             if whole or self.is_alone:
                 self._end(done, whole=whole)
+            if not whole:
+                left = [name for name in self._names[self.part[0] :: self.part[1]] if not self.is_done(name)]
+                self.state.end(left, why)
         self.publish()
         return whole
 
@@ -282,6 +287,7 @@ class OutputRecord(Generic[L]):
         """Restore the counts that ``begin`` moved: nothing was written."""
         if self._is_marked and self.is_alone:
             undo_begin(self.folder)
+            self.state.forget()
             self._is_marked = False
 
     def clear(self, *, counts: bool | None = None) -> None:
@@ -293,6 +299,7 @@ class OutputRecord(Generic[L]):
         self.remove()
         for path in lines_paths(self.inside, self._stem):
             path.unlink(missing_ok=True)
+        self.state.forget()
         if self.outputs:
             (forget_shards if counts else undo_begin)(self.folder)
         self._asked.unlink(missing_ok=True)  # last: it lists the files to remove
@@ -310,6 +317,8 @@ class OutputRecord(Generic[L]):
         elif self._is_marked and samples is not None:
             end_shards(self.folder, samples)
             self._is_marked = False
+        if whole:
+            self.state.forget()
 
     def _write_lines(self) -> None:
         first, *others = lines_paths(self.inside, self._stem)
@@ -327,24 +336,6 @@ class OutputRecord(Generic[L]):
                 self.clear(counts=False)
             self.publish()
 
-    def _tidy(self, made: bool) -> None:
-        """Remove locks and empty folders, unless another run works there; the folder itself if this run created it."""
-        with suppress(Busy, OSError), Lock(self.inside / "lock", patience=0) as held:
-            for path in self.scratch():
-                shutil.rmtree(path, ignore_errors=True)
-            for place, _, _ in os.walk(self.inside, topdown=False):
-                with suppress(OSError):  # not empty
-                    os.rmdir(place)
-            for path in self.inside.glob("lock*"):
-                if path != held.path:
-                    with suppress(Busy, OSError), Lock(path, patience=0) as lock:
-                        lock.remove()
-            held.remove()
-        with suppress(OSError):  # not empty
-            self.inside.rmdir()
-            if made:
-                self.folder.rmdir()
-
     def _sweep(self) -> None:
         """Remove leftovers of killed processes; files of living ones are locked."""
         for path in self.scratch() if self.is_alone else ():
@@ -358,11 +349,12 @@ class OutputRecord(Generic[L]):
         return Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
 
     def _slice(self, name: str) -> str:
-        return "{}-{:05d}-of-{:05d}".format(name, *self.part)
+        return part_name(name, self.part)
 
+    @cached_property
     def _lines_path(self) -> Path:
-        """Return the file with the lines of this run; each slice has its own until all are done."""
-        return self.inside / f"{self._slice(self._stem) if not self.is_alone else self._stem}.jsonl"
+        """The file with the lines of this run; each slice has its own until all are done."""
+        return self.inside / f"{self._slice(self._stem)}.jsonl"
 
     def _has_files(self) -> bool:
         return any(path.exists() for path in self.all_paths())

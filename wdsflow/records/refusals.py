@@ -1,16 +1,18 @@
 """Why a folder is refused before anything is written, also where another run works in it."""
 
 import os
+import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.shard_names import output_names
+from wdsflow.shards.shard_names import SUFFIXES, output_names
 from wdsflow.shards.source.base import place_of
 from wdsflow.text.shell import quote_path
 
 from .store_lock import Busy
+from .unfinished import INSIDE
 from .working_folder import objects, store_of
 
 try:
@@ -87,14 +89,63 @@ def need_folder(folder: Path) -> None:
             raise FileExistsError(f"{folder} is a file: choose a folder for the output")
 
 
+def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
+    """Remove locks and empty folders, unless another run works in ``folder``; the folder itself if this run ``made`` it."""
+    inside = folder / INSIDE
+    with suppress(Busy, OSError), Lock(inside / "lock", patience=0) as held:
+        for path in scratch:
+            shutil.rmtree(path, ignore_errors=True)
+        for place, _, _ in os.walk(inside, topdown=False):
+            with suppress(OSError):  # not empty
+                os.rmdir(place)
+        for path in inside.glob("lock*"):
+            if path != held.path:
+                with suppress(Busy, OSError), Lock(path, patience=0) as lock:
+                    lock.remove()
+        held.remove()
+    with suppress(OSError):  # not empty
+        inside.rmdir()
+        if made:
+            folder.rmdir()
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds a lock, as far as this machine can see."""
+    with suppress(OSError):  # no such file
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except (OSError, AttributeError):  # no locks here
+            return False
+        finally:
+            os.close(fd)
+    return False
+
+
 def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
     """Raise FileExistsError if one of the files that would be written or removed is an input."""
-    urls, paths = [url for url in urls if not url.startswith("pipe:")], list(paths)
+    paths = list(paths)
+    urls = [url for url in urls if not url.startswith("pipe:")] if paths else []
     store = store_of(paths[0]) if paths else None
     inputs, place = (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
     for path in paths if inputs else ():
         if place(path) in inputs:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
+
+
+def refuse_company(folder: Path, run: str, ours: Container[str], counts: Container[str]) -> None:
+    """Raise FileExistsError if a folder holds shards that are not ``ours``, or one of ``counts``, which others wrote.
+
+    Readers of all shards in the folder would get samples twice, or foreign ones.
+    """
+    for path in sorted(folder.iterdir()):
+        if (path.name.lower().endswith(SUFFIXES) and path.name not in ours) or path.name in counts:
+            raise FileExistsError(
+                f"{path} exists already, and no {run} wrote it: a reader of the folder would take both;"
+                " choose another folder"
+            )
 
 
 def output_paths(urls: Sequence[str], folder: Path, *tables: str) -> list[Path]:

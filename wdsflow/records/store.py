@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wdsflow.shards.shard_identity import PIECE, piece_offsets
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.remote import filesystem
 
-from .store_lock import StoreLock
+from .store_lock import StoreLock, look_at_lock
 from .unfinished import COUNTS, INSIDE, MARK
 
 T = TypeVar("T")
@@ -83,6 +83,14 @@ class Store:
                 self.sync()
         finally:
             self._lock.close(remove=self._failed != "io")  # such a fault would come again, after many tries
+
+    def look(self) -> dict[str, Any] | None:
+        """Fill the folder with the records of runs, without holding the lock; return its content and age in seconds.
+
+        Returns None if no run holds the lock. Raises StoreError.
+        """
+        self._pull(lambda name: name.startswith(f"{INSIDE}/") and name.endswith((".json", ".jsonl")))
+        return self._attempt(lambda: look_at_lock(self._system, self._key(f"{INSIDE}/lock")))
 
     def url_of(self, path: Path) -> str:
         """Return the url of a file of the working folder, as ``objects`` does."""
@@ -150,7 +158,7 @@ class Store:
                         "abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                     )
 
-    def _pull(self) -> None:
+    def _pull(self, wanted: Callable[[str], bool] = lambda name: True) -> None:
         self._system.invalidate_cache()
         found = self._attempt(lambda: self._system.find(self._root, detail=True))
         if self._root in found:
@@ -160,7 +168,7 @@ class Store:
             name = key.removeprefix(f"{self._root}/")
             if name == key:
                 raise StoreError(errno.EIO, f"the store lists {key} in it", self.url)
-            if not _is_safe(name) or name == f"{INSIDE}/lock" or about.get("type") == "directory":
+            if not _is_safe(name) or not wanted(name) or name == f"{INSIDE}/lock" or about.get("type") == "directory":
                 continue
             if PurePosixPath(name).parent.name.endswith(_LINES) and INSIDE in PurePosixPath(name).parts:
                 lines.append(name)

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,7 @@ class StoreLock:
 
     def __init__(self, system: Any, key: str, folder: str, attempt: Callable[[Callable[[], Any]], Any]) -> None:
         self._system, self._key, self._folder, self._attempt = system, key, folder, attempt
-        self._mine = {"host": socket.gethostname(), "pid": os.getpid(), "process": _process(os.getpid())}
-        self._mine |= {"since": time.strftime("%Y-%m-%d %H:%M:%S %z"), "token": os.urandom(8).hex()}
+        self._mine = {**this_process(), "token": os.urandom(8).hex()}
         commits = "hf" in system.protocol and not key.startswith("buckets/")  # of which few are allowed in an hour
         self._beat_every, self._stale = (30 * BEAT, 30 * STALE) if commits else (BEAT, STALE)
         self._beats, self._written = 0, time.time()
@@ -59,7 +58,7 @@ class StoreLock:
         if self._other is None and time.time() - self._written > self._stale / 2:
             self._attempt(self._beat)
         if self._other is not None:
-            raise Busy(f"another run took over {self._folder} meanwhile: {_who(self._other)}")
+            raise Busy(f"another run took over {self._folder} meanwhile: {who(self._other)}")
 
     def close(self, *, remove: bool = True) -> None:
         """Release the lock: remove the object, unless another run has taken over."""
@@ -84,13 +83,14 @@ class StoreLock:
                 found = self._attempt(self._read)
             if self._is_mine(found):
                 return
-            if found is not None and (first not in (None, found) or (_is_here(found) and not _is_over(found))):
-                raise Busy(f"another run works in {self._folder} ({_who(found)}); wait for it or stop it")
+            if found is not None and (first not in (None, found) or (is_here(found) and not _is_over(found))):
+                raise Busy(f"another run works in {self._folder} ({who(found)}); wait for it or stop it")
             if found != first:
                 first, since = found, time.monotonic()
                 if found is not None:
-                    who, patience = _who(found), self._stale
-                    _log.warning("wdsflow: %s: waiting up to %.0f s, as %s may still run", self._folder, patience, who)
+                    _log.warning(
+                        "wdsflow: %s: waiting up to %.0f s, as %s may still run", self._folder, self._stale, who(found)
+                    )
             time.sleep(min(1.0, self._stale / 8))
 
     def _is_mine(self, found: dict[str, Any] | None) -> bool:
@@ -111,13 +111,7 @@ class StoreLock:
         return json.dumps({**self._mine, "beat": self._beats}).encode() + b"\n"
 
     def _read(self) -> dict[str, Any] | None:
-        try:
-            found = json.loads(self._system.cat_file(self._key))
-        except FileNotFoundError:
-            return None
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _content(self._system, self._key)
 
     def _beat(self) -> None:
         with self._one_at_a_time:
@@ -134,11 +128,38 @@ class StoreLock:
                 self._beat()
 
 
-def _who(found: dict[str, Any]) -> str:
+def _content(system: Any, key: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(system.cat_file(key))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def look_at_lock(system: Any, key: str) -> dict[str, Any] | None:
+    """Return who holds a lock, None if nobody does; ``age``: seconds since its last beat, by the clock of this machine."""
+    found = _content(system, key)
+    if found is None:
+        return None
+    with suppress(Exception):  # not every file system knows when an object was written
+        found["age"] = time.time() - system.modified(key).timestamp()
+    return found
+
+
+def this_process() -> dict[str, object]:
+    """Return what tells this process from all others: host, number, boot and start time, and since when it works."""
+    found = {"host": socket.gethostname(), "pid": os.getpid(), "process": _process(os.getpid())}
+    return {**found, "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
+
+
+def who(found: Mapping[str, Any]) -> str:
+    """Return which process ``this_process`` described."""
     return f"process {found.get('pid')} on {found.get('host')}, since {found.get('since')}"
 
 
-def _is_here(found: dict[str, Any]) -> bool:
+def is_here(found: Mapping[str, Any]) -> bool:
     """Return whether the process of a lock would be visible here: same host, same boot, same namespace of processes."""
     here, there = _process(os.getpid()), found.get("process")
     if not isinstance(there, str) or found.get("host") != socket.gethostname():
@@ -149,7 +170,12 @@ def _is_here(found: dict[str, Any]) -> bool:
 def _is_over(found: dict[str, Any]) -> bool:
     """Return whether a lock is of a process of this machine that has ended, or of this one, which has released it."""
     released = found.get("pid") == os.getpid() and found.get("token") not in _held
-    return _is_here(found) and (released or _process(found.get("pid")) != found.get("process"))
+    return is_here(found) and (released or not is_alive(found))
+
+
+def is_alive(found: Mapping[str, Any]) -> bool:
+    """Return whether a process of this machine still exists, by what ``this_process`` returned there."""
+    return _process(found.get("pid")) == found.get("process")
 
 
 def _process(pid: object) -> str:

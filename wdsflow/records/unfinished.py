@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.remote import filesystem
+from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
@@ -20,6 +22,9 @@ _LARGEST = 1 << 20  # bytes of a mark
 _command: ContextVar[str] = ContextVar("command", default="")
 
 
+RUNS = ("filter", "score", "cut", "repair", "reshard", "graft", "index")
+
+
 class Unfinished(NamedTuple):
     """A run that has not written all of its shards. ``command`` resumes it in ``place``; "" if a program called it."""
 
@@ -27,6 +32,27 @@ class Unfinished(NamedTuple):
     shards: int  # that it writes, at most
     command: str
     place: str
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command; none if it is not known, or would run other programs.
+
+        It comes from a file next to the shards, which may not be trusted.
+        """
+        try:
+            words = shlex.split(self.command)
+        except ValueError:
+            return []
+        odd = "$'" in self.command or "--allow-pipe" in words or not self.command.isprintable()
+        return [] if words[:2] != ["wdsflow", self.run] or self.run not in RUNS or odd else words
+
+    def from_here(self, words: Sequence[str]) -> str:
+        """Return a command line that runs these words in the folder of the run; each word is quoted."""
+        if not words or os.path.realpath(self.place) == os.path.realpath("."):
+            return command(words)
+        if not (self.place.isprintable() and os.path.isdir(self.place)):
+            return ""
+        return f"cd {quote_path(self.place)} && {command(words)}"
 
 
 @contextmanager
@@ -39,9 +65,14 @@ def resumed_by(command: str) -> Iterator[None]:
         _command.reset(token)
 
 
+def command_now() -> str:
+    """Return the command line that resumes the current run; "" if a program called it."""
+    return _command.get()
+
+
 def begin_shards(folder: Path, run: str, shards: int) -> None:
     """Mark a folder before the first shard is written, and move existing counts into the folder inside. Raises OSError."""
-    mark = Unfinished(run, shards, _command.get(), os.getcwd())
+    mark = Unfinished(run, shards, command_now(), os.getcwd())
     inside = folder / INSIDE
     write_file(inside / MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
     for name in COUNTS:

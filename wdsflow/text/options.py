@@ -99,9 +99,9 @@ def address_option() -> str | None:
     )
 
 
-def argument(metavar: str, text: str) -> Any:
+def argument(metavar: str, text: str, *, parse: Callable[[Any], object] | None = None) -> Any:
     """Return a field that commands take as an argument; it is optional if its type has None or it shows brackets."""
-    return field(metadata={"option": Option(text, metavar=metavar, positional=True)})
+    return field(metadata={"option": Option(text, metavar=metavar, positional=True, parse=parse)})
 
 
 def folder(text: str) -> Path:

@@ -72,7 +72,7 @@ def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> No
 
     if paths and count > 1:
         raise ValueError(
-            "a slice cannot list what all slices keep: when all slices are done, run again without --shard-index and --shard-count, with --export"
+            "a slice cannot list what all slices keep: leave out --export, and give it to wdsflow merge when all slices are done"
         )
     for path in paths:
         check_export(path)
@@ -151,8 +151,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif report.dry_run:
         return
     elif not report.whole:
-        yield "other slices are not done yet"
-    elif typed.name == "score":
+        yield f"other slices are not done yet; to see them: {Typed.spell('status', str(out))}"
+    elif not report.tars:
         if store_of(out):
             return  # the commands that use ledgers need a local folder
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"

@@ -1,0 +1,210 @@
+"""A run over pretended shards: only the work on each shard is pretended, the scheduler and the record are real.
+
+The workers are threads in place of processes, behind the interface of those; some die, as processes do.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wdsflow.engines.local import LocalEngine, Worker
+from wdsflow.filtering import run_pass
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
+from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_report import RunReport
+from wdsflow.filtering.shard.shard_job import run_shard
+from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.records.run_status import statuses
+from wdsflow.shards.shard_identity import input_identity
+
+SAMPLES = 1000  # of each pretended shard
+_LINE = 420  # bytes of a line of the record, about
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What to pretend. ``fail_rate``: the share of tasks at which a worker dies."""
+
+    shards: int = 100_000
+    workers: int = 512
+    fail_rate: float = 1e-4
+    seed: int = 0
+
+
+class PretendedPeer:
+    """A process that works at once, or dies."""
+
+    def __init__(self, engine: "PretendedWorkers") -> None:
+        self._engine = engine
+
+    def ask(self, asked: tuple[Any, ShardTask]) -> ShardRecord:
+        """Return the answer to a task. Raises EOFError if the process dies."""
+        if self._engine.chance.random() < self._engine.fail_rate:
+            self._engine.deaths += 1
+            raise EOFError
+        return self._engine.pretended_work(asked[1])
+
+    def wait(self) -> int:
+        """Return the status of its end."""
+        return -signal.SIGKILL
+
+    def end(self) -> None:
+        """End it."""
+
+    close = end
+
+
+class PretendedWorkers(LocalEngine[ShardTask]):
+    """The engine of one machine, with pretended processes; ``deaths`` counts those that died."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(run_shard, simulation.workers)
+        self.fail_rate, self.chance, self.deaths = simulation.fail_rate, random.Random(simulation.seed), 0
+
+    def start_worker(self) -> Worker:
+        """Return a worker whose processes are pretended."""
+        engine = self
+
+        class PretendedWorker(Worker):
+            def _start(self) -> Any:
+                self._peer: Any = PretendedPeer(engine)
+                return self._peer
+
+        return PretendedWorker(run_shard)
+
+    def pretended_work(self, task: ShardTask) -> ShardRecord:
+        """Write an empty ledger, and return the record of a shard of which most is kept."""
+        Path(f"{task.layout.folder}/_wdsflow/ledger/{task.name[:-4]}.parquet").touch()
+        record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url), samples=SAMPLES)
+        record.kept, record.dropped = SAMPLES - 100, {"caption_words >= 3": 100}
+        record.members = 2 * SAMPLES
+        return record
+
+
+def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 1) -> tuple[RunReport, int]:
+    """Run, or resume; return the report, and how many pretended processes died."""
+    sys.setswitchinterval(
+        1e-4
+    )  # what threads do here, processes do in a real run: they keep no lock of the interpreter
+    inputs = [str(folder / "in" / f"{number:06d}.tar") for number in range(simulation.shards)]
+    engine = PretendedWorkers(simulation)
+    run_pass.engine_for = lambda *_, **__: engine
+    recipe = canonical_recipe(Recipe(where="caption_words >= 3"))
+    names, options = [Path(url).name for url in inputs], RunOptions(workers=0, index=index, count=count)
+    report = run_pass.Pass("filter", inputs, names, Layout(folder / "out"), recipe, options).run()
+    return report, engine.deaths
+
+
+def prepare(folder: Path, shards: int) -> None:
+    """Write the pretended shards, which nobody reads."""
+    (folder / "in").mkdir(parents=True)
+    for number in range(shards):
+        (folder / "in" / f"{number:06d}.tar").touch()
+
+
+def timed(folder: Path, simulation: Simulation) -> None:
+    """Run, and write the figures to a file."""
+    begun = time.monotonic()
+    report, deaths = simulate(folder, simulation)
+    facts = {
+        "seconds": time.monotonic() - begun,
+        "resumed": report.resumed,
+        "deaths": deaths,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "samples": report.total("samples"),
+        "failures": len(report.failures),
+    }
+    (folder / "figures.json").write_text(json.dumps(facts))
+
+
+def in_a_process(folder: Path, simulation: Simulation, until: int | None = None) -> float:
+    """Run in a process of its own, and kill it when ``until`` shards are recorded; return the seconds it took."""
+    begun = time.monotonic()
+    child = multiprocessing.get_context("fork").Process(target=timed, args=(folder, simulation))
+    child.start()
+    lines = folder / "out" / "_wdsflow" / "manifest.jsonl"
+    while until is not None and child.is_alive() and recorded(lines) < until:
+        time.sleep(0.02)
+    if until is not None:
+        child.kill()
+    child.join()
+    if until is None and child.exitcode:
+        raise SystemExit(f"the run ended with status {child.exitcode}")
+    return time.monotonic() - begun
+
+
+def recorded(lines: Path) -> int:
+    """Return how many shards a record has, about: by its size."""
+    return lines.stat().st_size // _LINE if lines.exists() else 0
+
+
+def compare(folder: Path, simulation: Simulation) -> bool:
+    """Return whether a run that was not killed writes the same record."""
+    os.rename(folder / "out", folder / "first")
+    in_a_process(folder, simulation)
+    one, other = ((folder / name / "_wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out"))
+    print(f"a run without a kill writes {'the same record' if one == other else 'ANOTHER RECORD'}")
+    return one == other
+
+
+def report_on(folder: Path, simulation: Simulation, given: argparse.Namespace) -> bool:
+    """Run, kill, resume; print the figures, and return whether they are as they should be."""
+    prepare(folder, simulation.shards)
+    seconds = in_a_process(folder, simulation, simulation.shards // 2)
+    begun = time.monotonic()
+    (half,) = statuses(folder / "out")
+    took, done = time.monotonic() - begun, half.total("done")
+    print(
+        f"killed: {half.slices[0].phase}, {done:,} of {simulation.shards:,} shards recorded (status took {took:.2f} s)"
+    )
+    seconds += in_a_process(folder, simulation)
+    found = json.loads((folder / "figures.json").read_text())
+    each = 1000 * seconds / simulation.shards
+    print(f"resumed: {found['resumed']:,} shards were done; {found['deaths']:,} workers died, no shard is missing")
+    print(f"overhead: {each:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all")
+    inside = folder / "out" / "_wdsflow"
+    lines = (inside / "manifest.jsonl").read_bytes()
+    compact = lines.count(b"\n") == simulation.shards and not list(inside.glob("manifest-*"))
+    print(f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if compact else 'NOT COMPACTED'}")
+    print(f"memory: {found['memory'] / 1e6:.0f} MB at most, of the process that runs the workers")
+    right = compact and found["resumed"] == done and found["samples"] == simulation.shards * SAMPLES
+    if given.compare:
+        right = compare(folder, simulation) and right
+    if each > given.most:
+        print(f"TOO SLOW: more than {given.most:g} ms per shard")
+    return right and not found["failures"] and each <= given.most
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the simulation, and print what it costs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shards", type=int, default=Simulation.shards)
+    parser.add_argument("--workers", type=int, default=Simulation.workers)
+    parser.add_argument(
+        "--fail-rate", type=float, default=Simulation.fail_rate, help="of tasks, at which a worker dies"
+    )
+    parser.add_argument("--seed", type=int, default=Simulation.seed)
+    parser.add_argument("--most", type=float, default=5.0, help="milliseconds of overhead per shard; more fails")
+    parser.add_argument("--compare", action="store_true", help="run again without a kill, and compare the records")
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 -- a folder in memory
+    parser.add_argument("--folder", default=memory, help="where to write; by default in memory, where syncs are free")
+    given = parser.parse_args(words)
+    simulation = Simulation(given.shards, given.workers, given.fail_rate, given.seed)
+    with tempfile.TemporaryDirectory(prefix="wdsflow-simulate-", dir=given.folder) as name:
+        return 0 if report_on(Path(name), simulation, given) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""The scheduler and the record of a run over many pretended shards, whose workers die, and which is killed itself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_run_over_many_shards_with_dying_workers_is_killed_resumed_and_counted(tmp_path: Path):
+    words = ["--shards", "2000", "--workers", "128", "--fail-rate", "0.02", "--most", "50", "--compare"]
+    line = [sys.executable, "-m", "support.simulation", *words]
+    paths = os.pathsep.join([str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "killed: dead, " in done.stdout
+    assert "compacted: a line for each shard" in done.stdout
+    assert "a run without a kill writes the same record" in done.stdout
+    (resumed,) = [text for text in done.stdout.splitlines() if text.startswith("resumed: ")]
+    assert int(resumed.split(";")[1].split()[0]) > 3  # workers that died after the kill

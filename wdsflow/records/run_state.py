@@ -1,0 +1,94 @@
+"""The state of a run, or of a slice of one: who works on it, by which command, and how it ended.
+
+The file is written when the run begins, touched every few seconds, and written again when the run ends before all outputs of all
+slices are done. It is removed when they are. ``wdsflow status`` reads it, without a lock.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from wdsflow.shards.atomic import write_file
+
+from .store_lock import BEAT, this_process
+from .unfinished import command_now
+
+DONE = "done"  # ``ended`` of a slice whose outputs are done
+PREFIX = "state-"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The file. ``index`` and ``count`` are those of the slice; ``identity`` decides which lines are of this run."""
+
+    run: str
+    index: int
+    count: int
+    command: str = field(default_factory=command_now)
+    place: str = field(default_factory=os.getcwd)
+    process: dict[str, object] = field(default_factory=this_process)
+    identity: str = ""
+    ended: str = ""  # "": it works, or was killed
+
+
+def part_name(name: str, part: tuple[int, int]) -> str:
+    """Return the name of a slice's own file; that of the whole run if there are no slices."""
+    return name if part[1] == 1 else "{}-{:05d}-of-{:05d}".format(name, *part)
+
+
+def read_states(inside: Path, stem: str) -> list[tuple[RunState, Path]]:
+    """Return the states of a run and its slices, by the time of their begin; a file may be removed meanwhile."""
+    found = []
+    for path in inside.glob(f"{PREFIX}{stem}*.json"):
+        with suppress(FileNotFoundError, ValueError, TypeError):
+            found.append((RunState(**json.loads(path.read_bytes())), path))
+    return sorted(found, key=lambda each: str(each[0].process.get("since")))
+
+
+class StateFile:
+    """The file of a run that works; ``stem`` is the name of its record. Its methods raise OSError."""
+
+    def __init__(self, inside: Path, stem: str, run: str, part: tuple[int, int]) -> None:
+        self.path = inside / f"{PREFIX}{part_name(stem, part)}.json"
+        self._stem, self._part, self._run = stem, part, run
+        self._state: RunState | None = None
+        self._closed = threading.Event()
+
+    def begin(self) -> None:
+        """Write the file, without those of slices whose work is that of this run now, and touch it until ``close``."""
+        if self._part[1] == 1:
+            self.forget()
+        self._state = RunState(self._run, *self._part)
+        self.note()
+        threading.Thread(target=self._beat, daemon=True, name="wdsflow-beat").start()
+
+    def note(self, *, identity: str | None = None, ended: str = "") -> None:
+        """Write the file again, with another ``identity`` if one is given."""
+        if self._state is not None:
+            known = self._state.identity if identity is None else identity
+            self._state = replace(self._state, identity=known, ended=ended)
+            write_file(self.path, json.dumps(asdict(self._state)).encode() + b"\n")
+
+    def end(self, left: Sequence[str], why: str) -> None:
+        """Note the end of a run that has left outputs to others, or to the next run: ``left`` of its own."""
+        self.note(ended=f"{why or 'not written'}, such as {left[0]}" if left else DONE)
+
+    def forget(self) -> None:
+        """Remove the files of the run and of all its slices."""
+        self._state = None
+        for path in self.path.parent.glob(f"{PREFIX}{self._stem}*.json"):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Touch it no longer."""
+        self._closed.set()
+
+    def _beat(self) -> None:
+        """Show machines that do not share locks that the run lives."""
+        while not self._closed.wait(BEAT):
+            with suppress(OSError):  # the next beat tries again
+                os.utime(self.path)
