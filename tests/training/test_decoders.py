@@ -148,7 +148,11 @@ def test_with_other_decoders_the_same_images_are_refused_after_a_resume(tmp_path
     first, second = (loader(data, memory="96MiB", decoders=count) for count in (1, 9))
     assert first._feed.largest > second._feed.largest
     second.load_state_dict(first.state_dict())
-    assert second._recipe.sources[0].images._decode.budget == first._recipe.sources[0].images._decode.budget == first._feed.largest
+    assert (
+        second._recipe.sources[0].images._decode.budget
+        == first._recipe.sources[0].images._decode.budget
+        == first._feed.largest
+    )
 
 
 @pytest.mark.parametrize("tensor", [False, True], ids=["array", "tensor"])

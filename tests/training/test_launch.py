@@ -49,6 +49,7 @@ class Runs(dict[str, tuple[str, str, Path]]):
         long = ("--train-num-samples", "6400")
         words: dict[str, list[str]] = {
             "json": [*QUIET, "--caption", "json:caption", "--", *here("json", *ONE, *self.json)],
+            "headspace": [*BLIND, "--headspace", "--", *here("headspace")],
             "again": [*BLIND, "--", *here("json")],
             "starving": [*BLIND, "--", *here("starving", *self.json)],
             "refused": [*QUIET, "--", *here("refused", *self.json)],
@@ -84,6 +85,14 @@ def test_captions_in_json_train(said):
 
 
 @pytest.mark.deep
+def test_a_trial_tells_how_much_training_waits_for_data_and_saves_nothing(said):
+    status, text, folder = said["headspace"]
+    assert status == 0, text
+    assert re.search(r"headspace of rank 0: training waits [\d.]+% of the time for data: .* \(6 batches\)", text)
+    assert "Train Epoch: 1" not in text
+    assert not list((folder / "logs" / "headspace").rglob("*.pt"))
+
+
 def test_a_run_that_openclip_refuses_is_no_success(said):
     status, text, _ = said["again"]
     assert status == "1"

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import torch
 from tests.training.shards import jpeg, write_shards, write_tar
 from wdsflow import FeedOptions, Source
 from wdsflow import feed as make
+from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
 from wdsflow.training.stalls.stall import StallError
 
@@ -231,6 +233,30 @@ def test_a_state_of_another_feed_is_refused_with_the_difference(tmp_path):
     (tmp_path / "a" / "0001.tar").unlink()
     with pytest.raises(ValueError, match="samples: 16 then, 7 now"):
         feed(f"{tmp_path}/a/*.tar").load_state_dict(state)
+
+
+def test_headspace_says_what_bounds_training(tmp_path):
+    shards = write_shards(tmp_path, [40, 40])
+
+    def slow(image):
+        until = time.process_time() + 0.01
+        while time.process_time() < until:
+            pass
+        return TRANSFORM(image)
+
+    one = make(shards, batch_size=4, transform=slow, options=FeedOptions(status_every=0.0, decoders=1))
+    assert len(list(one.headspace(8))) == 20
+    assert one.headroom.batches == 8
+    assert one.headroom.waits > 0.5
+    assert one.headroom.cpu >= 0.04
+    assert "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed  # a busy machine
+    assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).waits == pytest.approx(0.01)
+    assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))
+    assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith("3 cores would do, with decoders=3 instead of 1")
+    assert "9 cores would do, 4 are there for this rank" in str(Headspace(9, 0.1, 0.01, 0.09, 1, 4))
+    assert "Decoders work 30% of the time: reading the shards" in str(Headspace(9, 0.1, 0.01, 0.03, 1, 4))
+    with pytest.raises(ValueError, match="the epoch has 1 batches, too few to measure"):
+        list(feed(shards, batch_size=80).headspace())
 
 
 KILLED = """

@@ -32,6 +32,11 @@ class TrainOptions:
         metavar="STEPS",
         least=1,
     )
+    headspace: bool = option(
+        False,
+        "Train on 50 batches, then on a few of them again, and report how much of the time training waits for data. Then stop; nothing is saved.",
+        panel=CHECKS,
+    )
     no_preflight: bool = option(False, "Train without checking the shards first.", panel=CHECKS)
 
 
@@ -48,6 +53,8 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
 
+    --headspace measures how much faster training would be if data cost nothing.
+
     Reads the names in the shards first, which takes seconds, and refuses a run that would hang.
 
     Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
@@ -59,7 +66,7 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     _check_places(options)
     _check(argv, options, typed, dry_run=actions.dry_run)
     refused = not actions.no_preflight and _refused(argv, options)
-    sys.exit(_train(argv, options, actions.checkpoint_every, refused=refused))
+    sys.exit(_train(argv, options, actions, refused=refused))
 
 
 def _check_places(options: FeedOptions) -> None:
@@ -169,14 +176,15 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions, 
         print(f"  {field_fixes.command(meant, *flags)}", file=sys.stderr)
 
 
-def _train(argv: Sequence[str], options: FeedOptions, checkpoint_every: int | None, *, refused: bool) -> int:
+def _train(argv: Sequence[str], options: FeedOptions, actions: TrainOptions, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
     from wdsflow.training.feed_options import FeedStopped, NoOpenClip
     from wdsflow.training.launch.launch import Refused, launch
 
     try:
         with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
-            return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
+            every = None if actions.headspace else actions.checkpoint_every
+            return launch(argv, options, checkpoint_every=every, refused=refused, headspace=actions.headspace)
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:

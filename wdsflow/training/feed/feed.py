@@ -192,6 +192,15 @@ class Feed:
         )
         return planner
 
+    @property
+    def decoders(self) -> int:
+        """The number of threads or processes that make samples."""
+        return self._workers
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that the decoders of this epoch have taken."""
+        return 0.0 if self._engine is None else self._engine.cpu()
+
     def close(self) -> None:
         """End the threads or processes."""
         if self._engine is not None:

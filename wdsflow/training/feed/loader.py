@@ -1,5 +1,6 @@
 """The loader that training iterates over: batches, their number, and a state to resume from. Imports torch."""
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,8 +10,9 @@ from typing import Any, TypedDict
 import torch
 
 from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
+from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.field_fixes import command
-from wdsflow.training.stalls.loss_tally import LossTally
+from wdsflow.training.stalls.loss_tally import LossTally, say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
@@ -21,6 +23,7 @@ from .balanced import Balanced
 from .batch_planner import EpochPosition, StarvedError
 from .epoch_run import EpochCounter, EpochRun, Ready
 from .feed import Feed, FeedRecipe
+from .headspace import Headspace, measured
 from .lanes import LanePosition
 
 _VERSION = 1
@@ -71,6 +74,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
         spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        self.headroom: Headspace | None = None
         self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
@@ -137,6 +141,24 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded
+
+    def headspace(self, batches: int = 50) -> Iterator[Any]:
+        """Yield batches of the next epoch, then a few of them again as often, and log how much training waits for data.
+
+        It is for a trial: the same loop as for training, over this instead of the feed. ``headroom`` has the result then.
+        Raises ValueError for an epoch of fewer than three batches.
+        """
+
+        def done(found: Headspace) -> None:
+            self.headroom = found
+            say(logging.INFO, f"headspace of {rank_name(*self._recipe.place)}: {found}")
+
+        given = iter(self)
+        try:
+            yield from measured(given, batches, self._feed.cpu, self._feed.decoders, cores_for_rank(), done)
+        finally:
+            if self._run is not None:
+                self._run.close()
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return the message of another rank that failed, if that is the reason for ``error``."""

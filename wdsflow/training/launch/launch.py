@@ -39,6 +39,7 @@ def launch(
     checkpoint_every: int | None = None,
     get_data: "GetData | None" = None,
     refused: bool = False,
+    headspace: bool = False,
 ) -> int:
     """Train as ``open_clip_train.main`` does with these arguments, fed by wdsflow; return an exit status.
 
@@ -47,6 +48,7 @@ def launch(
         options: settings of the feed.
         checkpoint_every: optimizer steps between checkpoints within epochs; None for none.
         get_data: replaces OpenCLIP's ``get_data``; by default wdsflow's.
+        headspace: measure how much training waits for data, and stop.
         refused: this is the first of several ranks, and none of them may train.
 
     Raises:
@@ -61,12 +63,14 @@ def launch(
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
-    from .resume import ResumedRun
+    from .resume import HeadspaceDone, ResumedRun
 
-    run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every)
+    run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every, headspace=headspace)
     try:
         with run.installed(), shared(main, refused):
             result = main.main(list(argv))
+    except HeadspaceDone:
+        return 0
     except Exception as error:
         other = run.explain(error)
         if other is None:

@@ -23,14 +23,21 @@ GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
 
 
+class HeadspaceDone(FeedStopped):
+    """A trial that measures how much training waits for data has ended."""
+
+
 class ResumedRun:
     """One run of open_clip_train.main with some of its parts replaced.
 
-    ``every``: optimizer steps between checkpoints within epochs; None for none.
+    ``every``: optimizer steps between checkpoints within epochs; None for none. ``headspace``: the run is a trial, see
+    ``Loader.headspace``, which HeadspaceDone ends.
     """
 
-    def __init__(self, main: ModuleType, get_data: GetData, every: int | None = None) -> None:
-        self._main, self._get_data, self._every = main, get_data, every
+    def __init__(
+        self, main: ModuleType, get_data: GetData, every: int | None = None, *, headspace: bool = False
+    ) -> None:
+        self._main, self._get_data, self._every, self._headspace = main, get_data, every, headspace
         self._loop: Callable[..., object] = main.train_one_epoch
         self._evaluation: Callable[..., object] = main.evaluate
         self._resumed: Saved | None = None
@@ -92,6 +99,8 @@ class ResumedRun:
         self._infos = list(data.values())
         if "train" in data:
             self.loader = data["train"].dataloader
+            if self._headspace and not hasattr(self.loader, "headspace"):
+                raise FeedError("--headspace works only with shards (--dataset-type webdataset)")
             if self._every is not None and not hasattr(self.loader, "state_dict"):
                 raise ResumeError("--checkpoint-every works only with shards (--dataset-type webdataset)")
             if self._resumed is not None:
@@ -133,9 +142,13 @@ class ResumedRun:
         feed = hasattr(self.loader, "state_dict")
         if not feed:  # other loaders shuffle by the global generators when they begin an epoch
             restore()
-        steps = Steps(self.loader, first, restore if feed else lambda: None, lambda batches: self._done(loop, batches))
+        begun = restore if feed else lambda: None
+        batches = self.loader.headspace if self._headspace else None
+        steps = Steps(self.loader, first, begun, lambda number: self._done(loop, number), batches)
         with counted(self._loop, steps):
             result = self._loop(*words, **named)
+        if self._headspace:
+            raise HeadspaceDone
         self._end(loop)
         return result
 
@@ -218,13 +231,19 @@ class Steps:
 
     The loop computes the step, the learning rate and its log lines from this number, so a resumed epoch continues.
     ``begun`` is called before the first batch is given, ``done`` with the number of finished batches each time the loop
-    asks for the next one.
+    asks for the next one. ``batches``: returns the batches, if they are not those of the loader itself.
     """
 
     def __init__(
-        self, loader: Iterable[object], first: int, begun: Callable[[], None], done: Callable[[int], None]
+        self,
+        loader: Iterable[object],
+        first: int,
+        begun: Callable[[], None],
+        done: Callable[[int], None],
+        batches: Callable[[], Iterator[object]] | None = None,
     ) -> None:
         self._loader, self._first, self._begun, self._done = loader, first, begun, done
+        self._batches = batches or (lambda: iter(loader))
         self.used = False
 
     def __call__(self, items: Iterable[object], start: int = 0) -> Iterator[tuple[int, object]]:
@@ -233,7 +252,7 @@ class Steps:
 
     def _count(self) -> Iterator[tuple[int, object]]:
         self.used = True
-        batches = iter(self._loader)
+        batches = self._batches()
         number = self._first
         while True:
             try:

@@ -11,6 +11,8 @@ from concurrent.futures import Future, wait
 from traceback import walk_stack
 from typing import NamedTuple
 
+import psutil
+
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import FeedLoss
@@ -113,6 +115,11 @@ class Threads:
                 tasks = at.tasks if tokens else at.tasks[at.task : at.task + 1]
                 found.append(BusyWith(f"decoding thread {at.number}", tasks, now - at.since, inside, tokens=tokens))
         return found
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time of the threads."""
+        own = {thread.native_id for thread in self._threads}
+        return sum(each.user_time + each.system_time for each in psutil.Process().threads() if each.id in own)
 
     def kill(self) -> None:
         """Do nothing: threads cannot be killed."""

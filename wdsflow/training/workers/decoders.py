@@ -72,6 +72,10 @@ class Decoders:
         """Return the processes that have been at one sample for ``seconds``. Thread-safe."""
         return [] if self._team is None else self._team.busy(seconds)
 
+    def cpu(self) -> float:
+        """Return the seconds of processor time of the processes of this epoch."""
+        return 0.0 if self._team is None else self._team.cpu()
+
     def kill(self) -> None:
         """Kill the processes. Thread-safe."""
         if self._team is not None:
@@ -171,6 +175,9 @@ class _Team(Iterator[Result]):
 
     def busy(self, seconds: float) -> list[BusyWith]:
         return [busy for each in list(self._team) if (busy := each.busy(seconds)) is not None]
+
+    def cpu(self) -> float:
+        return sum(each.cpu() for each in list(self._team))
 
     def kill(self) -> None:
         for each in list(self._team):
@@ -280,6 +287,13 @@ class DecoderProcess:
             stack = self._where.stack(self._pid) if self._where is not None and not stopped else ()
             return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
         return None
+
+    def cpu(self) -> float:
+        """Return its seconds of processor time; 0 once it has ended."""
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(self._pid).cpu_times()
+            return float(times.user + times.system)
+        return 0.0
 
     def ask_to_end(self) -> None:
         """Request its end after the current order."""

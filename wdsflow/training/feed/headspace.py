@@ -1,0 +1,99 @@
+"""How fast training would be if data cost nothing: a few batches are kept and given again. Imports torch.
+
+The idea is that of "headspace analysis" in SPDL (Hira et al., 2025), which replaces the loader by a cache.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import Any
+
+_WARM = 2  # batches that are not counted, at the beginning of each part
+_KEPT = 4  # batches that are given again
+_LITTLE = 0.02  # share of the time that is not worth a change
+_BUSY = 0.7  # share of the time that decoders work when they are the bound
+
+
+@dataclass(frozen=True)
+class Headspace:
+    """The result, for one rank.
+
+    ``fed``, ``free``: seconds of a batch with the feed, and without its cost. ``cpu``: seconds of processor time that
+    decoders take for a batch. ``decoders``: how many there are, of ``cores`` for this rank.
+    """
+
+    batches: int
+    fed: float
+    free: float
+    cpu: float
+    decoders: int
+    cores: int
+
+    @property
+    def waits(self) -> float:
+        """The share of the time that training waits for data."""
+        return max(0.0, 1.0 - self.free / self.fed)
+
+    @property
+    def needed(self) -> int:
+        """The decoders that keep up with training."""
+        return max(1, math.ceil(self.cpu / self.free))
+
+    def __str__(self) -> str:
+        times = f"{1000 * self.fed:,.3g} ms a batch, {1000 * self.free:,.3g} ms if data cost nothing ({self.batches} batches)"
+        if self.waits < _LITTLE:
+            return f"training waits {self.waits:.1%} of the time for data: {times}. The feed is fast enough"
+        start = f"training waits {self.waits:.0%} of the time for data: {times}. "
+        one = f"{self.needed} core{'s' * (self.needed != 1)}"
+        if self.cpu < _BUSY * self.fed * self.decoders:
+            busy = f"Decoders work {self.cpu / self.fed / self.decoders:.0%} of the time"
+            return f"{start}{busy}: reading the shards, or joining batches in the training process, is the bound"
+        if self.needed > self.cores:
+            have = f"{self.cores} {'is' if self.cores == 1 else 'are'} there"
+            return f"{start}Decoding is the bound: {one} would do, {have} for this rank; smaller images or less augmentation help"
+        return f"{start}Decoding is the bound: {one} would do, with decoders={self.needed} instead of {self.decoders}"
+
+
+def measured(
+    batches: Iterator[Any],
+    count: int,
+    cpu: Callable[[], float],
+    decoders: int,
+    cores: int,
+    done: Callable[[Headspace], None],
+) -> Iterator[Any]:
+    """Yield ``count`` batches, then as many that are some of them again; then call ``done`` with the result.
+
+    ``cpu`` returns the processor time of the decoders so far. Of an epoch that is shorter, all batches are measured.
+    """
+    kept: list[Any] = []
+    seen, begun, work = 0, 0.0, 0.0
+    for number, batch in enumerate(islice(batches, count + _WARM)):
+        if number == _WARM:
+            begun, work = _now(), cpu()
+        if len(kept) < _KEPT:
+            kept.append(batch)
+        seen = number + 1
+        yield batch
+    fed, work = _now() - begun, cpu() - work
+    counted = seen - _WARM
+    if counted < 1:
+        raise ValueError(f"the epoch has {seen} batches, too few to measure: at least {_WARM + 1} are needed")
+    for number, batch in enumerate(islice(cycle(kept), counted + _WARM)):
+        if number == _WARM:
+            begun = _now()
+        yield batch
+    free = max(_now() - begun, 1e-9)
+    done(Headspace(counted, fed / counted, free / counted, work / counted, decoders, cores))
+
+
+def _now() -> float:
+    """Return the time, after the device has done what it was asked for."""
+    import torch
+
+    cuda: Any = torch.cuda  # in part without types
+    if cuda.is_available() and cuda.is_initialized():
+        cuda.synchronize()
+    return time.perf_counter()
