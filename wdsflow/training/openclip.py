@@ -31,7 +31,7 @@ from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
-from wdsflow.training.caption_sources import captions_for, no_tokenizer
+from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed.balanced import Balanced, Last, MixedSource
 from wdsflow.training.feed.feed import FeedRecipe, FeedSource
@@ -40,7 +40,6 @@ from wdsflow.training.feed.sample_catalog import Catalog, count_samples, nothing
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
-from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, SubsetError
@@ -168,19 +167,12 @@ def get_wds_dataset(
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
-    catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
-    names = ("image", "text") if _VERSION_4 else None
-    schedule, subset = _schedule(args, options, here, catalog, is_train=is_train, floor=floor)
+    columns = Columns(fields, captions, names=("image", "text") if _VERSION_4 else None)
+    source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
+    schedule, subset = _schedule(args, options, here, source.catalog, is_train=is_train, floor=floor)
     recipe = FeedRecipe(
         schedule=schedule,
-        sources=(
-            FeedSource(
-                images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
-                columns=Columns(fields, captions, names=names),
-                catalog=catalog,
-                tokenizer=tokenizer or no_tokenizer,
-            ),
-        ),
+        sources=(source,),
         batch_size=args.batch_size,
         options=options,
         place=here,

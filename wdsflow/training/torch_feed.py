@@ -9,21 +9,18 @@ from logging import WARNING
 from math import inf
 from typing import Any, Literal
 
-from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .caption_sources import no_tokenizer
 from .columns import Columns, UserMap, parse_fields
 from .feed.balanced import Balanced, MixedSource
 from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
-from .feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list
+from .feed.sample_catalog import count_samples, nothing_usable, shard_list
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions
-from .pixels.image_work import image_work
 from .ranks import RankPlace, decoders_for, place
 from .stalls.loss_tally import say
 
@@ -117,17 +114,12 @@ def feed(
         raise FeedError(f"batch_size is {batch_size}; it must be at least 1")
     here = place() if rank is None or world_size is None else RankPlace(rank, world_size)
     usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
-    given = _sources(shards, usual)
     options = _checked(options or FeedOptions(), usual)
-    opened = [_open(data, source, here, options) for data, source in given]
-    _check_layout([each.source.columns for each in opened])
-    _report_overlap(opened)
-    mixed = [each.mixed for each in opened]
-    if not sum(each.weight for each in mixed) < inf or any(each.weight <= 0 for each in mixed):
-        raise FeedError(f"weights are {', '.join(str(each.weight) for each in mixed)}; each must be above 0")
+    opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
+    _check_together(opened)
     try:
         schedule = Balanced(
-            mixed,
+            [each.mixed for each in opened],
             place=here,
             batch_size=batch_size,
             seed=seed,
@@ -138,27 +130,7 @@ def feed(
         )
     except ValueError as error:
         raise FeedError(str(error)) from None
-    recipe = FeedRecipe(
-        schedule=schedule,
-        sources=tuple(each.source for each in opened),
-        batch_size=batch_size,
-        options=options,
-        place=here,
-        seed=seed,
-        trains=True,
-        shuffle=schedule.shuffle(shuffle),
-        processes=decoders_for(options.decoders),
-        data="::".join(each.data for each in opened),
-    )
-    identity: dict[str, object] = {
-        "schedule": schedule.name,
-        "seed": seed,
-        "shuffle": shuffle,
-        "lanes": schedule.most_lanes,
-        "samples": schedule.length,
-        "drop_last": drop_last,
-    }
-    return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
+    return _loader(schedule, opened, options, shuffle=shuffle)
 
 
 @dataclass(frozen=True)
@@ -169,6 +141,30 @@ class _Opened:
     mixed: MixedSource
     source: FeedSource
     identity: dict[str, object]
+
+
+def _loader(schedule: Balanced, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int) -> Loader:
+    recipe = FeedRecipe(
+        schedule=schedule,
+        sources=tuple(each.source for each in opened),
+        batch_size=schedule.batch_size,
+        options=options,
+        place=schedule.place,
+        seed=schedule.seed,
+        trains=True,
+        shuffle=schedule.shuffle(shuffle),
+        processes=decoders_for(options.decoders),
+        data="::".join(each.data for each in opened),
+    )
+    identity: dict[str, object] = {
+        "schedule": schedule.name,
+        "seed": schedule.seed,
+        "shuffle": shuffle,
+        "lanes": schedule.most_lanes,
+        "samples": schedule.length,
+        "last": schedule.last,
+    }
+    return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
 
 
 def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> list[tuple[Shards, Source]]:
@@ -201,13 +197,8 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     """Count the usable samples of a source, and describe how they are made."""
     own = replace(options, ledger=source.ledger, where=source.where)
     columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(source.fields or ())
-    catalog = Catalog(
-        columns.image,
-        columns.captions.members if columns.captions else (),
-        allow_pipe=options.allow_pipe,
-        needed=columns.needed,
-        everything=source.map is not None,
-    )
+    made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, options, options.max_pixels)
+    catalog = made.catalog
     urls = shard_list(shards)
     data = shards if isinstance(shards, str) else "::".join(shards)
     subset = None
@@ -220,11 +211,6 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     digest = blake2b(digest_size=8)
     for url, count in zip(urls, counts, strict=True):
         digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
-    limit = options.max_pixels or BOMB_PIXELS
-    images = None
-    if columns.image:
-        work = source.transform or _rgb
-        images = image_work(work, mode=options.decode, k=options.k, max_pixels=limit, budget=None)
     identity: dict[str, object] = {
         "shards": len(urls),
         "samples": sum(counts),
@@ -236,7 +222,6 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
         "kept samples": subset.digest if subset else None,
     }
     mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
-    made = FeedSource(images=images, columns=columns, catalog=catalog, tokenizer=source.tokenizer or no_tokenizer)
     return _Opened(data, mixed, made, identity)
 
 
@@ -247,17 +232,21 @@ def _rgb(image: Any) -> Any:
     return np.array(image.convert("RGB"))
 
 
-def _check_layout(columns: Sequence[Columns]) -> None:
-    """Raise FeedError if the columns of sources make no common batch."""
+def _check_together(opened: Sequence[_Opened]) -> None:
+    """Raise FeedError if sources make no mix; warn of shards in several of them."""
+    weights = [each.mixed.weight for each in opened]
+    if not sum(weights) < inf or min(weights) <= 0:
+        raise FeedError(f"weights are {', '.join(map(str, weights))}; each must be above 0")
 
     def layout(one: Columns) -> tuple[object, ...]:
         return one.map is not None, one.names, [min(number, 0) for number in one.order]
 
-    if any(layout(each) != layout(columns[0]) for each in columns):
+    if any(layout(each.source.columns) != layout(opened[0].source.columns) for each in opened):
         raise FeedError(
             "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
             "at the same places, or a map that returns the same"
         )
+    _report_overlap(opened)
 
 
 def _report_overlap(opened: Iterable[_Opened]) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.memory.sizes import Budget, SharedBudget
 from wdsflow.readers.open_clip.versions import Buffers
-from wdsflow.training.caption_sources import TokenizedCaptions, Tokenizer
+from wdsflow.training.caption_sources import TokenizedCaptions, Tokenizer, no_tokenizer
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.pixels.image_work import ImageWork
+from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import RankPlace, decoders_for, ranks_here, start_method
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
@@ -51,6 +52,29 @@ class FeedSource:
     columns: Columns
     catalog: Catalog
     tokenizer: Tokenizer
+
+    @classmethod
+    def of(
+        cls,
+        columns: Columns,
+        transform: Preprocess,
+        tokenizer: Tokenizer | None,
+        options: FeedOptions,
+        max_pixels: int | None = None,
+    ) -> "FeedSource":
+        """Return a source with these columns. Images of more than ``max_pixels`` are lost, by default of Pillow's limit."""
+        images = None
+        if columns.image:
+            limit = max_pixels or BOMB_PIXELS
+            images = image_work(transform, mode=options.decode, k=options.k, max_pixels=limit, budget=None)
+        catalog = Catalog(
+            columns.image,
+            columns.captions.members if columns.captions else (),
+            allow_pipe=options.allow_pipe,
+            needed=columns.needed,
+            everything=columns.map is not None,
+        )
+        return cls(images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer)
 
     @property
     def known(self) -> bool:
