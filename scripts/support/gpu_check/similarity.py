@@ -32,14 +32,14 @@ def throughput(setting: Setting) -> Iterator[Finding]:
     with ThreadPoolExecutor() as pool:
         written = pool.submit(_shards, setting)
         models = dict(pool.map(lambda base: (base, model_of(setting, base)), {base: None for base, _ in cases}))
-        arguments = {
-            "device": setting.device,
-            "cases": [[models[base], precision] for base, precision in cases],
-            "seconds": 0.5 if setting.quick else 4.0,
-            "sizes": [_per_shard(setting)],
-        }
-        peers = list(results_of((bare, arguments), setting.left))
         shards = written.result()
+    arguments = {
+        "device": setting.device,
+        "cases": [[models[base], precision] for base, precision in cases],
+        "seconds": 0.5 if setting.quick else 4.0,
+        "sizes": [_per_shard(setting)],
+    }
+    peers = list(results_of((bare, arguments), setting.left))
     decoded = _decoding_alone(setting)
     yield decoded
     for (base, precision), peer in zip(cases, peers, strict=True):
@@ -208,13 +208,13 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
         "seconds": ended - loaded,
         "start": loaded - begun,
         "rate": samples / (ended - loaded),
-        "steady": _steady(ends[1:], sizes, options.get("workers") or 0),
+        "steady": steady_rate(ends[1:], sizes, options.get("workers") or 0),
         "waits": busy.idle(),
         "without": sum(sum(record.failed.values()) for record in report.records),
     }
 
 
-def _steady(ends: Sequence[float], sizes: Sequence[int], workers: int) -> float:
+def steady_rate(ends: Sequence[float], sizes: Sequence[int], workers: int) -> float:
     """Return samples a second between two ends of shards at which all workers are busy; 0 with too few shards.
 
     These are the 2 * workers-th end and the (n - workers)-th: shards that are begun before an interval and end in it
