@@ -20,12 +20,17 @@ def write_small_shards(folder: Path, shards: int, samples: int, different: int =
             part = path.with_suffix(".part")
             with tarfile.open(part, "w") as tar:
                 for number in range(samples):
-                    caption = " ".join(rng.choices(_WORDS, k=rng.randrange(6, 16)))
+                    caption = random_caption(rng)
                     picture = with_comment(pictures[number % len(pictures)], b"%d %d" % (shard, number))
                     _add(tar, f"{shard:04d}{number:05d}.jpg", picture)
                     _add(tar, f"{shard:04d}{number:05d}.txt", caption.encode())
             part.replace(path)
     return [str(path) for path in paths]
+
+
+def random_caption(rng: random.Random) -> str:
+    """Return 6 to 15 words."""
+    return " ".join(rng.choices(_WORDS, k=rng.randrange(6, 16)))
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

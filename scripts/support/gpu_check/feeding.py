@@ -17,9 +17,9 @@ def feed(setting: Setting) -> Iterator[Finding]:
     needs("open_clip_train", "webdataset", "PIL")
     from ..bench.loading import Plan, loader
 
-    shards, samples, batch = (2, 32, 2) if setting.quick else (8, 2500, 256)
+    shards, samples, batch = (2, 32, 2) if setting.quick else (8, 1000, 256)
     paths = write_small_shards(Path(setting.folder, "feed"), shards, samples)
-    plan = Plan("rate", batch=batch, workers=min(shards, 8), times=4)
+    plan = Plan("rate", batch=batch, workers=min(shards, 8), times=10)
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
     training = _Training(setting)
     batches = iter(data)
@@ -28,7 +28,7 @@ def feed(setting: Setting) -> Iterator[Finding]:
         kept.append(training.moved(images, texts))
         equal = equal and bool((kept[-1][0].cpu() == images).all())
     yield Finding("pixels of the feed on the device", "the same" if equal else "differ", "the same", equal)
-    seconds = 1.0 if setting.quick else min(setting.seconds, setting.left / 3)
+    seconds = 1.0 if setting.quick else min(setting.seconds, setting.left / 4)
     resident = training.rate(cycle(kept), seconds, move=False)
     fed = training.rate(batches, seconds, move=True)
     told = (

@@ -1,35 +1,20 @@
 """What makes the towers of a CLIP faster, and how far it changes embeddings: each variant by its rate and its cosine."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from .finding import Finding, Missing, Setting
+from .finding import Finding, Setting
 from .process import results_of
 from .similarity import model_of, rate
 
 _COMPARED = 64  # pictures whose embeddings are compared with those in fp32
-_COMPILING = 75.0  # seconds at most
-_SHAPES = 24  # batches of the text tower, each of another shape
+_SHAPES, _LONGEST = 64, 6.0  # batches of the text tower, each of another shape; seconds for them
 
 
 def towers(setting: Setting) -> Iterator[Finding]:
-    """Run variants of the towers: the text tower on changing shapes, then the image tower, changed step by step."""
-    yield from _findings(setting, compiles=False)
-
-
-def compiled(setting: Setting) -> Iterator[Finding]:
-    """Compile the image tower, with all changes of the other variants."""
-    if not setting.cuda:
-        raise Missing("needs a GPU")
-    try:
-        yield from _findings(setting, compiles=True)
-    except RuntimeError as error:  # it is of interest only if it is soon done
-        yield Finding("a compiled image tower", str(error))
-
-
-def _findings(setting: Setting, *, compiles: bool) -> Iterator[Finding]:
+    """Run variants of the towers: the image tower, changed step by step, then the text tower on changing shapes."""
     small = setting.quick or not setting.cuda
     base = "ViT-B-32" if small else "ViT-L-14"
     arguments = {
@@ -37,71 +22,58 @@ def _findings(setting: Setting, *, compiles: bool) -> Iterator[Finding]:
         "model": model_of(setting, base),
         "size": 2 if small else 512,
         "seconds": 0.0 if small else 1.5,
-        "compiles": compiles,
     }
-    for found in results_of((variants, arguments), min(setting.left, _COMPILING) if compiles else setting.left):
+    for found in results_of((variants, arguments), setting.left):
         told = found["failed"] if "failed" in found else f"{found['rate']:,.0f}/s"
         if "cosine" in found:
             told += f", smallest cosine to fp32 {found['cosine']:.5f}"
         if "alike" in found:
             told += f", smallest cosine to the one before {found['alike']:.5f}"
-        if "took" in found:
-            told += f", {found['took']:.0f} s to make"
+        if "shapes" in found:
+            told += f", {found['shapes']} shapes"
         yield Finding(f"{base}, {found['variant']}", told, details=found)
 
 
-def variants(device: str, model: str, size: int, seconds: float, *, compiles: bool) -> Iterator[dict[str, Any]]:
-    """Yield the rate of each variant, and the smallest cosine of its embeddings to those of fp32."""
-    import open_clip
+def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield the rate of each variant in bf16, and the smallest cosine of its embeddings to those of fp32."""
     import torch
 
-    from wdsflow.stages.scores.model.clip_model import normalise_in
+    from wdsflow.stages.scores.model.clip_model import load_clip, normalise_in
 
     torch.manual_seed(1)
     pictures = torch.randn(size, 3, 224, 224, device=device)
-    some = pictures[:_COMPARED]
-    plain: Any = open_clip.create_model(model, precision="fp32").eval().to(device)
+    net = load_clip(model, "", "fp32", device).model
     with torch.inference_mode():
-        expected = _unit(plain.visual(some))
-    del plain
-    net: Any = open_clip.create_model(model, precision="bf16").eval().to(device)
+        expected = _unit(net.visual(pictures[:_COMPARED]))
+    _to_bf16(net)
     half = pictures.bfloat16()
 
-    def measured(variant: str, run: Callable[[Any], Any], batch: Any = half, **more: Any) -> dict[str, Any]:
-        found = _unit(run(batch[:_COMPARED])) if not more else _unit(run(batch))[:_COMPARED]
+    def measured(variant: str) -> dict[str, Any]:
+        found = _unit(net.visual(half[:_COMPARED]))
         cosine = float((found * expected).sum(-1).min())
-        return {"variant": variant, "rate": rate(lambda: run(batch), size, seconds), "cosine": cosine, **more}
+        return {"variant": variant, "rate": rate(lambda: net.visual(half), size, seconds), "cosine": cosine}
 
     with torch.inference_mode():
-        if not compiles:
-            yield from _texts(net, device, size)
-            yield measured("image tower in bf16, as OpenCLIP has it", net.visual)
-            net.visual.to(memory_format=torch.channels_last)
-            yield measured("the same, channels_last", net.visual, half.contiguous(memory_format=torch.channels_last))
-            net.visual.to(memory_format=torch.contiguous_format)
+        yield measured("image tower in bf16, as OpenCLIP has it")
         normalise_in(torch.bfloat16, net)
-        if not compiles:
-            yield measured("with LayerNorm in bf16 (in use)", net.visual)
+        yield measured("with LayerNorm in bf16 (in use)")
         for block in net.visual.transformer.resblocks:
             block.attention = _Attention(block.attn)
-        if not compiles:
-            yield measured("and attention without copies of q, k and v", net.visual)
-            yield from _quick_gelus(net, half, seconds)
-            return
-        yield _compiled(net, half, measured)
+        yield measured("and attention without copies of q, k and v")
+        yield from _quick_gelus(net, half, seconds)
+        yield from _texts(net, device, size)
 
 
-def _compiled(net: Any, half: Any, measured: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def _to_bf16(net: Any) -> None:
+    """Turn a model in fp32 into the one that OpenCLIP creates in bf16: making a second one takes ten seconds."""
     import torch
+    from open_clip.model import convert_weights_to_lp
+    from open_clip.transformer import LayerNorm, LayerNormFp32
 
-    begun = time.perf_counter()
-    name = "and compiled"
-    try:
-        run: Any = torch.compile(net.visual, dynamic=False)
-        run(half)
-        return measured(name, run, took=time.perf_counter() - begun)
-    except Exception as error:  # noqa: BLE001 - without a compiler, for instance
-        return {"variant": name, "failed": f"{type(error).__name__}: {error}"[:200]}
+    for module in net.modules():
+        if type(module) is LayerNorm:
+            module.__class__ = LayerNormFp32
+    convert_weights_to_lp(net, dtype=torch.bfloat16)
 
 
 def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]]:
@@ -175,15 +147,15 @@ def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
     }
     for seed, (name, way) in enumerate(ways.items()):
         draw = torch.Generator().manual_seed(seed)  # shapes that the other way has not seen
-        done, begun = 0, time.perf_counter()
+        done, shapes, begun = 0, 0, time.perf_counter()
         with way:
-            for _ in range(_SHAPES if size > 4 else 2):
+            while shapes < (_SHAPES if size > 4 else 2) and time.perf_counter() - begun < _LONGEST:
                 count = int(torch.randint(max(1, size // 2), size + 1, (1,), generator=draw))
                 length = int(torch.randint(8, 40, (1,), generator=draw))
                 tokens = torch.randint(1, 49_000, (count, length), device=device)
                 float(tower(tokens).sum())
-                done += count
-        yield {"variant": name, "rate": done / (time.perf_counter() - begun), "shapes": _SHAPES}
+                done, shapes = done + count, shapes + 1
+        yield {"variant": name, "rate": done / (time.perf_counter() - begun), "shapes": shapes}
 
 
 def _unit(features: Any) -> Any:

@@ -196,19 +196,22 @@ def test_a_device_waits_for_its_work_and_gives_its_cache_back(monkeypatch, name,
 
 
 @pytest.mark.parametrize(
-    ("name", "memory", "size"), [("cuda:1", "25%", 2_000), ("cuda:0", "1000B", 1_000), ("mps", "50%", 400)]
+    ("name", "memory", "size", "bound"),
+    [("cuda:1", "25%", 2_000, 1_980), ("cuda:0", "30MiB", 30, 15), ("mps", "50%", 400, 400)],
 )
-def test_a_cap_bounds_what_pytorch_allocates_on_the_device(monkeypatch, name, memory, size):
+def test_a_cap_bounds_what_pytorch_allocates_on_the_device_less_a_segment_of_cuda(
+    monkeypatch, name, memory, size, bound
+):
     torch = pytest.importorskip("torch")
     set_to: list[tuple[object, ...]] = []
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3_000, 8_000))
-    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 800)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3_000 << 20, 8_000 << 20))
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 800 << 20)
     for module in (torch.cuda, torch.mps):
         monkeypatch.setattr(module, "set_per_process_memory_fraction", lambda *words: set_to.append(words))
     device = open_device(name, memory)
     assert isinstance(device, devices.TorchDevice)
-    assert (device.name, device.cap) == (name, size)
-    assert set_to == [(0.5,) if name == "mps" else (size / 8_000, name)]
+    assert (device.name, device.cap) == (name, size << 20)
+    assert set_to == [(bound / 800,) if name == "mps" else (bound / 8_000, name)]
     uncapped = open_device(name)
     assert isinstance(uncapped, devices.TorchDevice)
     assert (uncapped.cap, len(set_to)) == (None, 1)

@@ -81,6 +81,8 @@ class HostDevice:
 _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
 _FIRST_BF16 = 8.0  # compute capability of Ampere
+# PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB, which it then maps.
+_SEGMENT = 20 << 20
 _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
@@ -208,7 +210,8 @@ def share(memory: str, total: int) -> int:
 def cap(device: str, memory: str) -> int:
     """Bound PyTorch's memory on a device in this process; return the bytes.
 
-    Beyond them it raises torch.OutOfMemoryError. The CUDA context, some hundred MiB, comes on top.
+    Beyond them, on CUDA up to 20 MiB earlier, it raises torch.OutOfMemoryError. The CUDA context, some hundred MiB, comes
+    on top.
     """
     import torch
 
@@ -219,7 +222,8 @@ def cap(device: str, memory: str) -> int:
         return size
     total = int(torch.cuda.mem_get_info(device)[1])
     size = share(memory, total)
-    torch.cuda.set_per_process_memory_fraction(size / total, device)
+    checked = max(size - _SEGMENT, size // 2)
+    torch.cuda.set_per_process_memory_fraction(checked / total, device)
     return size
 
 
