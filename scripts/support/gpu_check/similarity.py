@@ -20,7 +20,7 @@ from .process import results_of, run_at_once
 _GOAL, _L14_GOAL = 0.9, 2500
 _VOCABULARY = 49_000
 # Small shards: many end while all workers are busy. A batch has the pictures of one shard, so bare passes take as many.
-_SAMPLES, _DIFFERENT = 100, 64
+_SAMPLES, _DIFFERENT = 250, 64
 _LONG = 300.0  # seconds that must be left for fp32 as well
 
 
