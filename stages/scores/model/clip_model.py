@@ -108,7 +108,6 @@ def trims(model: str, pretrained: str, precision: UsedPrecision) -> bool:
 
 def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     import open_clip
-    import torch
 
     name, path = full_name(model), local_path(pretrained)
     if name.startswith(LOCAL) and path is not None:
@@ -122,20 +121,7 @@ def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) ->
     expected = open_clip.get_model_preprocess_cfg(net)
     if _geometry(expected) != _geometry(preprocess):
         raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
-    dtype = open_clip.get_input_dtype(precision)
-    if dtype is not None and dtype != torch.float32 and device.startswith("cuda"):
-        normalise_in(dtype, net)
     return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
-
-
-def normalise_in(dtype: "torch.dtype", net: "CLIP") -> None:
-    """Let layers normalise half floats without copies in fp32: on CUDA, PyTorch's kernel itself computes in fp32."""
-    import torch
-    from open_clip.transformer import LayerNormFp32
-
-    for module in net.modules():
-        if type(module) is LayerNormFp32:
-            module.to(dtype).__class__ = torch.nn.LayerNorm
 
 
 def clip_source(model: str, pretrained: str) -> ModelSource | None:
