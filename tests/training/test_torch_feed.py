@@ -5,7 +5,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -262,17 +261,43 @@ def test_headspace_says_what_bounds_training(tmp_path):
 KILLED = """
 import json, os, signal, sys
 import wdsflow
-shards, rank, world, batch_size, stop, state, out = json.loads(sys.argv[1])
-feed = wdsflow.feed(shards, batch_size=batch_size, fields=("__key__", "__url__"), rank=rank, world_size=world,
-                    options=wdsflow.FeedOptions(status_every=0.0, decoders=1))
-if state:
-    feed.load_state_dict(state)
-epoch = feed.epoch
-with open(out, "w") as file:
+import wdsflow.training.torch_feed  # once, for all ranks
+
+shards, jobs = json.loads(sys.argv[1])
+options = wdsflow.FeedOptions(status_every=0.0, decoders=1, decode_in="threads")
+
+
+def be_rank(rank, world, batch_size, stop, state, out):
+    feed = wdsflow.feed(shards, batch_size=batch_size, fields=("__key__", "__url__"), rank=rank, world_size=world, options=options)
+    if state is not None:
+        feed.load_state_dict(state)
+    epoch = feed.epoch
     for number, (keys, urls) in enumerate(feed, 1):
-        print(json.dumps([epoch, [[url[-8:], key] for url, key in zip(urls, keys)], feed.state_dict()]), file=file, flush=True)
+        samples = [[url[-11:], key] for url, key in zip(urls, keys)]
+        os.write(out, json.dumps([rank, number, epoch, samples, feed.state_dict()]).encode() + b"\\n")
         if number == stop:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+state = None
+for world, batch_size, stop in jobs:
+    path = f"{world}-{batch_size}-{stop}.jsonl"
+    children = []
+    for rank in range(world):
+        child = os.fork()
+        if not child:
+            be_rank(rank, world, batch_size, stop, state, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+            os._exit(0)
+        children.append(child)
+    assert {os.waitpid(child, 0)[1] for child in children} <= {0, signal.SIGKILL}
+    lines = [json.loads(line) for line in open(path)]
+    last = max(number for _, number, *_ in lines)
+    assert sorted(rank for rank, number, *_ in lines if number == last) == list(range(world)), lines
+    states = [state for _, number, _, _, state in lines if number == last]
+    assert all(each == states[0] for each in states)
+    state = states[0]
+    print(json.dumps([(epoch, *sample) for _, _, epoch, samples, _ in lines for sample in samples]))
+print(json.dumps(state))
 """
 
 
@@ -284,33 +309,22 @@ def test_killed_jobs_of_other_sizes_give_each_sample_once(tmp_path, seed):
     count = rng.choice([1, 2, 4])
     patterns = [write_shards(tmp_path / f"s{at}", [rng.randrange(9, 40) for _ in range(5)]) for at in range(count)]
     shards = patterns[0] if count == 1 else {pattern: rng.randrange(1, 5) for pattern in patterns}
-    state, found = None, Counter()
-    for world in (8, 3, 16):
-        batch_size, stop = rng.choice([2, 3, 5]), rng.choice([1, 2, 3, 0])
-        outs = [tmp_path / f"{world}-{rank}" for rank in range(world)]
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-c", KILLED, json.dumps([shards, rank, world, batch_size, stop, state, str(out)])]
-            )
-            for rank, out in enumerate(outs)
-        ]
-        ended = {process.wait(120) for process in ranks}
-        assert ended <= {0, -signal.SIGKILL}
-        lines = [[json.loads(line) for line in out.read_text().splitlines()] for out in outs]
-        assert len({len(each) for each in lines}) == 1
-        for epoch, samples, _ in (line for each in lines for line in each):
-            found.update((epoch, *sample) for sample in samples)
-        assert len({json.dumps(each[-1][2]) for each in lines if each}) <= 1
-        state = lines[0][-1][2] if lines[0] else state
+    jobs = [(world, rng.choice([2, 3, 5]), rng.choice([1, 2, 3, 0])) for world in (8, 3, 16, 3)]
+    run = [sys.executable, "-c", KILLED, json.dumps([shards, jobs])]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert not done.returncode, done.stderr
+    *given, state = map(json.loads, done.stdout.splitlines())
+    found = Counter(tuple(sample) for samples in given for sample in samples)
     rest = feed(shards, fields=("__key__", "__url__"), batch_size=7)
     rest.load_state_dict(state)
     last = rest.epoch
-    found.update((last, url[-8:], key) for keys, urls in rest for url, key in zip(urls, keys, strict=True))
+    found.update((last, url[-11:], key) for keys, urls in rest for url, key in zip(urls, keys, strict=True))
     for epoch in range(last + 1):
         whole = feed(shards, fields=("__key__", "__url__"), batch_size=7)
         whole.set_epoch(epoch)
-        expected = Counter((url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True))
-        assert Counter({key[1:]: number for key, number in found.items() if key[0] == epoch}) == expected
+        expected = Counter((epoch, url[-11:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True))
+        assert Counter({sample: number for sample, number in found.items() if sample[0] == epoch}) == expected
 
 
 @pytest.mark.deep
