@@ -240,7 +240,7 @@ def serve(spec: str, fd: int) -> None:
     line = take_line()
     last = LastSeen(fd)
     when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
-    _bound_memory()
+    bound_memory()
     for name in _RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
@@ -336,7 +336,7 @@ def _stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
     return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
 
 
-def _bound_memory() -> None:
+def bound_memory() -> None:
     """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
     most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

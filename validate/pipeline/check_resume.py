@@ -1,0 +1,253 @@
+"""Does a loader resume where it stopped? Its states are loaded in new processes, and the samples compared."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from wdsflow.text.words import how_many
+
+from ..verdicts.check_result import CheckResult, LoaderFault
+from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
+from .rows import Row, flat, identifying, identity, shown
+
+_WRONG, _NONE = "P327", "P328"
+_EPOCHS = 3
+Ids = list[tuple[str, ...]]
+
+
+class Expected(NamedTuple):
+    """What an undisturbed run hands out around a place."""
+
+    done: Ids  # before the place, in its epoch
+    rest: Ids  # after it, in the same epoch
+    later: Ids  # in the next epoch
+
+
+def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, *, unique_keys: bool) -> CheckResult:
+    """Return whether a loader resumes.
+
+    Args:
+        runs: starts the runs.
+        request: the run of ``base``, over three epochs.
+        base: an undisturbed run.
+        unique_keys: see ``identifying``.
+    """
+    facts = base.facts
+    if facts.stateful is None:
+        line = f"{facts.lines['reads']}: " if facts.lines.get("reads") else ""
+        text = f"{line}{facts.kind} has no state_dict: this loader cannot resume, an interrupted epoch begins again"
+        return CheckResult("resume", text, (LoaderFault(_NONE, text, "warning"),))
+    return _Resume(runs, request, base, unique_keys).result()
+
+
+class _Resume:
+    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
+        self.runs, self.request, self.base, self.unique_keys = runs, request, base, unique_keys
+        self.facts = base.facts
+        self.faults: dict[str, LoaderFault] = {}
+        self.doubts: list[str] = []
+        self.notes: list[str] = []
+        self.right = 0  # states that were resumed as they should be
+
+    def result(self) -> CheckResult:
+        saved = self.runs.run(replace(self.request, save_at=self._places()))
+        if saved.how != "ended":
+            self._fault(f"taking states ends the run: {saved.failure}", "saves")
+            return self._answer()
+        self.columns = identifying(self.base.rows, saved.rows, unique_keys=self.unique_keys, whole=any(self.base.whole))
+        if not self.columns:
+            return CheckResult("resume", "its samples have no key, and differ in each run", judged=False)
+        self.same_order = self._ids(self.base) == self._ids(saved)
+        self._undisturbed(saved)
+        for place in saved.shared:
+            self._fault(
+                f"the state taken {_at(place)} changes later: it shares memory with the running loader", "saves"
+            )
+        states = [each for each in saved.states if not self._refused(each)]
+        self._resumed(self._resumed(states, saved, again=False), saved, again=True)
+        if self.faults and self.facts.workers and self.facts.stateful:
+            self._alone()
+        return self._answer()
+
+    def _places(self) -> tuple[Place, ...]:
+        """Return places at the start and end of epochs, and at random ones between."""
+        rng, sizes = random.Random(0), [len(epoch) for epoch in self.base.epochs]
+        places = [(0, 0)]
+        places += [(epoch, rng.randrange(1, size)) for epoch, size in enumerate(sizes[:2]) if size > 1]
+        if self.base.whole and self.base.whole[0]:
+            places += [(0, sizes[0]), (0, END)]
+        else:
+            self.notes.append("resume: an epoch was not read to its end, so the end of an epoch was not tried")
+        return tuple(dict.fromkeys(places))
+
+    def _undisturbed(self, saved: LoaderRun) -> None:
+        """Look whether it is the states that change the order: a third run is as undisturbed as the first."""
+        if self.same_order:
+            return
+        other = self.runs.run(self.request)
+        if self._ids(other) == self._ids(self.base):
+            self._fault("taking a state changes which samples come next", "saves")
+        else:
+            self.notes.append(
+                "resume: its order is not reproducible; samples that are repeated or lost count, not their order"
+            )
+
+    def _refused(self, state: SavedState) -> bool:
+        if state.error:
+            self._fault(f"no state can be saved {_at(state.place)}: {state.error}", "saves", state.line)
+        return bool(state.error)
+
+    def _resumed(self, states: Sequence[SavedState], saved: LoaderRun, *, again: bool) -> list[SavedState]:
+        """Resume from states; return states of the resumed runs that are right, with their places in the epoch."""
+        rng, requests = random.Random(1), []
+        for state in states:
+            epoch, count = _begins(state.place)
+            left = len(saved.epochs[epoch]) - count if epoch < len(saved.epochs) else 0
+            save_at = ((epoch, rng.randrange(1, left)),) if left > 1 and not again else ()
+            epochs = 2 if left else 3  # what remains of the first one may be nothing
+            requests.append(replace(self.request, epochs=epochs, first=epoch, state=state.data, save_at=save_at))
+        found: list[SavedState] = []
+        for state, run in zip(states, self.runs.run_all(requests), strict=True):
+            if self._judge(state.place, run, saved, again=again):
+                epoch, count = _begins(state.place)
+                found += [
+                    replace(each, place=(epoch, count + each.place[1]))
+                    for each in run.states
+                    if not self._refused(each)
+                ]
+        return found
+
+    def _judge(self, place: Place, run: LoaderRun, saved: LoaderRun, *, again: bool) -> bool:
+        """Note the fault of a resumed run; return whether there is none."""
+        what = f"resumed {'a second time ' if again else ''}from the state taken {_at(place)}"
+        if run.how != "ended":
+            self._fault(f"{what}: {run.failure}", "loads", run.line)
+            return False
+        want = self._expected(place, saved)
+        seen = [self._identities(epoch) for epoch in run.epochs]
+        text, sure = difference(want, seen, run.whole, ordered=self.same_order)
+        if not text:
+            self.right += 1
+            return True
+        if sure:
+            self._fault(f"{what}: {text}", "loads")
+        else:
+            self.doubts.append(f"{what}: {text}")
+        return False
+
+    def _expected(self, place: Place, saved: LoaderRun) -> Expected:
+        epoch, count = place
+        ids = [self._identities(each) for each in saved.epochs]
+        if count == END:
+            return Expected(
+                [], ids[epoch + 1] if epoch + 1 < len(ids) else [], ids[epoch + 2] if epoch + 2 < len(ids) else []
+            )
+        done = self._identities(saved.epochs[epoch][:count])
+        return Expected(done, ids[epoch][len(done) :], ids[epoch + 1] if epoch + 1 < len(ids) else [])
+
+    def _alone(self) -> None:
+        """Try once without workers, where a state that is wrong with them may be right."""
+        others, self.faults = self.faults, {}
+        request = replace(self.request, workers=0, epochs=2)
+        self.request = request
+        place = next((place for place in self._places() if place[1] > 0), None)
+        saved = self.runs.run(replace(request, save_at=(place,) if place else ()))
+        if saved.how == "ended" and saved.states and not saved.states[0].error:
+            run = self.runs.run(replace(request, state=saved.states[0].data, first=saved.states[0].place[0]))
+            if self._judge(saved.states[0].place, run, saved, again=False):
+                others = {
+                    text: replace(
+                        fault, message=f"{fault.message}; without workers (num_workers=0) it resumes as it should"
+                    )
+                    for text, fault in others.items()
+                }
+        self.faults = others
+
+    def _identities(self, epoch: Sequence[Sequence[Row]]) -> Ids:
+        return [identity(row, self.columns) for row in flat(epoch)]
+
+    def _ids(self, run: LoaderRun) -> list[Ids]:
+        return [self._identities(epoch) for epoch in run.epochs]
+
+    def _fault(self, text: str, about: str, line: str = "") -> None:
+        """Note a fault, once for all places with the same end."""
+        line = line or self.facts.lines.get(about, "") or self.facts.lines.get("reads", "")
+        where = f" ({self.facts.stateful}.state_dict)" if self.facts.stateful else ""
+        prefix = f"{line}: " if line else ""
+        self.faults.setdefault(text.rpartition(": ")[2], LoaderFault(_WRONG, f"{prefix}{text}{where}"))
+
+    def _answer(self) -> CheckResult:
+        summary = f"{how_many(self.right, 'state')} resumed in new processes, with the samples of an undisturbed run"
+        judged = bool(self.right) and not self.doubts
+        if self.doubts:
+            summary = self.doubts[0]
+        return CheckResult(
+            "resume", summary, tuple(self.faults.values()), judged or bool(self.faults), tuple(self.notes)
+        )
+
+
+def difference(want: Expected, epochs: Sequence[Ids], whole: Sequence[bool], *, ordered: bool) -> tuple[str, bool]:
+    """Return how a resumed run differs from what is expected, and whether it certainly is a fault; "" if it does not.
+
+    Args:
+        want: from the run in which the state was taken.
+        epochs: of the resumed run.
+        whole: which of them ended by themselves.
+        ordered: whether two undisturbed runs give the same samples in the same order.
+    """
+    all_seen, all_wanted = [each for epoch in epochs for each in epoch], [*want.rest, *want.later]
+    least = min(len(all_seen), len(all_wanted))
+    if (
+        all_seen[:least] == all_wanted[:least]
+        and (least == len(all_wanted) or not all(whole))
+        and least >= min(1, len(all_wanted))
+    ):
+        return "", True
+    seen = next((epoch for epoch in epochs if epoch), [])
+    if not seen:
+        return "it hands out nothing", True
+    entire = [*want.done, *want.rest]
+    if want.done and (seen[: len(want.done)] == want.done or (Counter(seen) == Counter(entire) and all(whole[:1]))):
+        return f"the epoch begins again: {how_many(len(want.done), 'sample')} come a second time", True
+    rest = want.rest or want.later
+    repeated = Counter(seen) - Counter(rest)
+    repeated = Counter({each: count for each, count in repeated.items() if each in set(want.done)})
+    lost = Counter(rest) - Counter(seen) if all(whole[:1]) else Counter()
+    if (repeated or lost) and (ordered or all(whole)):
+        texts = [
+            f"{how_many(some.total(), 'sample')} {verb}{_such(some)}"
+            for some, verb in ((repeated, "repeated"), (lost, "lost"))
+            if some
+        ]
+        return " and ".join(texts), True
+    if seen == rest[: len(seen)] or Counter(seen) == Counter(rest):
+        later = next((epoch for epoch in epochs[epochs.index(seen) + 1 :] if epoch), [])
+        if seen == rest and Counter(later) != Counter(want.later) and want.later and all(whole):
+            return f"the next epoch has {len(later):,} samples instead of {len(want.later):,}", True
+        if seen == rest and later and later != want.later and ordered:
+            return "the next epoch has another order than without the interruption", True
+        return (
+            ("the samples come in another order than without the interruption", True)
+            if ordered and seen != rest
+            else ("", True)
+        )
+    return "other samples come than without the interruption", ordered
+
+
+def _begins(place: Place) -> Place:
+    """Return the epoch that a resumed run begins with, and how many of its items were handed out."""
+    epoch, count = place
+    return (epoch + 1, 0) if count == END else place
+
+
+def _such(some: Counter[tuple[str, ...]]) -> str:
+    key = shown(next(iter(some)))
+    return f" (such as {key})" if key else ""
+
+
+def _at(place: Place) -> str:
+    epoch, count = place
+    where = "at the end" if count == END else "at the start" if count == 0 else f"after {how_many(count, 'item')}"
+    return f"{where} of epoch {epoch + 1}"

@@ -1,0 +1,202 @@
+"""Do workers and ranks share the samples? Each must come out once, whatever their number."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wdsflow.text.words import how_many, listed
+
+from ..verdicts.check_result import CheckResult, LoaderFault
+from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .rows import Row, counts_up, flat, identifying, identity, shown
+
+_SPLIT, _SEED = "P330", "P331"
+RANKS = 2
+_COUNTS = (1, 2, 3, 4)
+_DRAWS = 4  # different values that show that random numbers are drawn
+
+
+class _Workers:
+    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
+        self.runs, self.facts, self.unique_keys = runs, base.facts, unique_keys
+        self.request = replace(request, epochs=1)
+        self.faults: dict[str, LoaderFault] = {}
+        self.notes: list[str] = []
+        self.judged: list[str] = []
+
+    def result(self, clones: Sequence[str]) -> CheckResult:
+        """Compare workers, then ranks, then the random numbers of both."""
+        workers = self.facts.can_have_workers
+        shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
+        counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
+        alone, *several = self.runs.run_all([replace(self.request, workers=count) for count in counts])
+        if alone.how != "ended":
+            return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
+        for count, run in zip(counts[1:], several, strict=True):
+            self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
+        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
+        if shards >= RANKS:
+            ranks = self.runs.run_ranks(replace(self.request, workers=own), RANKS)
+            self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
+            if why := next((run.no_group for run in ranks if run.no_group), ""):
+                self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
+        if len(counts) <= len(_COUNTS):
+            few = (
+                f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
+                if workers
+                else "no DataLoader is found in it, so no worker was tried"
+            )
+            self.notes.append(f"workers: {few}")
+        if clones:
+            self._seeds(replace(self.request, urls=tuple(clones), keys=frozenset()), own)
+        summary = (
+            f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
+        )
+        return CheckResult(
+            "workers", summary, tuple(self.faults.values()), bool(self.judged or self.faults), tuple(self.notes)
+        )
+
+    def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
+        """Compare what one process reads alone with what several read together."""
+        failed = next((run for run in shared if run.how != "ended"), None)
+        if failed is not None:
+            self._fault(
+                where.partition(" ")[0],
+                f"{where} it {'ends' if failed.how == 'raised' else 'stops'}: {failed.failure}",
+                failed.line,
+            )
+            return
+        found = [row for run in shared for row in run.rows]
+        finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
+        columns = identifying(alone.rows, found, unique_keys=self.unique_keys, whole=finite)
+        if not columns:
+            self.notes.append(f"workers: {where} nothing was compared: its samples have no key, and differ in each run")
+            return
+        before = len(self.faults)
+        if finite:
+            self._count(alone, shared, columns, where, parts)
+        else:
+            self._side_by_side(shared, columns, where, parts)
+        if len(self.faults) == before:
+            self.judged.append(where)
+
+    def _count(
+        self, alone: LoaderRun, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, parts: int
+    ) -> None:
+        expected = Counter(identity(row, columns) for row in alone.rows)
+        found = Counter(identity(row, columns) for run in shared for row in run.rows)
+        twice, missing = found - expected, expected - found
+        items = [len(item) for run in shared for epoch in run.epochs for item in epoch]
+        size, total = max(items, default=1), sum(items)
+        sizes = [sum(map(len, run.epochs)) for run in shared]
+        same = len({len(run.rows) for run in shared}) == 1
+        # A sampler may add samples so that all ranks have as many, or leave out those that do not fill a batch.
+        padding = max(len(shared) - 1, size - 1 if same else 0) if len(shared) > 1 else 0
+        dropped = parts * (size - 1) if items and min(items) == size else 0
+        dropped = max(dropped, padding)
+        what = "rank" if len(shared) > 1 else "worker"
+        copies = total / max(1, expected.total())
+        if twice.total() > min(padding, expected.total() // 4):
+            key = shown(next(iter(twice)))
+            such = f", such as {key}" if key else ""
+            whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
+            text = (
+                f"each {what} reads all samples: they come out {round(copies)} times"
+                if whole
+                else f"{how_many(twice.total(), 'sample')} of {expected.total():,} come out more than once{such}"
+            )
+            self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
+        elif missing.total() > dropped:
+            key = shown(next(iter(missing)))
+            self._fault(
+                f"{what} gap",
+                f"{where} {how_many(missing.total(), 'sample')} of {expected.total():,} never come out{f', such as {key}' if key else ''}",
+            )
+        elif missing:
+            self.notes.append(
+                f"workers: {where} {how_many(missing.total(), 'sample')} did not fill a batch and were left out"
+            )
+        if len(set(sizes)) > 1:
+            numbers = listed([f"{count:,}" for count in sizes])
+            self._fault(
+                "unequal",
+                f"{where} they get {numbers} items: the rank with more waits in its next collective operation, and the run hangs",
+            )
+
+    def _side_by_side(self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, parts: int) -> None:
+        """Compare runs without an end: ranks by their samples, workers by the items that they give in turn."""
+        if len(shared) > 1:
+            each = [[identity(row, columns) for row in run.rows] for run in shared]
+        elif parts > 1:
+            items = [item for epoch in shared[0].epochs for item in epoch]
+            each = [[identity(row, columns) for row in flat(items[index::parts])] for index in range(parts)]
+        else:
+            return
+        what, shortest = "rank" if len(shared) > 1 else "worker", min(map(len, each))
+        if (
+            shortest >= _DRAWS
+            and len(set(each[0])) >= _DRAWS
+            and all(one[:shortest] == each[0][:shortest] for one in each)
+        ):
+            self._fault(
+                f"{what} overlap", f"{where} each {what} gives the same samples in the same order: {_SPLITTERS[what]}"
+            )
+
+    def _seeds(self, request: LoaderRequest, own: int | None) -> None:
+        """Read copies of one sample: values that differ between them, and that each worker has, are the same draws."""
+        requests = (
+            [replace(request, workers=count) for count in (0, 0, 2)] if self.facts.can_have_workers else [request] * 2
+        )
+        alone, other, *two = self.runs.run_all(requests)
+        ranks = self.runs.run_ranks(replace(request, workers=own), RANKS)
+        if alone.how != "ended" or other.how != "ended":
+            self.notes.append(
+                f"workers: random numbers were not compared: with copies of one sample it ends: {alone.failure}"
+            )
+            return
+        for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
+            rows = [row for run in runs for row in run.rows]
+            if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
+                self._fault(
+                    f"{what} seed",
+                    f"each {what} draws the same random numbers: in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one",
+                    severity=severity,
+                    code=_SEED,
+                )
+
+    def _fault(self, kind: str, text: str, line: str = "", severity: str = "error", code: str = _SPLIT) -> None:
+        line = line or self.facts.lines.get("reads", "")
+        prefix = f"{line}: " if line and line not in text else ""
+        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", severity))  # type: ignore[arg-type]
+
+
+_SPLITTERS = {
+    "worker": "split the shards by torch.utils.data.get_worker_info(), or by wds.split_by_worker",
+    "rank": "split the shards by rank (nodesplitter=wds.split_by_node), or use a DistributedSampler",
+}
+
+
+def check_workers(
+    runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str], *, unique_keys: bool
+) -> CheckResult:
+    """Return whether workers and ranks share the samples.
+
+    Args:
+        runs: starts the runs.
+        request: the run of ``base``.
+        base: a run of the loader as it is.
+        clones: shards that have copies of one sample only.
+        unique_keys: see ``identifying``.
+    """
+    return _Workers(runs, request, base, unique_keys).result(clones)
+
+
+def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
+    """Return a column of copies of one sample that has each value twice in two workers, and once in one; "" if none."""
+    for name in shared[0] if shared and alone else ():
+        one, two = Counter(row.get(name, "") for row in alone), Counter(row.get(name, "") for row in shared)
+        if len(two) < _DRAWS or counts_up(one) or one.total() - len(one) > one.total() // 10:
+            continue
+        if sum(count for count in two.values() if count % RANKS == 0) >= 0.9 * two.total():
+            return f"column {name!r}" if name else "the content"
+    return ""

@@ -1,0 +1,393 @@
+"""Runs of the user's loader as it is, each in a new process: its samples, its states, and how it ended."""
+
+import io
+import math
+import multiprocessing
+import os
+import pickle
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Literal
+
+from wdsflow.engines.peer import Peer, ending, receive, send, take_line
+from wdsflow.engines.site import shown_cores
+
+from ..tracing.meter import error_text, line_of
+from ..tracing.pipeline_steps import is_nested
+from .load_pipeline import PipelineError, build, failure_text, find
+from .loader_parts import (
+    Unpicklable,
+    globals_of,
+    line_in,
+    loaders_in,
+    repeats,
+    stateful_part,
+    unpicklable_parts,
+    with_workers,
+)
+from .probe_process import bound_memory
+from .rewire import check_made
+from .rows import Row, rows_of
+from .stand_ins import Items, is_map_style
+
+END = -1  # in place of a number of items: after the last one
+_IMPORT = 120.0  # seconds until the first message of a process
+_NO_GUARD = "An attempt has been made to start a new process before"
+Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
+Place = tuple[int, int]  # an epoch, and how many items of it were handed out; END: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderRequest:
+    """One run of a loader."""
+
+    urls: tuple[str, ...]
+    epochs: int = 1
+    first: int = 0  # the first epoch
+    most: int = 2000  # items of an epoch
+    seconds: float = 90.0  # then the run ends after its current item
+    save_at: tuple[Place, ...] = ()
+    state: bytes | None = None  # loaded before the first epoch
+    workers: int | None = None  # of its DataLoaders; None: as they are
+    method: str = ""  # of multiprocessing; "": the default
+    rank: int = 0
+    ranks: int = 1
+    meeting: str = ""  # the file at which ranks meet
+    port: int = 0
+    keys: frozenset[str] = frozenset()  # of the samples in the shards
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """Facts from the loader's own object."""
+
+    kind: str = ""
+    workers: int | None = None  # of its DataLoaders; None: it has none
+    can_have_workers: bool = False
+    own_method: bool = False  # its DataLoaders choose how processes are started
+    stateful: str | None = None  # what has its state: a path, "" for the loader itself; None: nothing
+    map_style: bool = False
+    repeats: bool = False  # shards, until an epoch is full
+    lines: dict[str, str] = field(default_factory=dict)  # "reads", "saves", "loads" -> line of the user's code
+    set_globals: tuple[str, ...] = ()  # that the function set which makes it
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """A state that was taken during a run."""
+
+    place: Place
+    data: bytes = b""
+    error: str = ""  # why there is none
+    line: str = ""
+
+
+@dataclass(slots=True)
+class LoaderRun:
+    """The result of a run."""
+
+    how: Literal["ended", "raised", "hung"] = "ended"
+    stage: Stage = "importing"  # where it raised or hung
+    error: str = ""
+    line: str = ""
+    facts: LoaderFacts = field(default_factory=LoaderFacts)
+    epochs: list[list[list[Row]]] = field(default_factory=list)  # the samples of each item of each epoch
+    whole: list[bool] = field(default_factory=list)  # whether the epoch ended by itself
+    states: list[SavedState] = field(default_factory=list)
+    shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
+    unpicklable: tuple[Unpicklable, ...] = ()
+    no_guard: bool = False  # a worker imported the user's script, which started processes again
+    no_group: str = ""  # why torch.distributed was not initialized
+
+    @property
+    def rows(self) -> list[Row]:
+        """The samples of all epochs."""
+        return [row for epoch in self.epochs for item in epoch for row in item]
+
+    @property
+    def failure(self) -> str:
+        """How it failed, with the line of the user's code."""
+        line = f"{self.line}: " if self.line else ""
+        return f"{line}{self.error}" if self.how == "raised" else f"{self.stage} hangs"
+
+
+class LoaderRuns:
+    """Starts runs of one loader.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``.
+        patience: seconds without an item after which a run hangs.
+    """
+
+    def __init__(self, spec: str, patience: float = 60.0) -> None:
+        self.spec, self.patience = spec, patience
+
+    def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
+        """Return the results of runs, in their order; several run at a time."""
+        with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
+            return list(pool.map(self.run, requests))
+
+    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
+        """Return the results of the ranks of one run, which take part in one group of torch.distributed."""
+        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            one = replace(request, ranks=ranks, meeting=str(Path(folder, "meeting")), port=port)
+            return list(pool.map(self.run, [replace(one, rank=rank) for rank in range(ranks)]))
+
+    def run(self, request: LoaderRequest) -> LoaderRun:
+        """Return the result of a run in a new process, which is ended with all that it started."""
+        found = LoaderRun()
+        with tempfile.TemporaryFile() as log:
+            peer = Peer(f"from {__name__} import serve; serve({self.spec!r})", stderr=log)
+            try:
+                peer.send(request)
+                self._follow(peer, found)
+            except (OSError, EOFError):
+                peer.ends_within(1.0)
+                found.how = "raised"
+            finally:
+                status = peer.close()
+            log.seek(0)
+            said = log.read().decode("utf-8", "replace")
+        found.no_guard = _NO_GUARD in said
+        if found.how == "raised" and not found.error:
+            found.error = f"the process {ending(status, 'ended with exit status')}"
+        return found
+
+    def _follow(self, peer: Peer, found: LoaderRun) -> None:
+        """Note what a process reports, until it ends or hangs."""
+        patience = max(_IMPORT, self.patience)
+        while wait([peer.line], patience):
+            kind, value = peer.receive()
+            if kind == "done":
+                return
+            if kind == "item":
+                found.epochs[-1].append(value)
+            elif kind == "epoch":
+                found.epochs.append([])
+                found.whole.append(False)
+            elif kind == "whole":
+                found.whole[-1] = True
+            elif kind == "state":
+                found.states.append(value)
+            else:
+                setattr(found, kind, value)
+            patience = self.patience if found.stage not in ("importing", "building") else patience
+        found.how = "hung"
+
+
+def serve(spec: str) -> None:
+    """Run the loader once, as the request on the line says, and report each step there."""
+    line = take_line()
+    request: LoaderRequest = receive(line)
+    tell = _Teller(line)
+    bound_memory()
+    if request.method:
+        multiprocessing.set_start_method(request.method, force=True)
+    _set_rank(request)
+    try:
+        _Serving(spec, request, tell).run()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        text = str(error) if isinstance(error, PipelineError) else failure_text(error, "called")
+        tell("error", text)
+        tell("line", "" if isinstance(error, PipelineError) else line_of(error))
+        tell("how", "raised")
+    tell("done", None)
+    os._exit(0)  # threads and workers of the user's loader end with the process
+
+
+class _Teller:
+    """Reports to the process that asked; workers that were forked from this one report nothing."""
+
+    def __init__(self, line: io.RawIOBase | object) -> None:
+        self.line, self.process = line, os.getpid()
+
+    def __call__(self, kind: str, value: object) -> None:
+        if os.getpid() == self.process:
+            send(self.line, (kind, value))  # type: ignore[arg-type]
+
+
+def _set_rank(request: LoaderRequest) -> None:
+    names = (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "WORKER",
+        "NUM_WORKERS",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+    )
+    for name in names:
+        os.environ.pop(name, None)
+    if request.ranks > 1:
+        values = (request.rank, request.rank, request.ranks, request.ranks)
+        os.environ.update({name: str(value) for name, value in zip(names, values, strict=False)})
+        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)})
+
+
+def _join(request: LoaderRequest) -> str:
+    """Take part in the group of ranks, as a training script does before it makes a loader; return why not."""
+    distributed = sys.modules.get("torch.distributed")
+    if request.ranks == 1 or distributed is None or not distributed.is_available() or distributed.is_initialized():
+        return ""
+    try:
+        distributed.init_process_group(
+            "gloo",
+            init_method=f"file://{request.meeting}",
+            rank=request.rank,
+            world_size=request.ranks,
+            timeout=timedelta(seconds=60),
+        )
+    except Exception as error:  # noqa: BLE001 - of this machine's network
+        return error_text(error)
+    return ""
+
+
+class _Serving:
+    """One run, in its process."""
+
+    def __init__(self, spec: str, request: LoaderRequest, tell: _Teller) -> None:
+        self.spec, self.request, self.tell = spec, request, tell
+        self.until = math.inf
+        self.kept: list[tuple[Place, object, bytes]] = []
+        self.stateful: object = None
+
+    def run(self) -> None:
+        """Build the loader, load the state, and read the epochs."""
+        request, tell = self.request, self.tell
+        loader = self._built()
+        self.until = time.monotonic() + request.seconds
+        for epoch in range(request.first, request.first + request.epochs):
+            set_epoch = _set_epoch(loader)
+            if set_epoch is not None:
+                set_epoch(epoch)  # as training does
+            if epoch == request.first and request.state is not None:
+                tell("stage", "load_state_dict")
+                self.stateful.load_state_dict(_loads(request.state))  # type: ignore[attr-defined]
+            tell("epoch", epoch)
+            self._save(epoch, 0)
+            tell("stage", "reading")
+            try:
+                if not self._read(loader, epoch):
+                    break
+            except Exception:
+                if request.method not in ("", "fork"):
+                    tell("unpicklable", tuple(unpicklable_parts(loader)))
+                raise
+        tell("shared", [place for place, state, data in self.kept if not _same(state, _loads(data))])
+
+    def _built(self) -> object:
+        request, tell = self.request, self.tell
+        made_by = find(self.spec)
+        tell("stage", "building")
+        tell("no_group", _join(request))
+        before = globals_of(made_by)
+        built, _ = build(made_by, request.urls)
+        after = globals_of(made_by)
+        check_made(made_by, built)
+        built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
+        found = [each for _, each in loaders_in(built)]
+        part = stateful_part(built)
+        self.stateful = None if part is None else part.thing
+        torch = sys.modules.get("torch.utils.data")
+        saves = type(self.stateful)
+        facts = LoaderFacts(
+            kind=type(built).__name__,
+            workers=max((int(each.num_workers) for each in found), default=None),
+            can_have_workers=bool(found) or (torch is not None and isinstance(built, torch.Dataset)),
+            own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in found),
+            stateful=None if part is None else part.path,
+            map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in found),
+            repeats=repeats(built),
+            lines={
+                "reads": line_in(built, made_by, "__iter__", "__getitem__"),
+                "saves": line_in(self.stateful, made_by, "state_dict") if saves is not type(None) else "",
+                "loads": line_in(self.stateful, made_by, "load_state_dict") if saves is not type(None) else "",
+            },
+            set_globals=tuple(name for name in after if before.get(name) != after[name]),
+        )
+        tell("facts", facts)
+        if request.workers is not None:
+            built = with_workers(built, request.workers)
+        return Items(built) if is_map_style(built) and not is_nested(built) else built  # type: ignore[arg-type]
+
+    def _read(self, loader: object, epoch: int) -> bool:
+        """Report the samples of an epoch; return whether it ended by itself in time."""
+        count, last = 0, frozenset(self.request.save_at)
+        for count, item in enumerate(loader, 1):  # type: ignore[arg-type, var-annotated]
+            self.tell("item", rows_of(item, self.request.keys))
+            if (epoch, count) in last:
+                self._save(epoch, count)
+            if count >= self.request.most or time.monotonic() > self.until:
+                return False
+        self.tell("whole", None)
+        self._save(epoch, END)
+        return True
+
+    def _save(self, epoch: int, count: int) -> None:
+        place = (epoch, count)
+        if place not in self.request.save_at:
+            return
+        try:
+            state = self.stateful.state_dict()  # type: ignore[attr-defined]
+            data = _dumps(state)
+        except Exception as error:  # noqa: BLE001
+            self.tell("state", SavedState(place, error=error_text(error), line=line_of(error)))
+            return
+        self.kept.append((place, state, data))
+        self.tell("state", SavedState(place, data))
+
+
+def _set_epoch(loader: object) -> Callable[[int], object] | None:
+    """Return what a training script calls at the start of an epoch: of the loader, its sampler or its dataset."""
+    for thing in (loader, getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
+        if callable(found := getattr(thing, "set_epoch", None)):
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def _dumps(state: object) -> bytes:
+    """Return a state as a checkpoint has it: by torch.save if the loader uses torch, otherwise by pickle."""
+    if torch := sys.modules.get("torch"):
+        file = io.BytesIO()
+        torch.save(state, file)
+        return file.getvalue()
+    return pickle.dumps(state)
+
+
+def _loads(data: bytes) -> object:
+    if data[:2] == b"PK":  # torch.save writes a zip archive
+        import torch
+
+        return torch.load(io.BytesIO(data), weights_only=False)
+    return pickle.loads(data)  # noqa: S301 - of our own process
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two states are equal; True for objects that cannot be compared."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if one is None or other is None:
+        return one is other
+    if type(one).__eq__ is object.__eq__:
+        inner = getattr(one, "getstate", None) or (lambda: getattr(one, "__dict__", None))
+        others = getattr(other, "getstate", None) or (lambda: getattr(other, "__dict__", None))
+        return _same(inner(), others())
+    try:
+        equal = one == other
+        return bool(equal.all() if hasattr(equal, "all") else equal)
+    except Exception:  # noqa: BLE001 - of another shape, or of the user's class
+        return True
