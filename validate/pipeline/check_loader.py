@@ -107,8 +107,8 @@ def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: in
         members = [(member.name, data.read()) for member in one if (data := one.extractfile(member))]
         for number in range(start, start + count):
             key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
-            for name, data in members:
+            for name, content in members:
                 member = tarfile.TarInfo(key + name[len(place.key) :])
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
     return tars.write(file.getvalue(), f"{start:06d}.tar")

@@ -1,6 +1,7 @@
 """Does a loader resume where it stopped? Its states are loaded in new processes, and the samples compared."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, Sa
 from .rows import Row, flat, identifying, identity, shown
 
 _WRONG, _NONE = "P327", "P328"
-_EPOCHS = 3
+_NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")  # what differs between places
 Ids = list[tuple[str, ...]]
 
 
@@ -42,6 +43,18 @@ def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, *, u
     return _Resume(runs, request, base, unique_keys).result()
 
 
+class Taken(NamedTuple):
+    """A state, and what a run that resumes from it must hand out."""
+
+    state: SavedState
+    want: Expected
+
+    @property
+    def first(self) -> int:
+        """The epoch that the resumed run begins with."""
+        return self.state.place[0] + (self.state.place[1] == END)
+
+
 class _Resume:
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
         self.runs, self.request, self.base, self.unique_keys = runs, request, base, unique_keys
@@ -65,8 +78,8 @@ class _Resume:
             self._fault(
                 f"the state taken {_at(place)} changes later: it shares memory with the running loader", "saves"
             )
-        states = [each for each in saved.states if not self._refused(each)]
-        self._resumed(self._resumed(states, saved, again=False), saved, again=True)
+        states = [self._taken(each, saved) for each in saved.states if not self._refused(each)]
+        self._resumed(self._resumed(states, again=False), again=True)
         if self.faults and self.facts.workers and self.facts.stateful:
             self._alone()
         return self._answer()
@@ -99,53 +112,57 @@ class _Resume:
             self._fault(f"no state can be saved {_at(state.place)}: {state.error}", "saves", state.line)
         return bool(state.error)
 
-    def _resumed(self, states: Sequence[SavedState], saved: LoaderRun, *, again: bool) -> list[SavedState]:
-        """Resume from states; return states of the resumed runs that are right, with their places in the epoch."""
+    def _resumed(self, taken: Sequence[Taken], *, again: bool) -> list[Taken]:
+        """Resume from states; return states of the resumed runs that are right."""
         rng, requests = random.Random(1), []
-        for state in states:
-            epoch, count = _begins(state.place)
-            left = len(saved.epochs[epoch]) - count if epoch < len(saved.epochs) else 0
+        for each in taken:
+            epoch, left = each.first, self._items_after(each.state.place)
             save_at = ((epoch, rng.randrange(1, left)),) if left > 1 and not again else ()
             epochs = 2 if left else 3  # what remains of the first one may be nothing
-            requests.append(replace(self.request, epochs=epochs, first=epoch, state=state.data, save_at=save_at))
-        found: list[SavedState] = []
-        for state, run in zip(states, self.runs.run_all(requests), strict=True):
-            if self._judge(state.place, run, saved, again=again):
-                epoch, count = _begins(state.place)
-                found += [
-                    replace(each, place=(epoch, count + each.place[1]))
-                    for each in run.states
-                    if not self._refused(each)
-                ]
+            requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
+        found: list[Taken] = []
+        for each, run in zip(taken, self.runs.run_all(requests), strict=True):
+            if self._judge(each, run, again=again):
+                for state in run.states:
+                    if not self._refused(state):
+                        begun = self._identities(run.epochs[0][: state.place[1]])
+                        rest = self._identities(run.epochs[0][state.place[1] :])
+                        later = self._identities(run.epochs[1]) if len(run.epochs) > 1 else []
+                        found.append(Taken(state, Expected([*each.want.done, *begun], rest, later)))
         return found
 
-    def _judge(self, place: Place, run: LoaderRun, saved: LoaderRun, *, again: bool) -> bool:
+    def _items_after(self, place: Place) -> int:
+        epoch, count = (place[0] + 1, 0) if place[1] == END else place
+        return max(0, len(self.base.epochs[epoch]) - count) if epoch < len(self.base.epochs) else 0
+
+    def _judge(self, taken: Taken, run: LoaderRun, *, again: bool) -> bool:
         """Note the fault of a resumed run; return whether there is none."""
-        what = f"resumed {'a second time ' if again else ''}from the state taken {_at(place)}"
+        what = f"resumed {'a second time ' if again else ''}from the state taken {_at(taken.state.place)}"
+        if again:
+            what = (
+                f"resumed a second time, after {how_many(taken.state.place[1], 'more item')} of epoch {taken.first + 1}"
+            )
         if run.how != "ended":
             self._fault(f"{what}: {run.failure}", "loads", run.line)
             return False
-        want = self._expected(place, saved)
         seen = [self._identities(epoch) for epoch in run.epochs]
-        text, sure = difference(want, seen, run.whole, ordered=self.same_order)
+        text, sure = difference(taken.want, seen, run.whole, ordered=self.same_order)
         if not text:
             self.right += 1
-            return True
-        if sure:
+        elif sure:
             self._fault(f"{what}: {text}", "loads")
         else:
             self.doubts.append(f"{what}: {text}")
-        return False
+        return not text
 
-    def _expected(self, place: Place, saved: LoaderRun) -> Expected:
-        epoch, count = place
-        ids = [self._identities(each) for each in saved.epochs]
+    def _taken(self, state: SavedState, saved: LoaderRun) -> Taken:
+        """Return a state with what comes after it in the run in which it was taken."""
+        (epoch, count), ids = state.place, self._ids(saved)
+        ids += [[], []]
         if count == END:
-            return Expected(
-                [], ids[epoch + 1] if epoch + 1 < len(ids) else [], ids[epoch + 2] if epoch + 2 < len(ids) else []
-            )
+            return Taken(state, Expected([], ids[epoch + 1], ids[epoch + 2]))
         done = self._identities(saved.epochs[epoch][:count])
-        return Expected(done, ids[epoch][len(done) :], ids[epoch + 1] if epoch + 1 < len(ids) else [])
+        return Taken(state, Expected(done, ids[epoch][len(done) :], ids[epoch + 1]))
 
     def _alone(self) -> None:
         """Try once without workers, where a state that is wrong with them may be right."""
@@ -156,7 +173,7 @@ class _Resume:
         saved = self.runs.run(replace(request, save_at=(place,) if place else ()))
         if saved.how == "ended" and saved.states and not saved.states[0].error:
             run = self.runs.run(replace(request, state=saved.states[0].data, first=saved.states[0].place[0]))
-            if self._judge(saved.states[0].place, run, saved, again=False):
+            if self._judge(self._taken(saved.states[0], saved), run, again=False):
                 others = {
                     text: replace(
                         fault, message=f"{fault.message}; without workers (num_workers=0) it resumes as it should"
@@ -172,11 +189,12 @@ class _Resume:
         return [self._identities(epoch) for epoch in run.epochs]
 
     def _fault(self, text: str, about: str, line: str = "") -> None:
-        """Note a fault, once for all places with the same end."""
+        """Note a fault; what is alike at several places is one fault, with the first place."""
         line = line or self.facts.lines.get(about, "") or self.facts.lines.get("reads", "")
         where = f" ({self.facts.stateful}.state_dict)" if self.facts.stateful else ""
         prefix = f"{line}: " if line else ""
-        self.faults.setdefault(text.rpartition(": ")[2], LoaderFault(_WRONG, f"{prefix}{text}{where}"))
+        kind = _NUMBER.sub("", text.rpartition(": ")[2])
+        self.faults.setdefault(kind, LoaderFault(_WRONG, f"{prefix}{text}{where}"))
 
     def _answer(self) -> CheckResult:
         summary = f"{how_many(self.right, 'state')} resumed in new processes, with the samples of an undisturbed run"
@@ -197,49 +215,46 @@ def difference(want: Expected, epochs: Sequence[Ids], whole: Sequence[bool], *, 
         whole: which of them ended by themselves.
         ordered: whether two undisturbed runs give the same samples in the same order.
     """
-    all_seen, all_wanted = [each for epoch in epochs for each in epoch], [*want.rest, *want.later]
-    least = min(len(all_seen), len(all_wanted))
-    if (
-        all_seen[:least] == all_wanted[:least]
-        and (least == len(all_wanted) or not all(whole))
-        and least >= min(1, len(all_wanted))
-    ):
+    flat_seen, flat_wanted = [each for epoch in epochs for each in epoch], [*want.rest, *want.later]
+    least = min(len(flat_seen), len(flat_wanted))
+    ends_early = least < len(flat_wanted) and all(whole)
+    if flat_seen[:least] == flat_wanted[:least] and not ends_early and (least or not flat_wanted):
         return "", True
     seen = next((epoch for epoch in epochs if epoch), [])
     if not seen:
         return "it hands out nothing", True
+    ended = all(whole)
+    after = next((epoch for epoch in epochs[epochs.index(seen) + 1 :] if epoch), [])
+    if not want.rest:  # an epoch follows, as a whole
+        if Counter(after) == Counter(want.later) != Counter(seen):
+            return f"{how_many(len(seen), 'sample')} repeated before the next epoch", True
+        if not ordered or Counter(seen) != Counter(want.later):
+            alike = Counter(seen) == Counter(want.later)
+            return ("", True) if alike else (_lost_and_repeated(seen, want.later, [], ended=ended), ended)
+        return "the next epoch has another order than without the interruption", True
     entire = [*want.done, *want.rest]
-    if want.done and (seen[: len(want.done)] == want.done or (Counter(seen) == Counter(entire) and all(whole[:1]))):
+    if want.done and (seen[: len(want.done)] == want.done or (Counter(seen) == Counter(entire) and ended)):
         return f"the epoch begins again: {how_many(len(want.done), 'sample')} come a second time", True
-    rest = want.rest or want.later
-    repeated = Counter(seen) - Counter(rest)
-    repeated = Counter({each: count for each, count in repeated.items() if each in set(want.done)})
-    lost = Counter(rest) - Counter(seen) if all(whole[:1]) else Counter()
-    if (repeated or lost) and (ordered or all(whole)):
-        texts = [
-            f"{how_many(some.total(), 'sample')} {verb}{_such(some)}"
-            for some, verb in ((repeated, "repeated"), (lost, "lost"))
-            if some
-        ]
-        return " and ".join(texts), True
-    if seen == rest[: len(seen)] or Counter(seen) == Counter(rest):
-        later = next((epoch for epoch in epochs[epochs.index(seen) + 1 :] if epoch), [])
-        if seen == rest and Counter(later) != Counter(want.later) and want.later and all(whole):
-            return f"the next epoch has {len(later):,} samples instead of {len(want.later):,}", True
-        if seen == rest and later and later != want.later and ordered:
-            return "the next epoch has another order than without the interruption", True
-        return (
-            ("the samples come in another order than without the interruption", True)
-            if ordered and seen != rest
-            else ("", True)
-        )
-    return "other samples come than without the interruption", ordered
+    if text := _lost_and_repeated(seen, want.rest, want.done, ended=ended):
+        return text, ordered or ended
+    if seen != want.rest[: len(seen)]:
+        return ("the samples come in another order than without the interruption", True) if ordered else ("", True)
+    if ended and Counter(after) != Counter(want.later):
+        return f"the next epoch has {len(after):,} samples instead of {len(want.later):,}", True
+    same = not ordered or after == want.later[: len(after)]
+    return "" if same else "the next epoch has another order than without the interruption", True
 
 
-def _begins(place: Place) -> Place:
-    """Return the epoch that a resumed run begins with, and how many of its items were handed out."""
-    epoch, count = place
-    return (epoch + 1, 0) if count == END else place
+def _lost_and_repeated(seen: Ids, rest: Ids, done: Ids, *, ended: bool) -> str:
+    """Return how many samples are repeated, of those before, or lost; "" if none are."""
+    again, missing = Counter(seen) - Counter(rest), Counter(rest) - Counter(seen)
+    repeated = Counter({each: count for each, count in again.items() if not done or each in set(done)})
+    texts = [
+        f"{how_many(some.total(), 'sample')} {verb}{_such(some)}"
+        for some, verb in ((repeated, "repeated"), (missing if ended else Counter(), "lost"))
+        if some
+    ]
+    return " and ".join(texts)
 
 
 def _such(some: Counter[tuple[str, ...]]) -> str:

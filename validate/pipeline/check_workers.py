@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from wdsflow.text.words import how_many, listed
@@ -29,14 +30,21 @@ class _Workers:
         workers = self.facts.can_have_workers
         shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
         counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
-        alone, *several = self.runs.run_all([replace(self.request, workers=count) for count in counts])
+        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
+        copies = replace(self.request, urls=tuple(clones), keys=frozenset())
+        asked = [replace(self.request, workers=count) for count in counts]
+        asked += [replace(copies, workers=count) for count in (0, RANKS)] if workers else [copies]
+        on_ranks = [replace(each, workers=own) for each in (self.request, copies)]
+        with ThreadPoolExecutor(2) as pool:
+            one_process = pool.submit(self.runs.run_series, asked)
+            several = pool.submit(self.runs.run_ranks, on_ranks, RANKS)
+            runs, (ranks, *copied) = one_process.result(), several.result()
+        alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
-        for count, run in zip(counts[1:], several, strict=True):
+        for count, run in zip(counts[1:], runs[1:], strict=False):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
-        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
         if shards >= RANKS:
-            ranks = self.runs.run_ranks(replace(self.request, workers=own), RANKS)
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
             if why := next((run.no_group for run in ranks if run.no_group), ""):
                 self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
@@ -47,8 +55,8 @@ class _Workers:
                 else "no DataLoader is found in it, so no worker was tried"
             )
             self.notes.append(f"workers: {few}")
-        if clones:
-            self._seeds(replace(self.request, urls=tuple(clones), keys=frozenset()), own)
+        copied_alone, *two = runs[len(counts) :]
+        self._seeds(copied_alone, two, copied[0] if copied else [])
         summary = (
             f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         )
@@ -142,19 +150,16 @@ class _Workers:
                 f"{what} overlap", f"{where} each {what} gives the same samples in the same order: {_SPLITTERS[what]}"
             )
 
-    def _seeds(self, request: LoaderRequest, own: int | None) -> None:
-        """Read copies of one sample: values that differ between them, and that each worker has, are the same draws."""
-        requests = (
-            [replace(request, workers=count) for count in (0, 0, 2)] if self.facts.can_have_workers else [request] * 2
-        )
-        alone, other, *two = self.runs.run_all(requests)
-        ranks = self.runs.run_ranks(replace(request, workers=own), RANKS)
-        if alone.how != "ended" or other.how != "ended":
+    def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
+        """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""
+        if alone.how != "ended":
             self.notes.append(
                 f"workers: random numbers were not compared: with copies of one sample it ends: {alone.failure}"
             )
             return
         for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
+            if f"{what} overlap" in self.faults:
+                continue  # it gives them the same samples, too
             rows = [row for run in runs for row in run.rows]
             if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
                 self._fault(

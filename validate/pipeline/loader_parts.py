@@ -172,14 +172,12 @@ def _made_at(thing: object, owner: object, name: str) -> str:
         return line_of_class(type(thing))
     for kind in type(owner).__mro__:
         for node, file, first in _nodes(kind):
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [node.target]
-                if isinstance(node, ast.AnnAssign)
-                else []
-            )
-            if any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(ast.Tuple(targets))):
+            targets: list[ast.expr] = []
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            elif isinstance(node, ast.AnnAssign):
+                targets = [node.target]
+            if any(isinstance(each, ast.Attribute) and each.attr == name for each in targets):
                 return own_line(file, first + node.lineno - 1)
     return ""
 
@@ -216,7 +214,7 @@ def line_in(loader: object, made_by: object, *methods: str) -> str:
         if line := line_of_class(type(thing), *methods):
             return line
     kinds = [type(thing).__name__ for thing in things if is_pipeline(thing) or is_loader(thing) or thing is loader]
-    calls = {}
+    calls: dict[str, str] = {}
     for node, file, first in _nodes(made_by):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -229,7 +227,9 @@ def line_in(loader: object, made_by: object, *methods: str) -> str:
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:
     """Return each global of the module in which a function or class is defined, as far as a change of it can be seen."""
     module = sys.modules.get(str(getattr(thing, "__module__", "")))
-    sized = {name: value for name, value in vars(module or sys).items() if not name.startswith("__")} if module else {}
+    names = {} if module is None else vars(module)
     return {
-        name: (id(value), len(value) if isinstance(value, dict | list | set) else 0) for name, value in sized.items()
+        name: (id(value), len(value) if isinstance(value, dict | list | set) else 0)
+        for name, value in names.items()
+        if not name.startswith("__")
     }

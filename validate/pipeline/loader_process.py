@@ -9,13 +9,14 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from wdsflow.engines.peer import Peer, ending, receive, send, take_line
 from wdsflow.engines.site import shown_cores
@@ -130,38 +131,56 @@ class LoaderRuns:
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
 
+    def run(self, request: LoaderRequest) -> LoaderRun:
+        """Return the result of a run in a new process, which is ended with all that it started."""
+        return self.run_series([request])[0]
+
     def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of runs, in their order; several run at a time."""
+        """Return the results of runs, each in a new process, in their order; several run at a time."""
         with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
             return list(pool.map(self.run, requests))
 
-    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
-        """Return the results of the ranks of one run, which take part in one group of torch.distributed."""
+    def run_ranks(self, requests: Sequence[LoaderRequest], ranks: int) -> list[list[LoaderRun]]:
+        """Return the results of the ranks of each run; they take part in one group of torch.distributed."""
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]
-            one = replace(request, ranks=ranks, meeting=str(Path(folder, "meeting")), port=port)
-            return list(pool.map(self.run, [replace(one, rank=rank) for rank in range(ranks)]))
+            place = {"ranks": ranks, "meeting": str(Path(folder, "meeting")), "port": port}
+            series = [[replace(each, rank=rank, **place) for each in requests] for rank in range(ranks)]
+            found = list(pool.map(partial(self.run_series, again=False), series))
+        return [list(each) for each in zip(*found, strict=False)]
 
-    def run(self, request: LoaderRequest) -> LoaderRun:
-        """Return the result of a run in a new process, which is ended with all that it started."""
+    def run_series(self, requests: Sequence[LoaderRequest], *, again: bool = True) -> list[LoaderRun]:
+        """Return the results of runs, one after the other in one process.
+
+        After a run that does not end, the others take place in a new process; not at all without ``again``.
+        """
+        found: list[LoaderRun] = []
+        while len(found) < len(requests) and (again or not found):
+            with tempfile.TemporaryFile() as log:
+                peer = Peer(f"from {__name__} import serve; serve({self.spec!r})", stderr=log)
+                try:
+                    for request in requests[len(found) :]:
+                        found.append(self._ask(peer, request))
+                        if found[-1].how != "ended":
+                            break
+                finally:
+                    status = peer.close()
+                log.seek(0)
+                found[-1].no_guard = _NO_GUARD in log.read().decode("utf-8", "replace")
+                if found[-1].how == "raised" and not found[-1].error:
+                    found[-1].error = f"the process {ending(status, 'ended with exit status')}"
+        return found
+
+    def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         found = LoaderRun()
-        with tempfile.TemporaryFile() as log:
-            peer = Peer(f"from {__name__} import serve; serve({self.spec!r})", stderr=log)
-            try:
-                peer.send(request)
-                self._follow(peer, found)
-            except (OSError, EOFError):
-                peer.ends_within(1.0)
-                found.how = "raised"
-            finally:
-                status = peer.close()
-            log.seek(0)
-            said = log.read().decode("utf-8", "replace")
-        found.no_guard = _NO_GUARD in said
-        if found.how == "raised" and not found.error:
-            found.error = f"the process {ending(status, 'ended with exit status')}"
+        try:
+            peer.send(request)
+            self._follow(peer, found)
+        except (OSError, EOFError):
+            peer.ends_within(1.0)
+            found.how = "raised"
         return found
 
     def _follow(self, peer: Peer, found: LoaderRun) -> None:
@@ -187,23 +206,26 @@ class LoaderRuns:
 
 
 def serve(spec: str) -> None:
-    """Run the loader once, as the request on the line says, and report each step there."""
+    """Run the loader as each request on the line says, and report each step there."""
     line = take_line()
-    request: LoaderRequest = receive(line)
-    tell = _Teller(line)
     bound_memory()
-    if request.method:
-        multiprocessing.set_start_method(request.method, force=True)
-    _set_rank(request)
-    try:
-        _Serving(spec, request, tell).run()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        text = str(error) if isinstance(error, PipelineError) else failure_text(error, "called")
-        tell("error", text)
-        tell("line", "" if isinstance(error, PipelineError) else line_of(error))
-        tell("how", "raised")
-    tell("done", None)
-    os._exit(0)  # threads and workers of the user's loader end with the process
+    tell = _Teller(line)
+    while True:
+        try:
+            request: LoaderRequest = receive(line)
+        except EOFError:
+            os._exit(0)  # threads and workers of the user's loader end with the process
+        if request.method:
+            multiprocessing.set_start_method(request.method, force=True)
+        _set_rank(request)
+        try:
+            _Serving(spec, request, tell).run()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+            wrong = isinstance(error, PipelineError)
+            tell("error", str(error) if wrong else failure_text(error, "called"))
+            tell("line", "" if wrong else line_of(error))
+            tell("how", "raised")
+        tell("done", None)
 
 
 class _Teller:
@@ -325,7 +347,7 @@ class _Serving:
     def _read(self, loader: object, epoch: int) -> bool:
         """Report the samples of an epoch; return whether it ended by itself in time."""
         count, last = 0, frozenset(self.request.save_at)
-        for count, item in enumerate(loader, 1):  # type: ignore[arg-type, var-annotated]
+        for count, item in enumerate(cast("Iterable[object]", loader), 1):
             self.tell("item", rows_of(item, self.request.keys))
             if (epoch, count) in last:
                 self._save(epoch, count)

@@ -24,6 +24,7 @@ _LIBRARIES = tuple(
 )
 _WORKERS = "Original Traceback (most recent call last)"
 _REMOTE = re.compile(r'File "([^"\n]+)", line (\d+), in')
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 _OF_DATA = (LookupError, UnicodeError, TypeError)  # they report missing data of a sample: KeyError: 'gpu'
 _NUMBERS = {
@@ -72,7 +73,8 @@ def own_line(file: str, number: int | None) -> str:
     """Return a line as "train.py:31" if it is in the user's own code, otherwise ""."""
     webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)  # may be installed anywhere
     libraries = (*_LIBRARIES, os.path.dirname(os.path.realpath(webdataset)) + os.sep) if webdataset else _LIBRARIES
-    if not os.path.exists(file) or os.path.realpath(file).startswith(libraries):
+    real = os.path.realpath(file)
+    if not os.path.exists(file) or real.startswith(libraries) or any(name in real for name in _PACKAGES):
         return ""
     return escape(f"{os.path.relpath(file)}:{number}", 200)
 

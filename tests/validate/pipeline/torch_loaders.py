@@ -1,0 +1,474 @@
+"""Loaders of torch, webdataset, torchdata and datasets, right and faulty, for the questions of --check."""
+
+import io
+import os
+import random
+import tarfile
+import threading
+import time
+
+import datasets
+import numpy as np
+import torch
+import webdataset as wds
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, get_worker_info
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from PIL import Image
+
+SIZE = None
+CACHE = {}
+LOCK = threading.Lock()
+
+
+def samples_of(urls):
+    found = []
+    for url in urls:
+        with tarfile.open(url) as tar:
+            members = {member.name: tar.extractfile(member).read() for member in tar}
+        for name, text in members.items():
+            if name.endswith(".txt"):
+                picture = np.asarray(Image.open(io.BytesIO(members[name[:-4] + ".png"])).convert("RGB"))
+                found.append((name[:-4], picture, text.decode()))
+    return found
+
+
+def ranks():
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def decode(sample):
+    return sample["__key__"], sample["png"], sample["txt"]
+
+
+def shuffled_by(seed):
+    return wds.detshuffle(100, seed=seed)
+
+
+# --- webdataset ---
+
+
+def web(urls, shuffle=False, nodesplitter=wds.split_by_node, **options):
+    dataset = wds.WebDataset(urls, shardshuffle=shuffle, nodesplitter=nodesplitter, **options)
+    return dataset.decode("torchrgb").map(decode)
+
+
+def web_right(urls):
+    return wds.WebLoader(web(urls).batched(5), batch_size=None, num_workers=2)
+
+
+def web_no_nodesplitter(urls):
+    dataset = wds.WebDataset(urls, shardshuffle=False).decode("torchrgb").map(decode).batched(5)
+    return wds.WebLoader(dataset, batch_size=None, num_workers=2)
+
+
+def unsplit(urls):
+    yield from urls
+
+
+def web_unsplit_nodes(urls):
+    return wds.WebLoader(web(urls, nodesplitter=unsplit).batched(5), batch_size=None, num_workers=2)
+
+
+def web_unsplit_workers(urls):
+    stages = [wds.SimpleShardList(urls), wds.split_by_node, wds.tarfile_to_samples(), wds.decode("torchrgb")]
+    dataset = wds.DataPipeline(*stages, wds.map(decode), wds.batched(5))
+    return wds.WebLoader(dataset, batch_size=None, num_workers=2)
+
+
+def web_resampled(urls):
+    return wds.WebLoader(web(urls, resampled=True).batched(5).with_epoch(10), batch_size=None, num_workers=2)
+
+
+def fixed_seed():
+    return 0
+
+
+def web_resampled_alike(urls):
+    stages = [wds.ResampledShards(urls, worker_seed=fixed_seed, deterministic=True), wds.tarfile_to_samples()]
+    dataset = wds.DataPipeline(*stages, wds.decode("torchrgb"), wds.map(decode), wds.batched(5)).with_epoch(10)
+    return wds.WebLoader(dataset, batch_size=None, num_workers=2)
+
+
+def web_shuffled(urls):
+    loader = wds.WebLoader(web(urls, shuffle=100).shuffle(20).batched(5), batch_size=None, num_workers=2)
+    return loader.unbatched().shuffle(20).batched(4)
+
+
+def web_lambda(urls):
+    dataset = web(urls).map(lambda sample: sample)
+    return wds.WebLoader(dataset.batched(5), batch_size=None, num_workers=2)
+
+
+def plain_over_web(urls):
+    return DataLoader(web(urls), batch_size=5, num_workers=2)
+
+
+def web_all_ranks_epoch(urls):
+    return wds.WebLoader(web(urls).batched(5).with_epoch(6), batch_size=None, num_workers=2)
+
+
+# --- iterable datasets ---
+
+
+class Stream(IterableDataset):
+    """Split over ranks and workers by shards."""
+
+    def __init__(self, urls):
+        self.urls = urls
+
+    def mine(self):
+        rank, count = ranks()
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        return self.urls[rank::count][worker::workers]
+
+    def __iter__(self):
+        for key, picture, text in samples_of(self.mine()):
+            yield self.made(key, picture, text)
+
+    def made(self, key, picture, text):
+        return torch.from_numpy(picture.copy()), text
+
+
+def stream_right(urls):
+    return DataLoader(Stream(urls), batch_size=5, num_workers=2)
+
+
+class Unsplit(Stream):
+    def mine(self):
+        rank, count = ranks()
+        return self.urls[rank::count]
+
+
+def stream_unsplit(urls):
+    return DataLoader(Unsplit(urls), batch_size=5, num_workers=2)
+
+
+class SplitByWorkerOnly(Stream):
+    def mine(self):
+        info = get_worker_info()
+        return self.urls[info.id :: info.num_workers] if info else self.urls
+
+
+def stream_split_by_worker_only(urls):
+    return DataLoader(SplitByWorkerOnly(urls), batch_size=5, num_workers=2)
+
+
+class LosesTheRest(Stream):
+    """Leaves out the shards that do not divide evenly."""
+
+    def mine(self):
+        rank, count = ranks()
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        urls = self.urls[rank::count]
+        each = len(urls) // workers
+        return urls[worker * each : (worker + 1) * each]
+
+
+def stream_loses_the_rest(urls):
+    return DataLoader(LosesTheRest(urls), batch_size=None, num_workers=2)
+
+
+class Unequal(Stream):
+    def mine(self):
+        info = get_worker_info()
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        rank, count = ranks()
+        urls = self.urls if count == 1 else self.urls[:2] if rank == 0 else self.urls[2:]
+        return urls[worker::workers]
+
+
+def stream_unequal(urls):
+    return DataLoader(Unequal(urls), batch_size=5, num_workers=2)
+
+
+class Augments(Stream):
+    """Draws from the generators that torch seeds in each worker."""
+
+    def made(self, key, picture, text):
+        return torch.from_numpy(picture * np.random.rand()) + random.random() + torch.rand(1), text
+
+
+def augments_right(urls):
+    return DataLoader(Augments(urls), batch_size=5, num_workers=2)
+
+
+class AugmentsAlike(Stream):
+    """Each worker has a copy of one generator."""
+
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.rng = np.random.default_rng(0)
+
+    def made(self, key, picture, text):
+        return torch.from_numpy(picture * self.rng.random()), text
+
+
+def augments_alike(urls):
+    return DataLoader(AugmentsAlike(urls), batch_size=5, num_workers=2)
+
+
+def same_seed(worker):
+    np.random.seed(0)
+
+
+class AugmentsByNumpy(Stream):
+    def made(self, key, picture, text):
+        return torch.from_numpy(picture * np.random.rand()), text
+
+
+def worker_init_alike(urls):
+    return DataLoader(AugmentsByNumpy(urls), batch_size=5, num_workers=2, worker_init_fn=same_seed)
+
+
+class Counts(Stream):
+    """A counter in each worker is no random number."""
+
+    def __iter__(self):
+        for number, (_, picture, text) in enumerate(samples_of(self.mine())):
+            yield picture.copy(), text, number
+
+
+def counts(urls):
+    return DataLoader(Counts(urls), batch_size=5, num_workers=2)
+
+
+# --- start methods ---
+
+
+class Opened(Stream):
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.file = open(urls[0], "rb")  # noqa: SIM115
+
+
+def opened_in_init(urls):
+    return DataLoader(Opened(urls), batch_size=5, num_workers=2)
+
+
+class Locked(Stream):
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.lock = threading.Lock()
+
+
+def lock_in_init(urls):
+    return DataLoader(Locked(urls), batch_size=5, num_workers=2)
+
+
+class OpensLater(Stream):
+    """Leaves its file out of what is pickled."""
+
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.file = open(urls[0], "rb")  # noqa: SIM115
+
+    def __getstate__(self):
+        return {**vars(self), "file": None}
+
+
+def opens_later(urls):
+    return DataLoader(OpensLater(urls), batch_size=5, num_workers=2)
+
+
+def local_collate(urls):
+    def collate(items):
+        return [text for _, text in items]
+
+    return DataLoader(Stream(urls), batch_size=5, num_workers=2, collate_fn=collate)
+
+
+def lambda_without_workers(urls):
+    return DataLoader(Stream(urls), batch_size=5, collate_fn=lambda items: [text for _, text in items])
+
+
+class Resized(Stream):
+    def made(self, key, picture, text):
+        return torch.from_numpy(picture[:SIZE].copy()), text
+
+
+def sets_a_global(urls):
+    global SIZE
+    SIZE = 4
+    return DataLoader(Resized(urls), batch_size=5, num_workers=2)
+
+
+class Looks(Stream):
+    def made(self, key, picture, text):
+        return CACHE["label"], text
+
+
+def fills_a_global(urls):
+    CACHE["label"] = 1
+    return DataLoader(Looks(urls), batch_size=5, num_workers=2)
+
+
+class TakesLock(Stream):
+    def made(self, key, picture, text):
+        with LOCK:
+            return torch.from_numpy(picture.copy()), text
+
+
+def hold():
+    with LOCK:
+        threading.Event().wait()
+
+
+def lock_held_at_fork(urls):
+    """A thread holds a lock: a forked worker waits for it forever."""
+    threading.Thread(target=hold, daemon=True).start()
+    time.sleep(0.2)
+    return DataLoader(TakesLock(urls), batch_size=5, num_workers=2)
+
+
+def own_context(urls):
+    return DataLoader(
+        Stream(urls), batch_size=5, num_workers=2, collate_fn=lambda items: len(items), multiprocessing_context="fork"
+    )
+
+
+# --- map-style ---
+
+
+class Items(Dataset):
+    def __init__(self, urls):
+        self.items = samples_of(urls)
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        key, picture, text = self.items[index]
+        return torch.from_numpy(picture.copy()), text
+
+
+def sampler_of(items, **options):
+    rank, count = ranks()
+    return DistributedSampler(items, num_replicas=count, rank=rank, **options)
+
+
+def distributed_drops(urls):
+    items = Items(urls)
+    return DataLoader(items, batch_size=5, num_workers=2, sampler=sampler_of(items, drop_last=True), drop_last=True)
+
+
+def distributed_right(urls):
+    items = Items(urls)
+    return DataLoader(items, batch_size=7, num_workers=2, sampler=sampler_of(items))
+
+
+def not_distributed(urls):
+    return DataLoader(Items(urls), batch_size=5, num_workers=2, shuffle=True)
+
+
+# --- states ---
+
+
+class StatefulStream(Stream):
+    """A position in each worker."""
+
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.position = 0
+
+    def __iter__(self):
+        for key, picture, text in samples_of(self.mine())[self.position :]:
+            self.position += 1
+            yield self.made(key, picture, text)
+        self.position = 0
+
+    def state_dict(self):
+        return {"position": self.position}
+
+    def load_state_dict(self, state):
+        self.position = state["position"]
+
+
+def stateful_right(urls):
+    return StatefulDataLoader(StatefulStream(urls), batch_size=5, num_workers=2)
+
+
+def stateful_of_plain_stream(urls):
+    """torchdata skips what was read: slow, and right."""
+    return StatefulDataLoader(Stream(urls), batch_size=5, num_workers=2)
+
+
+def stateful_map(urls):
+    return StatefulDataLoader(Items(urls), batch_size=5, num_workers=2, shuffle=True)
+
+
+def stateful_map_alone(urls):
+    return StatefulDataLoader(Items(urls), batch_size=5, shuffle=True)
+
+
+class StaysAtItsState(StatefulStream):
+    def load_state_dict(self, state):
+        pass
+
+
+def stateful_ignored(urls):
+    return StatefulDataLoader(StaysAtItsState(urls), batch_size=5, num_workers=2)
+
+
+class TimeSampler(RandomSampler):
+    """Another order in each process, and no state of it."""
+
+    def __iter__(self):
+        order = list(range(len(self.data_source)))
+        random.Random(time.time_ns()).shuffle(order)
+        return iter(order)
+
+
+def stateful_by_time(urls):
+    items = Items(urls)
+    return StatefulDataLoader(items, batch_size=5, num_workers=2, sampler=TimeSampler(items))
+
+
+def dataset_state_with_workers(urls):
+    """The dataset's state, while the workers read copies of it."""
+    return DataLoader(StatefulStream(urls), batch_size=5, num_workers=2)
+
+
+def dataset_state_alone(urls):
+    return DataLoader(StatefulStream(urls), batch_size=1)
+
+
+class Prefetching:
+    """Reads two batches ahead; its state is that of the dataset."""
+
+    def __init__(self, urls):
+        self.dataset = StatefulStream(urls)
+
+    def __iter__(self):
+        ahead = []
+        for batch in DataLoader(self.dataset, batch_size=4):
+            ahead.append(batch)
+            if len(ahead) > 2:
+                yield ahead.pop(0)
+        yield from ahead
+
+    def state_dict(self):
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state):
+        self.dataset.load_state_dict(state)
+
+
+def prefetching(urls):
+    return Prefetching(urls)
+
+
+def rows(urls):
+    for key, _, text in samples_of(urls):
+        yield {"key": key, "text": text}
+
+
+def hf_right(urls):
+    return datasets.IterableDataset.from_generator(rows, gen_kwargs={"urls": urls})
+
+
+def hf_shuffled(urls):
+    """Its state leaves out the shuffle buffer."""
+    return hf_right(urls).shuffle(seed=1, buffer_size=20)
