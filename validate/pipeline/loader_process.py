@@ -77,7 +77,7 @@ class LoaderFacts:
     stateful: str | None = None  # what has its state: a path, "" for the loader itself; None: nothing
     map_style: bool = False
     repeats: bool = False  # shards, until an epoch is full
-    lines: dict[str, str] = field(default_factory=dict)  # "reads", "saves", "loads" -> line of the user's code
+    lines: dict[str, str] = field(default_factory=dict)  # "makes", "reads", "saves", "loads" -> line of the user's code
     set_globals: tuple[str, ...] = ()  # that the function set which makes it
 
 
@@ -333,6 +333,7 @@ class _Serving:
             map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in found),
             repeats=repeats(built),
             lines={
+                "makes": line_in(None, made_by),
                 "reads": line_in(built, made_by, "__iter__", "__getitem__"),
                 "saves": line_in(self.stateful, made_by, "state_dict") if saves is not type(None) else "",
                 "loads": line_in(self.stateful, made_by, "load_state_dict") if saves is not type(None) else "",

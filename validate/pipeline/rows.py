@@ -136,13 +136,21 @@ def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool,
     if keys and unique_keys:
         return tuple(keys)
     shares: dict[str, float] = {}
+    distinct: dict[str, int] = {}
     for name in columns:
         values = {row.get(name) for row in known}
+        distinct[name] = len(values)
         shares[name] = sum(row.get(name) in values for row in seen) / len(seen)
     best = max(shares.values(), default=0.0)
     if best < (0.75 if whole else 0.5):
         return ()
-    usable = tuple(name for name, share in shares.items() if share >= best - 0.02)
+    numbers = {name for name in columns if known[0][name].startswith(_NUMBER)}  # perhaps a counter in each process
+    usable: tuple[str, ...] = ()
+    for name in sorted(columns, key=lambda name: (name not in keys, name in numbers, -distinct[name])):
+        more = (*usable, name)
+        together = {identity(row, more) for row in known}
+        if sum(identity(row, more) in together for row in seen) >= (best - 0.02) * len(seen):
+            usable = more
     return usable if len({identity(row, usable) for row in known}) > 1 or len(known) == 1 else ()
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from ..finding import Severity
 
 Check = Literal["resume", "fork", "workers"]
-Answer = Literal["right", "wrong", "cannot", "not judged"]
+Answer = Literal["right", "wrong", "cannot", "warned", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,6 @@ class CheckResult:
             return "wrong"
         if not self.judged:
             return "not judged"
-        return "cannot" if self.faults else "right"
+        if not self.faults:
+            return "right"
+        return "cannot" if self.check == "resume" else "warned"

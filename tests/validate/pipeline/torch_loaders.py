@@ -7,12 +7,10 @@ import tarfile
 import threading
 import time
 
-import datasets
 import numpy as np
 import torch
 import webdataset as wds
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, get_worker_info
-from torchdata.stateful_dataloader import StatefulDataLoader
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
 
 from PIL import Image
 
@@ -361,114 +359,3 @@ def distributed_right(urls):
 
 def not_distributed(urls):
     return DataLoader(Items(urls), batch_size=5, num_workers=2, shuffle=True)
-
-
-# --- states ---
-
-
-class StatefulStream(Stream):
-    """A position in each worker."""
-
-    def __init__(self, urls):
-        super().__init__(urls)
-        self.position = 0
-
-    def __iter__(self):
-        for key, picture, text in samples_of(self.mine())[self.position :]:
-            self.position += 1
-            yield self.made(key, picture, text)
-        self.position = 0
-
-    def state_dict(self):
-        return {"position": self.position}
-
-    def load_state_dict(self, state):
-        self.position = state["position"]
-
-
-def stateful_right(urls):
-    return StatefulDataLoader(StatefulStream(urls), batch_size=5, num_workers=2)
-
-
-def stateful_of_plain_stream(urls):
-    """torchdata skips what was read: slow, and right."""
-    return StatefulDataLoader(Stream(urls), batch_size=5, num_workers=2)
-
-
-def stateful_map(urls):
-    return StatefulDataLoader(Items(urls), batch_size=5, num_workers=2, shuffle=True)
-
-
-def stateful_map_alone(urls):
-    return StatefulDataLoader(Items(urls), batch_size=5, shuffle=True)
-
-
-class StaysAtItsState(StatefulStream):
-    def load_state_dict(self, state):
-        pass
-
-
-def stateful_ignored(urls):
-    return StatefulDataLoader(StaysAtItsState(urls), batch_size=5, num_workers=2)
-
-
-class TimeSampler(RandomSampler):
-    """Another order in each process, and no state of it."""
-
-    def __iter__(self):
-        order = list(range(len(self.data_source)))
-        random.Random(time.time_ns()).shuffle(order)
-        return iter(order)
-
-
-def stateful_by_time(urls):
-    items = Items(urls)
-    return StatefulDataLoader(items, batch_size=5, num_workers=2, sampler=TimeSampler(items))
-
-
-def dataset_state_with_workers(urls):
-    """The dataset's state, while the workers read copies of it."""
-    return DataLoader(StatefulStream(urls), batch_size=5, num_workers=2)
-
-
-def dataset_state_alone(urls):
-    return DataLoader(StatefulStream(urls), batch_size=1)
-
-
-class Prefetching:
-    """Reads two batches ahead; its state is that of the dataset."""
-
-    def __init__(self, urls):
-        self.dataset = StatefulStream(urls)
-
-    def __iter__(self):
-        ahead = []
-        for batch in DataLoader(self.dataset, batch_size=4):
-            ahead.append(batch)
-            if len(ahead) > 2:
-                yield ahead.pop(0)
-        yield from ahead
-
-    def state_dict(self):
-        return self.dataset.state_dict()
-
-    def load_state_dict(self, state):
-        self.dataset.load_state_dict(state)
-
-
-def prefetching(urls):
-    return Prefetching(urls)
-
-
-def rows(urls):
-    for key, _, text in samples_of(urls):
-        yield {"key": key, "text": text}
-
-
-def hf_right(urls):
-    return datasets.IterableDataset.from_generator(rows, gen_kwargs={"urls": urls})
-
-
-def hf_shuffled(urls):
-    """Its state leaves out the shuffle buffer."""
-    return hf_right(urls).shuffle(seed=1, buffer_size=20)
