@@ -117,7 +117,8 @@ class _Resume:
         rng, requests = random.Random(1), []
         for each in taken:
             epoch, left = each.first, self._items_after(each.state.place)
-            save_at = ((epoch, rng.randrange(1, left)),) if left > 1 and not again else ()
+            between = each.state.place[1] > 0 and left > 1 and not again
+            save_at = ((epoch, rng.randrange(1, left)),) if between else ()
             epochs = 2 if left else 3  # what remains of the first one may be nothing
             requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
         found: list[Taken] = []

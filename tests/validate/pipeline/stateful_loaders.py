@@ -10,7 +10,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from torch_loaders import Items, Stream, samples_of  # noqa: E402
+from torch_loaders import Items, Stream, samples_of
 
 
 class StatefulStream(Stream):

@@ -10,9 +10,8 @@ import time
 import numpy as np
 import torch
 import webdataset as wds
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
-
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
 
 SIZE = None
 CACHE = {}
