@@ -75,7 +75,7 @@ class CheckOptions:
         "Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
         metavar="CODE",
     )
-    check: Sequence[Check] = option(
+    check: Sequence[str] = option(
         (),
         "Ask of the loader of --pipeline: resume, fork, workers, or several with commas. Runs it instead of counting its samples.",
         metavar="NAMES",

@@ -22,7 +22,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.promises import Scan, Trial, keep_most
 from .advice.training_advice import try_settings
-from .check_options import CheckOptions
+from .check_options import CheckOptions, checks
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
 from .report.report import Report
@@ -47,6 +47,8 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     start = time.perf_counter()
     check_engine(options.engine, options.address)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
+    if checks(options.check) and options.pipeline is None:
+        raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
     expansion = expand(written)
@@ -115,14 +117,13 @@ def _context(
 
 def _with_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -> Context:
     """Add the verdict on the user's own pipeline, or the answers to questions about it."""
-    if options.check and options.pipeline is None:
-        raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
     if options.pipeline is None or no_verdict_text(context.evidence.shards):
         return context
     if options.check:
         from .pipeline.check_loader import check_loader  # rarely needed
 
-        return replace(context, checks=check_loader(options.pipeline, options.check, context.evidence, plan))
+        found = check_loader(options.pipeline, checks(options.check), context.evidence, plan)
+        return replace(context, checks=found)
     from .pipeline.probe_pipeline import probe_pipeline  # rarely needed
 
     probed = probe_pipeline(options.pipeline, context.evidence, plan, context.max_loss, world_size=options.world_size)

@@ -185,7 +185,7 @@ class Augments(Stream):
     """Draws from the generators that torch seeds in each worker."""
 
     def made(self, key, picture, text):
-        return torch.from_numpy(picture * np.random.rand()) + random.random() + torch.rand(1), text
+        return torch.from_numpy(picture * np.random.rand()) + random.random() + torch.rand(1), text  # noqa: NPY002
 
 
 def augments_right(urls):
@@ -208,12 +208,12 @@ def augments_alike(urls):
 
 
 def same_seed(worker):
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
 
 
 class AugmentsByNumpy(Stream):
     def made(self, key, picture, text):
-        return torch.from_numpy(picture * np.random.rand()), text
+        return torch.from_numpy(picture * np.random.rand()), text  # noqa: NPY002
 
 
 def worker_init_alike(urls):
@@ -287,7 +287,7 @@ class Resized(Stream):
 
 
 def sets_a_global(urls):
-    global SIZE
+    global SIZE  # noqa: PLW0603 - the planted fault
     SIZE = 4
     return DataLoader(Resized(urls), batch_size=5, num_workers=2)
 
@@ -322,7 +322,11 @@ def lock_held_at_fork(urls):
 
 def own_context(urls):
     return DataLoader(
-        Stream(urls), batch_size=5, num_workers=2, collate_fn=lambda items: len(items), multiprocessing_context="fork"
+        Stream(urls),
+        batch_size=5,
+        num_workers=2,
+        collate_fn=lambda items: [text for _, text in items],
+        multiprocessing_context="fork",
     )
 
 
@@ -337,7 +341,7 @@ class Items(Dataset):
         return len(self.items)
 
     def __getitem__(self, index):
-        key, picture, text = self.items[index]
+        _, picture, text = self.items[index]
         return torch.from_numpy(picture.copy()), text
 
 
