@@ -343,7 +343,7 @@ class _Serving:
         tell("facts", facts)
         if request.workers is not None:
             built = with_workers(built, request.workers)
-        return Items(built) if is_map_style(built) and not is_nested(built) else built  # type: ignore[arg-type]
+        return Items(built) if is_map_style(built) and not is_nested(built) else built
 
     def _read(self, loader: object, epoch: int) -> bool:
         """Report the samples of an epoch; return whether it ended by itself in time."""

@@ -1,16 +1,12 @@
 """Loaders of torch and torchdata with a state, right and faulty, for the question of --check whether they resume."""
 
 import random
-import sys
 import time
-from pathlib import Path
 
 from torch.utils.data import DataLoader, RandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from torch_loaders import Items, Stream, samples_of
+from tests.validate.pipeline.torch_loaders import Items, Stream, samples_of
 
 
 class StatefulStream(Stream):

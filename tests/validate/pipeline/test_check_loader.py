@@ -10,12 +10,17 @@ from PIL import Image
 
 from tests.validate.pipeline.really import scanned
 from tests.validate.pipeline.test_probe_pipeline import run
+from tests.validate.rules.build import shown
+from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.check_result import Check, CheckResult
+from wdsflow.validate.verdicts.check_result import Check, CheckResult, LoaderFault
 
 HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "rules" / "golden"
 
 
 def shards(folder: Path, count: int = 8, each: int = 10) -> list[str]:
@@ -166,6 +171,25 @@ def test_a_large_set_is_copied_in_part_and_the_report_says_so(tmp_path: Path) ->
 def test_a_loader_that_does_not_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="it has"):
         asked("plain_loaders", "nothing", shards(tmp_path, 1), "resume")
+
+
+FAULTS = {
+    "P327": LoaderFault("P327", "train.py:31: resumed from the state taken after 14 items of epoch 1: 8 samples lost"),
+    "P328": LoaderFault("P328", "train.py:9: WebLoader has no state_dict: this loader cannot resume", "warning"),
+    "P329": LoaderFault("P329", "spawn and forkserver: train.py:12: collate_fn cannot be pickled: it is a lambda"),
+    "P330": LoaderFault("P330", "train.py:9: on 2 ranks each rank reads all samples: they come out 2 times"),
+    "P331": LoaderFault("P331", "train.py:9: each worker draws the same random numbers"),
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_fault_is_a_finding_of_its_rule(code: str, tmp_path: Path) -> None:
+    checks = [CheckResult("resume", "", tuple(FAULTS.values()))]
+
+    findings = run_rules(Context(Evidence("headers"), (), (), checks=checks), [code])[0]
+
+    assert shown(findings, tmp_path) == (GOLDEN / f"{code}.txt").read_text()
+    assert [each.severity for each in findings] == [FAULTS[code].severity]
 
 
 TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a part of the message

@@ -108,7 +108,7 @@ def web_all_ranks_epoch(urls):
 # --- iterable datasets ---
 
 
-class Stream(IterableDataset):
+class Stream(IterableDataset[object]):
     """Split over ranks and workers by shards."""
 
     def __init__(self, urls):
@@ -333,7 +333,7 @@ def own_context(urls):
 # --- map-style ---
 
 
-class Items(Dataset):
+class Items(Dataset[object]):
     def __init__(self, urls):
         self.items = samples_of(urls)
 

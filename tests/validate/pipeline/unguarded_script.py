@@ -3,7 +3,7 @@
 from torch.utils.data import DataLoader, Dataset
 
 
-class Numbers(Dataset):
+class Numbers(Dataset[object]):
     def __len__(self):
         return 8
 
