@@ -20,7 +20,8 @@ _DRAWS = 4  # different values that show that random numbers are drawn
 class _Workers:
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
         self.runs, self.facts, self.unique_keys = runs, base.facts, unique_keys
-        self.request = replace(request, epochs=1)
+        urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
+        self.request = replace(request, epochs=1, urls=urls[: max(1, len(urls) - len(urls) % RANKS)])
         self.faults: dict[str, LoaderFault] = {}
         self.notes: list[str] = []
         self.judged: list[str] = []
@@ -141,14 +142,15 @@ class _Workers:
         else:
             return
         what, shortest = "rank" if len(shared) > 1 else "worker", min(map(len, each))
-        if (
-            shortest >= _DRAWS
-            and len(set(each[0])) >= _DRAWS
-            and all(one[:shortest] == each[0][:shortest] for one in each)
-        ):
-            self._fault(
-                f"{what} overlap", f"{where} each {what} gives the same samples in the same order: {_SPLITTERS[what]}"
-            )
+        if shortest < _DRAWS or len(set(each[0])) < _DRAWS:
+            return
+        if all(one[:shortest] == each[0][:shortest] for one in each):
+            text = f"each {what} gives the same samples in the same order"
+        elif not self.facts.resampled and self.facts.repeats and 2 * len(set.intersection(*map(set, each))) > shortest:
+            text = f"the {what}s give the same samples"
+        else:
+            return
+        self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
 
     def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
         """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""

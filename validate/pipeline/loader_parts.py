@@ -97,12 +97,11 @@ def with_workers(loader: object, count: int) -> object:
     return loader
 
 
-def repeats(loader: object) -> bool:
-    """Return whether a pipeline repeats its shards until an epoch is full (``with_epoch``, resampling)."""
-    return any(
-        (is_pipeline(part.thing) and repetition(part.thing)[0]) or getattr(part.thing, "nshards", 0) == sys.maxsize
-        for part in parts(loader)
-    )
+def repeats(loader: object) -> tuple[bool, bool]:
+    """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
+    things = [part.thing for part in parts(loader)]
+    resampled = any(getattr(thing, "nshards", 0) == sys.maxsize for thing in things)
+    return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
 
 class Unpicklable(NamedTuple):

@@ -77,6 +77,7 @@ class LoaderFacts:
     stateful: str | None = None  # what has its state: a path, "" for the loader itself; None: nothing
     map_style: bool = False
     repeats: bool = False  # shards, until an epoch is full
+    resampled: bool = False  # draws shards with replacement
     lines: dict[str, str] = field(default_factory=dict)  # "makes", "reads", "saves", "loads" -> line of the user's code
     set_globals: tuple[str, ...] = ()  # that the function set which makes it
 
@@ -143,11 +144,11 @@ class LoaderRuns:
     def run_ranks(self, requests: Sequence[LoaderRequest], ranks: int) -> list[list[LoaderRun]]:
         """Return the results of the ranks of each run; they take part in one group of torch.distributed."""
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            place = {"ranks": ranks, "meeting": str(Path(folder, "meeting")), "port": port}
-            series = [[replace(each, rank=rank, **place) for each in requests] for rank in range(ranks)]
+            meeting, port = str(Path(folder, "meeting")), free_port()
+            series = [
+                [replace(each, rank=rank, ranks=ranks, meeting=meeting, port=port) for each in requests]
+                for rank in range(ranks)
+            ]
             found = list(pool.map(partial(self.run_series, again=False), series))
         return [list(each) for each in zip(*found, strict=False)]
 
@@ -194,7 +195,7 @@ class LoaderRuns:
                 found.epochs[-1].append(value)
             elif kind == "epoch":
                 found.epochs.append([])
-                found.whole.append(False)
+                found.whole[len(found.epochs) - 1 :] = [False]
             elif kind == "whole":
                 found.whole[-1] = True
             elif kind == "state":
@@ -218,14 +219,26 @@ def serve(spec: str) -> None:
         if request.method:
             multiprocessing.set_start_method(request.method, force=True)
         _set_rank(request)
-        try:
-            _Serving(spec, request, tell).run()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-            wrong = isinstance(error, PipelineError)
-            tell("error", str(error) if wrong else failure_text(error, "called"))
-            tell("line", "" if wrong else line_of(error))
-            tell("how", "raised")
+        for again in (False, True):
+            try:
+                _Serving(spec, request, tell, again=again).run()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+                if not again and _changed_group(error):
+                    tell("epochs", [])
+                    continue
+                wrong = isinstance(error, PipelineError)
+                tell("error", str(error) if wrong else failure_text(error, "called"))
+                tell("line", "" if wrong else line_of(error))
+                tell("how", "raised")
+            break
         tell("done", None)
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 class _Teller:
@@ -240,22 +253,17 @@ class _Teller:
 
 
 def _set_rank(request: LoaderRequest) -> None:
-    names = (
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE",
-        "WORKER",
-        "NUM_WORKERS",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-    )
-    for name in names:
+    """Set the variables that torchrun sets, and none of other launchers."""
+    for name in ("WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS"):
         os.environ.pop(name, None)
-    if request.ranks > 1:
-        values = (request.rank, request.rank, request.ranks, request.ranks)
-        os.environ.update({name: str(value) for name, value in zip(names, values, strict=False)})
-        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)})
+    values = {
+        "RANK": request.rank,
+        "LOCAL_RANK": request.rank,
+        "WORLD_SIZE": request.ranks,
+        "MASTER_PORT": request.port,
+    }
+    os.environ.update({name: str(value) for name, value in values.items()})
+    os.environ.update({"LOCAL_WORLD_SIZE": str(request.ranks), "MASTER_ADDR": "127.0.0.1"})
 
 
 def _join(request: LoaderRequest) -> str:
@@ -263,24 +271,33 @@ def _join(request: LoaderRequest) -> str:
     distributed = sys.modules.get("torch.distributed")
     if request.ranks == 1 or distributed is None or not distributed.is_available() or distributed.is_initialized():
         return ""
+    place = {"init_method": f"file://{request.meeting}", "rank": request.rank, "world_size": request.ranks}
     try:
-        distributed.init_process_group(
-            "gloo",
-            init_method=f"file://{request.meeting}",
-            rank=request.rank,
-            world_size=request.ranks,
-            timeout=timedelta(seconds=60),
-        )
+        distributed.init_process_group("gloo", timeout=timedelta(seconds=60), **place)
     except Exception as error:  # noqa: BLE001 - of this machine's network
         return error_text(error)
     return ""
 
 
+def _changed_group(error: BaseException) -> bool:
+    """Make or end the group of torch.distributed if the loader asks for one, or makes its own; return whether it did."""
+    text, distributed = str(error), sys.modules.get("torch.distributed")
+    if distributed is None or "process group" not in text:
+        return False
+    if "twice" in text:
+        distributed.destroy_process_group()
+    elif not distributed.is_initialized():
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    else:
+        return False
+    return True
+
+
 class _Serving:
     """One run, in its process."""
 
-    def __init__(self, spec: str, request: LoaderRequest, tell: _Teller) -> None:
-        self.spec, self.request, self.tell = spec, request, tell
+    def __init__(self, spec: str, request: LoaderRequest, tell: _Teller, *, again: bool) -> None:
+        self.spec, self.request, self.tell, self.again = spec, request, tell, again
         self.until = math.inf
         self.kept: list[tuple[Place, object, bytes]] = []
         self.stateful: object = None
@@ -313,7 +330,8 @@ class _Serving:
         request, tell = self.request, self.tell
         made_by = find(self.spec)
         tell("stage", "building")
-        tell("no_group", _join(request))
+        if not self.again:
+            tell("no_group", _join(request))
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
         after = globals_of(made_by)
@@ -331,7 +349,8 @@ class _Serving:
             own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in found),
             stateful=None if part is None else part.path,
             map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in found),
-            repeats=repeats(built),
+            repeats=any(repeats(built)),
+            resampled=repeats(built)[0],
             lines={
                 "makes": line_in(None, made_by),
                 "reads": line_in(built, made_by, "__iter__", "__getitem__"),
