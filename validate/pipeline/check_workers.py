@@ -146,7 +146,7 @@ class _Workers:
             return
         if all(one[:shortest] == each[0][:shortest] for one in each):
             text = f"each {what} gives the same samples in the same order"
-        elif not self.facts.resampled and self.facts.repeats and 2 * len(set.intersection(*map(set, each))) > shortest:
+        elif self.facts.repeats and not self.facts.resampled and _overlap(each) > 0.5:
             text = f"the {what}s give the same samples"
         else:
             return
@@ -196,6 +196,12 @@ def check_workers(
         unique_keys: see ``identifying``.
     """
     return _Workers(runs, request, base, unique_keys).result(clones)
+
+
+def _overlap(each: Sequence[Sequence[tuple[str, ...]]]) -> float:
+    """Return the share of the samples of the smallest part that all parts have."""
+    sets = [set(one) for one in each]
+    return len(set.intersection(*sets)) / min(map(len, sets))
 
 
 def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:

@@ -1,0 +1,246 @@
+"""The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
+
+import io
+import math
+import multiprocessing
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import IO, cast
+
+from wdsflow.engines.peer import receive, send, take_line
+
+from ..tracing.meter import error_text, line_of
+from ..tracing.pipeline_steps import is_nested
+from .load_pipeline import PipelineError, build, failure_text, find
+from .loader_parts import globals_of, line_in, loaders_in, repeats, stateful_part, unpicklable_parts, with_workers
+from .loader_process import END, LoaderFacts, LoaderRequest, Place, SavedState
+from .probe_process import bound_memory
+from .rewire import check_made
+from .rows import rows_of
+from .stand_ins import Items, is_map_style
+
+
+def serve(spec: str) -> None:
+    """Run the loader as each request on the line says, and report each step there."""
+    line = take_line()
+    bound_memory()
+    tell = _Teller(line)
+    while True:
+        try:
+            request: LoaderRequest = receive(line)
+        except EOFError:
+            os._exit(0)  # threads and workers of the user's loader end with the process
+        if request.method:
+            multiprocessing.set_start_method(request.method, force=True)
+        _set_rank(request)
+        for again in (False, True):
+            try:
+                _Serving(spec, request, tell, again=again).run()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+                if not again and _changed_group(error):
+                    tell("epochs", [])
+                    continue
+                wrong = isinstance(error, PipelineError)
+                tell("error", str(error) if wrong else failure_text(error, "called"))
+                tell("line", "" if wrong else line_of(error))
+                tell("how", "raised")
+            break
+        tell("done", None)
+
+
+class _Teller:
+    """Reports to the process that asked; workers that were forked from this one report nothing."""
+
+    def __init__(self, line: IO[bytes]) -> None:
+        self.line, self.process = line, os.getpid()
+
+    def __call__(self, kind: str, value: object) -> None:
+        if os.getpid() == self.process:
+            send(self.line, (kind, value))
+
+
+def _set_rank(request: LoaderRequest) -> None:
+    """Set the variables that torchrun sets, and none of other launchers."""
+    for name in ("WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS"):
+        os.environ.pop(name, None)
+    values = {
+        "RANK": request.rank,
+        "LOCAL_RANK": request.rank,
+        "WORLD_SIZE": request.ranks,
+        "MASTER_PORT": request.port,
+    }
+    os.environ.update({name: str(value) for name, value in values.items()})
+    os.environ.update({"LOCAL_WORLD_SIZE": str(request.ranks), "MASTER_ADDR": "127.0.0.1"})
+
+
+def _join(request: LoaderRequest) -> str:
+    """Take part in the group of ranks, as a training script does before it makes a loader; return why not."""
+    distributed = sys.modules.get("torch.distributed")
+    if request.ranks == 1 or distributed is None or not distributed.is_available() or distributed.is_initialized():
+        return ""
+    place = {"init_method": f"file://{request.meeting}", "rank": request.rank, "world_size": request.ranks}
+    try:
+        distributed.init_process_group("gloo", timeout=timedelta(seconds=60), **place)
+    except Exception as error:  # noqa: BLE001 - of this machine's network
+        return error_text(error)
+    return ""
+
+
+def _changed_group(error: BaseException) -> bool:
+    """Make or end the group of torch.distributed if the loader asks for one, or makes its own; return whether it did."""
+    text, distributed = str(error), sys.modules.get("torch.distributed")
+    if distributed is None or "process group" not in text:
+        return False
+    if "twice" in text:
+        distributed.destroy_process_group()
+    elif not distributed.is_initialized():
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    else:
+        return False
+    return True
+
+
+class _Serving:
+    """One run, in its process."""
+
+    def __init__(self, spec: str, request: LoaderRequest, tell: _Teller, *, again: bool) -> None:
+        self.spec, self.request, self.tell, self.again = spec, request, tell, again
+        self.until = math.inf
+        self.kept: list[tuple[Place, object, bytes]] = []
+        self.stateful: object = None
+
+    def run(self) -> None:
+        """Build the loader, load the state, and read the epochs."""
+        request, tell = self.request, self.tell
+        loader = self._built()
+        self.until = time.monotonic() + request.seconds
+        for epoch in range(request.first, request.first + request.epochs):
+            set_epoch = _set_epoch(loader)
+            if set_epoch is not None:
+                set_epoch(epoch)  # as training does
+            if epoch == request.first and request.state is not None:
+                tell("stage", "load_state_dict")
+                self.stateful.load_state_dict(_loads(request.state))  # type: ignore[attr-defined]
+            tell("epoch", epoch)
+            self._save(epoch, 0)
+            tell("stage", "reading")
+            try:
+                if not self._read(loader, epoch):
+                    break
+            except Exception:
+                if request.method not in ("", "fork"):
+                    tell("unpicklable", tuple(unpicklable_parts(loader)))
+                raise
+        tell("shared", [place for place, state, data in self.kept if not _same(state, _loads(data))])
+
+    def _built(self) -> object:
+        request, tell = self.request, self.tell
+        made_by = find(self.spec)
+        tell("stage", "building")
+        if not self.again:
+            tell("no_group", _join(request))
+        before = globals_of(made_by)
+        built, _ = build(made_by, request.urls)
+        after = globals_of(made_by)
+        check_made(made_by, built)
+        built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
+        found = [each for _, each in loaders_in(built)]
+        part = stateful_part(built)
+        self.stateful = None if part is None else part.thing
+        torch = sys.modules.get("torch.utils.data")
+        saves = type(self.stateful)
+        facts = LoaderFacts(
+            kind=type(built).__name__,
+            workers=max((int(each.num_workers) for each in found), default=None),
+            can_have_workers=bool(found) or (torch is not None and isinstance(built, torch.Dataset)),
+            own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in found),
+            stateful=None if part is None else part.path,
+            map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in found),
+            repeats=any(repeats(built)),
+            resampled=repeats(built)[0],
+            lines={
+                "makes": line_in(None, made_by),
+                "reads": line_in(built, made_by, "__iter__", "__getitem__"),
+                "saves": line_in(self.stateful, made_by, "state_dict") if saves is not type(None) else "",
+                "loads": line_in(self.stateful, made_by, "load_state_dict") if saves is not type(None) else "",
+            },
+            set_globals=tuple(name for name in after if before.get(name) != after[name]),
+        )
+        tell("facts", facts)
+        if request.workers is not None:
+            built = with_workers(built, request.workers)
+        return Items(built) if is_map_style(built) and not is_nested(built) else built
+
+    def _read(self, loader: object, epoch: int) -> bool:
+        """Report the samples of an epoch; return whether it ended by itself in time."""
+        count, last = 0, frozenset(self.request.save_at)
+        for count, item in enumerate(cast("Iterable[object]", loader), 1):
+            self.tell("item", rows_of(item, self.request.keys))
+            if (epoch, count) in last:
+                self._save(epoch, count)
+            if count >= self.request.most or time.monotonic() > self.until:
+                return False
+        self.tell("whole", None)
+        self._save(epoch, END)
+        return True
+
+    def _save(self, epoch: int, count: int) -> None:
+        place = (epoch, count)
+        if place not in self.request.save_at:
+            return
+        try:
+            state = self.stateful.state_dict()  # type: ignore[attr-defined]
+            data = _dumps(state)
+        except Exception as error:  # noqa: BLE001
+            self.tell("state", SavedState(place, error=error_text(error), line=line_of(error)))
+            return
+        self.kept.append((place, state, data))
+        self.tell("state", SavedState(place, data))
+
+
+def _set_epoch(loader: object) -> Callable[[int], object] | None:
+    """Return what a training script calls at the start of an epoch: of the loader, its sampler or its dataset."""
+    for thing in (loader, getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
+        if callable(found := getattr(thing, "set_epoch", None)):
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def _dumps(state: object) -> bytes:
+    """Return a state as a checkpoint has it: by torch.save if the loader uses torch, otherwise by pickle."""
+    if torch := sys.modules.get("torch"):
+        file = io.BytesIO()
+        torch.save(state, file)
+        return file.getvalue()
+    return pickle.dumps(state)
+
+
+def _loads(data: bytes) -> object:
+    if data[:2] == b"PK":  # torch.save writes a zip archive
+        import torch
+
+        return torch.load(io.BytesIO(data), weights_only=False)
+    return pickle.loads(data)  # noqa: S301 - of our own process
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two states are equal; True for objects that cannot be compared."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if one is None or other is None:
+        return one is other
+    if type(one).__eq__ is object.__eq__:
+        inner = getattr(one, "getstate", None) or (lambda: getattr(one, "__dict__", None))
+        others = getattr(other, "getstate", None) or (lambda: getattr(other, "__dict__", None))
+        return _same(inner(), others())
+    try:
+        equal = one == other
+        return bool(equal.all() if hasattr(equal, "all") else equal)
+    except Exception:  # noqa: BLE001 - of another shape, or of the user's class
+        return True
