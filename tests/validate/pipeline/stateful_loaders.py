@@ -1,8 +1,10 @@
 """Loaders of torch and torchdata with a state, right and faulty, for the question of --check whether they resume."""
 
+import itertools
 import random
 import time
 
+import torch
 from torch.utils.data import DataLoader, RandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -101,3 +103,39 @@ class Prefetching:
 
 def prefetching(urls):
     return Prefetching(urls)
+
+
+class Skips:
+    """Seeds the order by the epoch, and skips the batches that were read."""
+
+    def __init__(self, urls):
+        self.items, self.epoch, self.done = Items(urls), 0, 0
+
+    def __iter__(self):
+        order = torch.Generator().manual_seed(self.epoch)
+        loader = DataLoader(self.items, batch_size=5, shuffle=True, generator=order, num_workers=1)
+        for batch in itertools.islice(loader, self.done, None):
+            self.done += 1
+            yield batch
+        self.epoch, self.done = self.epoch + 1, 0
+
+    def state_dict(self):
+        return {"epoch": self.epoch, "done": self.done}
+
+    def load_state_dict(self, state):
+        self.epoch, self.done = state["epoch"], state["done"]
+
+
+class SkipsWithoutSeed(Skips):
+    """One generator for all epochs, whose state is not saved."""
+
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.order = torch.Generator().manual_seed(0)
+
+    def __iter__(self):
+        loader = DataLoader(self.items, batch_size=5, shuffle=True, generator=self.order)
+        for batch in itertools.islice(loader, self.done, None):
+            self.done += 1
+            yield batch
+        self.epoch, self.done = self.epoch + 1, 0

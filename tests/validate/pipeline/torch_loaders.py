@@ -105,6 +105,12 @@ def web_all_ranks_epoch(urls):
     return wds.WebLoader(web(urls).batched(5).with_epoch(6), batch_size=None, num_workers=2)
 
 
+def web_unsplit_epoch(urls):
+    stages = [wds.SimpleShardList(urls), wds.shuffle(100), wds.tarfile_to_samples(), wds.decode("torchrgb")]
+    dataset = wds.DataPipeline(*stages, wds.map(decode), wds.batched(5)).with_epoch(40)
+    return wds.WebLoader(dataset, batch_size=None, num_workers=2)
+
+
 # --- iterable datasets ---
 
 
@@ -358,6 +364,12 @@ def distributed_drops(urls):
 def distributed_right(urls):
     items = Items(urls)
     return DataLoader(items, batch_size=7, num_workers=2, sampler=sampler_of(items))
+
+
+def default_group(urls):
+    """Takes its rank from torch.distributed, which a script has initialized."""
+    items = Items(urls)
+    return DataLoader(items, batch_size=5, sampler=DistributedSampler(items, drop_last=True))
 
 
 def not_distributed(urls):
